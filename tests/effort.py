@@ -15,7 +15,7 @@ from hypar.registry import data_file, data_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-LONG, SHORT = 100, 10
+LONG, SHORT = 100, 5
 """Examples of a test that names no number, in the long run and in the quick one."""
 
 

@@ -66,7 +66,7 @@ INSIDE = {
     "schedule": "chunks alike joined moves measured entering lanes tasks pipeline_orders pipeline chunked step stages totals energy tape lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies arguments request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
-    "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
+    "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
     "studies": "verification certificates problems counted read_memory comparison explanation notes report pipeline evaluation field exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats exports listings traces picture sections views",
 }

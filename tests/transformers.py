@@ -90,6 +90,28 @@ def encoder(batch: int = 4) -> LayerGraph:
     return _model(block, batch, 1, {"op": "layer_norm", "over": "hidden"}, head, {}, "float32")
 
 
+def gated(batch: int = 4) -> LayerGraph:
+    """MobileNetV3's block in small: a depthwise convolution whose channels are weighed by what is in the whole image."""
+    conv: dict[str, Any] = {"op": "conv", "out_channels": 8, "kernel": 1}
+    layers = [
+        {"op": "input", "channels": 3, "height": 8, "width": 8},
+        {"name": "expand", **conv},
+        {"op": "relu"},
+        {"name": "depthwise", **conv, "kernel": 3, "padding": 1, "groups": 8},
+        {"name": "norm", "op": "batch_norm"},
+        {"op": "pool", "mode": "average", "window": "global"},
+        {"name": "squeeze", **conv, "out_channels": 4},
+        {"op": "relu"},
+        {"name": "excite", **conv},
+        {"name": "gate", "op": "pointwise", "function": "sigmoid"},
+        {"name": "scale", "op": "scale", "inputs": ["norm", "gate"]},
+        {"name": "project", **conv},
+        {"op": "flatten"},
+        {"name": "fc", "op": "linear", "out_features": 6},
+    ]
+    return load_model({"source": "a test", "batch": batch, "layers": layers}, name="gated")
+
+
 def _model(
     block: list[dict[str, Any]],
     batch: int,

@@ -12,7 +12,7 @@ from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Piece
-    from hypar.execution.kernels.base import Gradients, Kernel
+    from hypar.execution.computing.kernel import Gradients, Kernel
 
 VECTOR = {"channels": 5}
 IMAGE = {"channels": 4, "height": 4, "width": 5}
@@ -85,6 +85,8 @@ NAMED: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "rope": ("rope", {}, [POSITIONS]),
     "gelu of a dim": ("gelu", {}, [TOKENS]),
     "silu of a dim": ("silu", {}, [TOKENS]),
+    "scale": ("scale", {}, [IMAGE, {"channels": 4, "height": 1, "width": 1}]),
+    "scale by a vector": ("scale", {}, [IMAGE, VECTOR | {"channels": 4}]),
     "multiply": ("multiply", {}, [TOKENS, TOKENS]),
     "softmax of a dim": ("softmax", {"over": "heads"}, [POSITIONS]),
     "cross_entropy": ("cross_entropy", {"over": "hidden"}, [TOKENS]),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hypar.execution.boxes import Array, Mask, Piece
-    from hypar.execution.kernels.base import Gradients, Parameters, Sums
+    from hypar.execution.computing.kernel import Gradients, Parameters, Sums
 
 
 @st.composite

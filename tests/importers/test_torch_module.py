@@ -18,8 +18,13 @@ from tests.importers.plans import assert_equal_plans
 if TYPE_CHECKING:
     from pathlib import Path
 
-torch: Any = pytest.importorskip("torch", reason="PyTorch is an extra")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.usefixtures("torch"), pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    """PyTorch, imported where tests run and not where they are collected."""
+    return pytest.importorskip("torch", reason="PyTorch is an extra")
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +51,7 @@ def test_a_module_and_the_file_by_hand_have_one_plan(folder: Path) -> None:
     assert yaml.safe_load(found.text()) == found.content
 
 
-def test_the_operations_are_those_that_pytorch_counts() -> None:
+def test_the_operations_are_those_that_pytorch_counts(torch: Any) -> None:
     import hypar_nets  # type: ignore[import-not-found]  # noqa: PLC0415 (written by the fixture)
 
     counter_of = import_module("torch.utils.flop_counter").FlopCounterMode

@@ -12,11 +12,15 @@ import pytest
 import hypar
 from tests.importers.plans import facts
 
-torch: Any = pytest.importorskip("torch", reason="PyTorch is an extra")
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    """PyTorch, imported where tests run and not where they are collected."""
+    return pytest.importorskip("torch", reason="PyTorch is an extra")
 
 
 @pytest.fixture(scope="module")
-def vision() -> Any:
+def vision(torch: Any) -> Any:
     """Torchvision's models; its own operators may be missing in a build for another PyTorch."""
     import importlib.util  # noqa: PLC0415
 
@@ -47,7 +51,7 @@ SHIPPED = {"resnet50": "resnet50", "vgg16": "vgg16", "inception_v3": "inception-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ROWS)
-def test_all_operations_and_parameters_are_recognised(name: str, vision: Any) -> None:
+def test_all_operations_and_parameters_are_recognised(name: str, torch: Any, vision: Any) -> None:
     counter_of = import_module("torch.utils.flop_counter").FlopCounterMode
 
     from hypar.importers.imported import imported  # noqa: PLC0415

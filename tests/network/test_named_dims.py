@@ -112,6 +112,12 @@ def test_dims_go_up_to_their_limit() -> None:
             {},
             "allowed: one with depth",
         ),
+        (
+            [projected("q"), {"op": "scale", "inputs": ["q", "wte"]}],
+            {},
+            "allowed: dims of the first input in the second, of the same size or of size 1",
+        ),
+        ([projected("q"), {"op": "scale"}], {}, "found 1 inputs; allowed: 2"),
         ([], {"dims": {**DIMS, "in_hidden": 4}}, "a dim's name of two or more small letters"),
         ([], {"dims": {**DIMS, "batch": 4}}, "a dim's name of two or more small letters"),
         ([], {"dims": {**DIMS, "sequence": 2**40 + 1}}, "allowed: at most 1,099,511,627,776"),

@@ -71,7 +71,7 @@ def chosen(plan: Plan) -> list[list[Choice]]:
     return [[WHOLE if dim is None else cut(dim, 2) for dim in plan.dims(layer)] for layer in plan.layers]
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, *TWINS))
+@pytest.mark.parametrize("name", late(NETWORKS, "inception-v3", "mobilenet-v2", "resnet50", *TWINS))
 def test_a_greedy_plan_states_the_volume_at_every_depth(name: str) -> None:
     """The first levels of a deep plan are the plan of fewer levels, so one plan is held against ten volumes."""
     deep, flat = (plan_model(graph(name), levels=levels) for levels in (10, 4))

@@ -79,8 +79,8 @@ LONG = [
 @pytest.mark.parametrize(
     ("model", "machine", "levels", "space"),
     [
-        *PROVEN[:4],
-        *[pytest.param(*case, marks=pytest.mark.slow) for case in PROVEN[4:]],
+        *PROVEN[:2],
+        *[pytest.param(*case, marks=pytest.mark.slow) for case in PROVEN[2:]],
     ],
 )
 def test_it_equals_elimination_on_machines(model: str, machine: str, levels: int, space: str) -> None:

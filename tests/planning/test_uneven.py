@@ -164,7 +164,7 @@ WIDE = """
     {
         "memories,shares": [
             (("16 GB", "1 kB", "1 kB"), "linear"),
-            (("1 kB", "16 GB", "1 kB"), "exact"),
+            pytest.param(("1 kB", "16 GB", "1 kB"), "exact", marks=pytest.mark.slow),
             (("2 MB", "200 kB", "200 kB"), "exact"),
             pytest.param(("700 kB", "500 kB", "500 kB"), "layers", marks=pytest.mark.slow),
         ],
@@ -342,7 +342,7 @@ def three_kinds(folder: Path) -> Path:
     [
         ("equal", True),
         ("linear", False),
-        ("exact", False),
+        pytest.param("exact", False, marks=pytest.mark.slow),
         ("exact", True),
         pytest.param("layers", True, marks=pytest.mark.slow),
     ],
@@ -400,7 +400,7 @@ LEVELS = 3
 
 @crossed(
     {
-        "model": late(NETWORKS, "resnet152", "inception-v3", *TWINS),
+        "model": late(NETWORKS, "googlenet", "mobilenet-v2", "resnet50", "resnet152", "inception-v3", *TWINS),
         "strategy": ["hypar", "accpar"],
     }
 )

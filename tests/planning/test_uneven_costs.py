@@ -54,7 +54,7 @@ def bytes_by_program(plan: Plan, graph: LayerGraph, convention: str) -> int:
     )
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("convention", late(["moved", "fused"], "fused"))
 def test_the_least_volume_is_that_of_all_choices_by_the_program(tmp_path: Path, convention: str) -> None:
     graph, machine = written(THREE, 16), pair(tmp_path)
 
@@ -73,7 +73,7 @@ def test_the_least_volume_is_that_of_all_choices_by_the_program(tmp_path: Path, 
     assert found.cost.value == min(plan.cost.value for plan in others)
 
 
-@pytest.mark.parametrize("cost", ["time", "accpar"])
+@pytest.mark.parametrize("cost", late(["time", "accpar"], "time"))
 @pytest.mark.parametrize("convention", late(["paper", "moved", "fused"], "paper", "fused"))
 def test_equal_groups_of_equal_shares_have_the_fastest_of_all_choices(
     tmp_path: Path, convention: str, cost: str
@@ -115,7 +115,7 @@ def test_a_faster_group_gets_more_of_the_work(tmp_path: Path, convention: str) -
     "asked",
     [
         {"strategy": "optimal", "cost": "time"},
-        {"strategy": "optimal", "cost": "time", "convention": "fused"},
+        pytest.param({"strategy": "optimal", "cost": "time", "convention": "fused"}, marks=pytest.mark.slow),
         {"strategy": "deepa"},
         {"strategy": "deepa", "mode": "serial"},
     ],

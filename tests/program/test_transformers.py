@@ -11,14 +11,19 @@ from hypar.execution.verify import verify_program
 from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
-from tests.transformers import drawn, encoder, gpt, llama
+from tests.transformers import drawn, encoder, gated, gpt, llama
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hypar.network.graph import LayerGraph
 
-NETWORKS: dict[str, Callable[[], LayerGraph]] = {"gpt": gpt, "llama": llama, "encoder": encoder}
+NETWORKS: dict[str, Callable[[], LayerGraph]] = {
+    "gpt": gpt,
+    "llama": llama,
+    "encoder": encoder,
+    "gated": gated,
+}
 
 
 def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> None:

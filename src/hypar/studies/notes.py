@@ -162,7 +162,7 @@ def machine_lines(
     untimed = dict.fromkeys(
         layer.op_name
         for layer in graph.layers
-        if not (layer.op.weighted or layer.op.operands > 1) and layer.op.unweighted_flop(layer.input_shapes)
+        if not layer.op.multiplies and layer.op.unweighted_flop(layer.input_shapes)
     )
     if untimed:
         yield f"no weights, so not timed: {', '.join(untimed)}"

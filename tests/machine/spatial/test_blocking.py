@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.machine.spatial.blocking import Blocking, best_blocking, counts, least_counts
+from hypar.machine.spatial.blocking import Blocking, best_blocking, best_blockings, counts, least_counts
 from hypar.machine.spatial.nests import Array, Nest, Store
 from hypar.machine.spatial.sets import Layout
 from tests.effort import crossed
@@ -237,6 +237,19 @@ def test_the_best_mapping_equals_exhaustive_search_on_500_random_layers() -> Non
         assert ours == pytest.approx(min(rank(store, each) for each in mappings), rel=1e-12), (nest, store)
     assert compared > 400
     assert halved > 5
+
+
+def test_parts_that_are_mapped_together_are_mapped_as_one_by_one() -> None:
+    draw = random.Random(21)
+    for number in range(60):
+        first, store = random_nest(draw), STORES[number % len(STORES)]
+        kernels = [(draw.randint(1, 5), draw.randint(1, 4)) for _ in range(4)]
+        nests = tuple(
+            first._replace(kernel=kernel, taps=taps, extent=kernel, read_width=first.width + taps)
+            for kernel, taps in kernels
+        )
+        found = best_blockings(nests, ARRAY, store, first.planes, 1)
+        assert found == tuple(best_blocking(nest, ARRAY, store, first.planes, 1) for nest in nests)
 
 
 def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.solve.counts import chain, entries, solution
-from hypar.solve.counts.blocks import blocks_of
+from hypar.solve.counts.blocks import blocks_of, components
 from hypar.solve.counts.columns import Columns, Plan
 from hypar.solve.counts.relaxed import Relaxed
 from hypar.solve.counts.solution import solve
@@ -133,3 +134,14 @@ def test_too_many_levels_or_states_are_not_searched(monkeypatch: pytest.MonkeyPa
         assert solve(graph) is None
 
     refused()
+
+
+@settings(max_examples=examples(200, short=20))
+@given(shape=st.one_of(chains(), trees(), series_parallel(), bridges()))
+def test_components_are_those_of_networkx(shape: tuple[int, list[tuple[int, int]]]) -> None:
+    size, pairs = shape
+    graph = nx.Graph(pairs)
+    graph.add_nodes_from(range(size))
+    found = components({node: {*graph[node]} - {node} for node in graph})
+    expected: Any = nx.biconnected_components(graph)
+    assert sorted(map(sorted, found)) == sorted(map(sorted, expected))

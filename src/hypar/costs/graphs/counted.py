@@ -200,6 +200,7 @@ class _Amounts:
     def links(self, graph: ContractedGraph, above: Above) -> list[Link]:
         """Return the costs between layers."""
         meetings: dict[object, Meeting] = {}
+        forms: dict[object, Form] = {}
         found = []
         for at, tensor in enumerate(graph.tensors):
             ends = (tensor.producer, tensor.consumer)
@@ -208,8 +209,12 @@ class _Amounts:
             key = (above.between[at], dims, replaced)
             if key not in meetings:
                 meetings[key] = meeting(above.between[at], dims, replaced, self.ways)
-            form = form_of(above.parts[at], self.prices, meetings[key], late=self.late)
-            found.append(Link(*ends, form._replace(idle=_idle(form, above.parts[at], dims))))
+            parts = above.parts[at]
+            own = (key, id(parts))
+            if own not in forms:
+                form = form_of(parts, self.prices, meetings[key], late=self.late)
+                forms[own] = form._replace(idle=_idle(form, parts, dims))
+            found.append(Link(*ends, forms[own]))
         return found
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel, Weighted, boxed, letters, output_shape
+from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
+from hypar.execution.computing.products import boxed, letters
+from hypar.execution.computing.weighted import Weighted
 from hypar.network.dims import MADE
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 

@@ -27,6 +27,7 @@ class Attention(Op):
 
     join: ClassVar[bool] = True
     operands: ClassVar[int] = 3
+    multiplies: ClassVar[bool] = True
     over: Names = ("sequence",)
     causal: bool = False
     flash: bool = True

@@ -52,6 +52,7 @@ class Op(Record):
         weighted: whether it has a weight to cut.
         join: whether it combines several tensors.
         operands: number of inputs that have dims of their own; 1 for a join, whose inputs are alike.
+        multiplies: whether it multiplies tensors, so that its einsum says what each device computes and what it adds up.
         sized: fields of dims with their sizes, which a model file may name alone.
         passes: whether the error of an input is the error of the output, or a part of it.
         pools: whether it makes an image of another size, so that it is a node of the operator graph.
@@ -67,6 +68,7 @@ class Op(Record):
     weighted: ClassVar[bool] = False
     join: ClassVar[bool] = False
     operands: ClassVar[int] = 1
+    multiplies: ClassVar[bool] = False
     sized: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[bool] = False
     pools: ClassVar[bool] = False
@@ -167,6 +169,7 @@ class Contraction(Op):
     """
 
     weighted: ClassVar[bool] = True
+    multiplies: ClassVar[bool] = True
     input_zeros: Zeros | None = None
     output_zeros: Zeros | None = None
 

@@ -44,6 +44,8 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
         if not every or found.bound > every[-1].bound:
             yield _priced(question, problem, [found])
         every.append(found)
+    if not every:
+        return
     # The last plan by counts, and the last one without idle devices, which cost what their counts say.
     distinct = {one.orders.tobytes(): one for one in every[-3:]}
     yield _priced(question, problem, [*distinct.values()])
