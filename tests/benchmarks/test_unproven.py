@@ -18,7 +18,7 @@ from hypar.planning.searches import joint
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 from tests.benchmarks.rows import Rows
-from tests.effort import NETWORKS
+from tests.effort import NETWORKS, crossed
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -71,9 +71,7 @@ def gap_of(plan: Plan) -> float:
     return 0.0 if plan.bounds is None else 1 - plan.bounds[0] / plan.cost.value
 
 
-@pytest.mark.parametrize("convention", BY_LEVELS)
-@pytest.mark.parametrize("strategy", plugin_names("strategies"))
-@pytest.mark.parametrize("levels", [1, 9, 20])
+@crossed({"levels": [1, 9, 20], "strategy": plugin_names("strategies"), "convention": BY_LEVELS})
 def test_a_network_has_a_plan(levels: int, strategy: str, convention: str) -> None:
     require_whole(planned(load_model("lenet-c"), levels, strategy, convention), levels)
 

@@ -157,7 +157,7 @@ def outcome(
     return "proven" if require_valid(*pair) else "bounded"
 
 
-@settings(max_examples=examples(400, short=8))
+@settings(max_examples=examples(400, short=4))
 @drawn
 def test_its_bound_is_valid_on_random_networks_and_machines(**asked: Any) -> None:
     outcome(**asked)

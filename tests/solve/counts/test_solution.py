@@ -31,7 +31,7 @@ def first(search: Columns, *_: object) -> Plan:
     return Plan(orders, groups, graph.cost(orders, groups))
 
 
-@settings(max_examples=examples(300, short=30))
+@settings(max_examples=examples(300, short=10))
 @given(graph=count_graphs())
 def test_the_bound_is_below_the_optimum_and_the_plan_above(graph: CountGraph) -> None:
     found, best = solve(graph), least(graph)
@@ -54,7 +54,7 @@ def test_it_is_the_optimum_where_every_block_has_a_pivot(
         monkeypatch.setattr(Columns, "greedy", first)
         monkeypatch.setattr(Columns, "improving", lambda *_: iter(()))
 
-    @settings(max_examples=examples(150, short=15))
+    @settings(max_examples=examples(150, short=6))
     @given(graph=count_graphs(shapes))
     def equal(graph: CountGraph) -> None:
         found = solve(graph)
@@ -66,7 +66,7 @@ def test_it_is_the_optimum_where_every_block_has_a_pivot(
     equal()
 
 
-@settings(max_examples=examples(300, short=15))
+@settings(max_examples=examples(300, short=6))
 @given(graph=tiered(st.one_of(chains(), trees(), series_parallel())))
 def test_it_is_the_optimum_on_tiers_with_costs_of_states(graph: CountGraph) -> None:
     found = solve(graph)
