@@ -61,7 +61,7 @@ MAY_IMPORT = {
 
 INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
-    "solve": "limits edge cost_graph partition balance elimination marginals counts coarse solvers",
+    "solve": "limits edge cost_graph partition balance elimination marginals coarse counts solvers",
     "network": "training windows einsum keeping ops layer spec trails contraction graph build gradients",
     "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven",

@@ -296,6 +296,14 @@ NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(IMAGE, "{op: opaque, kind: roll, channels: 4, trained: -1}", CONV),
         ("bad.yaml:5: layers[1].trained", "'opaque1': found -1; allowed:"),
     ),
+    "pair of a convolution along one dim": (
+        model(IMAGE, "{op: conv1d, out_channels: 4, kernel: [1, 3]}"),
+        ("bad.yaml:5: layers[1].kernel 'conv1d1': found [1, 3]; allowed: a whole number",),
+    ),
+    "image of a convolution along one dim": (
+        model(IMAGE, "{op: conv1d, out_channels: 4, kernel: 3}"),
+        ("bad.yaml:5: layers[1] 'conv1d1': found an input of 3x8x8 (channels, height, width); allowed: a height of 1",),
+    ),
     "negative margin": (
         model(IMAGE, "{op: crop, margin: -1}", CONV),
         ("bad.yaml:5: layers[1].margin", "'crop1': found -1; allowed:"),

@@ -29,11 +29,14 @@ def test_a_plan_imports_nothing_of_machines_stages_or_refinement() -> None:
         "hypar.planning.stages",
         "hypar.planning.chunks",
         "hypar.sharding.uneven",
+        "hypar.machine.collectives",
+        "hypar.solve.counts",
     )
     loaded = {
         "hypar.machine.load",
         "hypar.machine.schema",
         "hypar.machine.machine",
+        "hypar.planning.flat",
         "hypar.timeline",
         "networkx",
     }

@@ -87,7 +87,7 @@ def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)
     op: Any = run.layer.op
     x = inputs[0]
     match run.layer.op_name:
-        case "conv":
+        case "conv" | "conv1d":
             weight = held["weight"].transpose(1, 2).flatten(0, 1)
             return functional.conv2d(
                 x, weight, held.get("bias"), op.stride, op.padding, op.dilation, op.groups

@@ -97,6 +97,19 @@ def test_the_clock_cuts_a_search_short_and_check_stops_where_it_did(
     assert seen
 
 
+def test_a_search_for_time_that_is_cut_short_at_once_has_the_layers_own_work_as_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "time", Clock())
+    plan = plan_model(
+        "alexnet", levels=4, strategy="optimal", cost="time", hardware="tpu-v2", solver="counts", time_limit=1
+    )
+    assert plan.limits is not None
+    assert plan.limits.answers == 1
+    assert plan.bounds is not None
+    assert 0.5 < plan.bounds[0] / plan.cost.value < 1
+
+
 @pytest.mark.parametrize("case", late(["coarse", "counts"], "coarse"))
 def test_an_interrupt_keeps_the_best_plan_where_that_is_asked_for(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar import LayerGraph, Machine
-    from hypar.planning.searches.base import Answer
+    from hypar.planning.nodes.leaf import Node
     from hypar.planning.stages.span import CutSpan
 
 HMC = load_machine("hmc")
@@ -294,7 +294,7 @@ def of_memory(tmp_path: Path, capacity: str, overlap: str = "none") -> Machine:
 
 
 @cache
-def known_answers(_asked: str, _array: tuple[int, ...], _overlap: str) -> dict[object, Answer]:
+def known_answers(_asked: str, _array: tuple[int, ...], _overlap: str) -> dict[object, Node]:
     """The best cuts of the spans known so far: memory, microbatches and stages do not change them."""
     return {}
 

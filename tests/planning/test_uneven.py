@@ -23,6 +23,7 @@ from hypar import (
     plan_model,
     read_plan,
     score_plan,
+    verify_plan,
 )
 from hypar.errors import HardwareError
 from hypar.sharding.conventions import BY_LEVELS
@@ -439,3 +440,35 @@ def same(found: Any, other: Any, absolute: float = 0) -> bool:
     if isinstance(found, float | int):
         return bool(found == pytest.approx(other, rel=1e-9, abs=absolute))
     return bool(found == other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("sfc", {"levels": 3, "space": "all", "convention": "fused"}),
+        ("lenet-c", {"array": [2, "s2", 2], "space": "all"}),
+    ],
+)
+def test_refinement_exchanges_choices_of_device_groups(
+    model: str, asked: dict[str, Any], tmp_path: Path
+) -> None:
+    graph = load_model(model).with_batch(32)
+    plan = plan_model(graph, hardware="tpu-v2-v3", refine=True, **asked)
+    assert plan.refined is not None
+    assert plan.score is not None
+    assert plan.refined.after_s < plan.refined.before_s
+    assert plan.refined.after_s == pytest.approx(plan.score.time_s, rel=1e-12)
+    assert score_plan(plan) == plan.score
+    plan.write(tmp_path / "plan.json")
+    assert check_plan(tmp_path / "plan.json").ok
+    assert verify_plan(tmp_path / "plan.json", count=True).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "asked", [{"levels": 2}, {"levels": 2, "strategy": "accpar"}, {"array": [2, "s2", 2]}]
+)
+def test_a_refined_plan_of_device_groups_is_verified(asked: dict[str, Any], tmp_path: Path) -> None:
+    plan_model("lenet-c", batch=32, hardware="tpu-v2-v3", refine=True, **asked).write(tmp_path / "plan.json")
+    assert verify_plan(tmp_path / "plan.json", shrink=True).ok

@@ -220,7 +220,7 @@ def _trials(planner: LevelPlanner, entrants: Sequence[tuple[str, Node]]) -> list
     for _, node in entrants:
         keys.append(node.lane.choices if isinstance(node, Leaf) else node)
         if keys[-1] not in known:
-            work = StepWork.of(*planner.lanes(node))
+            work = StepWork.of(*node.lanes())
             ran = run_chunked(work, None if planner.request.refine else planner.request.chunks)
             known[keys[-1]] = ran, holds(work.lanes, ran.step)
     return [Trial(*entrant, *known[key]) for entrant, key in zip(entrants, keys, strict=True)]

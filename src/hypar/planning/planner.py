@@ -11,9 +11,9 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.answers import searched
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
-from hypar.planning.flat import searched
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import (
@@ -150,7 +150,7 @@ def plan_model(
     measured = _profile(profile)
     # A stage on one group of identical devices has no layer with shares of several.
     cut = array is not None or levels != 0
-    apart = has_stages(stages, starts, cut=cut) and not outside
+    apart = has_stages(stages, starts, cut=cut) and not outside and stages != BEST
     shared = machine if isinstance(machine, HeterogeneousMachine) and (not apart or machine.nested) else None
     own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
@@ -260,7 +260,7 @@ def _arrays(
     """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
     if not isinstance(machine, HeterogeneousMachine):
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
-    if stages is None:
+    if stages in {None, BEST}:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 

@@ -149,7 +149,9 @@ class Request:
 
     def as_planned(self, plan: Plan) -> Request:
         """Return the request with the levels that a plan has, inside its stages if it has any."""
-        return self if plan.arrays is not None else self.over(plan.array)
+        if plan.arrays is None:
+            return self.over(plan.array)
+        return replace(self, arrays={name: tuple(array) for name, array in plan.arrays.items()})
 
     def on(self, machine: Machine | HeterogeneousMachine, name: str = WHOLE_ARRAY) -> Request:
         """Return the request for a node of the machine alone.
@@ -166,7 +168,7 @@ class Request:
     @property
     def uneven(self) -> bool:
         """Whether there are uneven splits: on a heterogeneous machine, but where each stage is on identical devices."""
-        staged = self.stages is not None and not self.outside
+        staged = self.stages not in {None, BEST} and not self.outside
         return self.heterogeneous is not None and (not staged or self.heterogeneous.nested)
 
     @classmethod
@@ -221,6 +223,8 @@ class Request:
 
 def arrays_of(plan: Plan) -> dict[str, tuple[int, ...]]:
     """Return the requested ways of each level inside each group of identical devices of a stored plan."""
+    if plan.stages is not None and plan.stages.arrays is not None:
+        return {name: tuple(array) for name, array in plan.stages.arrays.items()}
     if plan.arrays is not None:
         return {name: tuple(array) for name, array in plan.arrays.items()}
     return {WHOLE_ARRAY: tuple(plan.array if plan.stages is None else plan.stages.array or plan.array)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hypar.planning.answers import searched
 from hypar.planning.baselines import entrants_alike, take_fastest
 from hypar.planning.chunks.search import run_chunked
-from hypar.planning.flat import searched
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.refinement import refine
 from hypar.schedule.scoring import summarise
@@ -46,7 +46,7 @@ def timed(request: Request, graph: LayerGraph, progress: Callable[[int, int], No
     claim = taken.claim(planner.claim(node if taken.searched else found))
     if refined:
         claim += f"{'; ' if taken.record else ', '}then refined"
-    work = StepWork.of(*planner.lanes(node))
+    work = StepWork.of(*node.lanes())
     ran = run_chunked(work, request.chunks) if refined or taken.ran is None else taken.ran
     assert request.machine is not None  # noqa: S101 (the request is for a machine)
     score = summarise(work.lanes, ran.step, ran.timeline, request.machine)
@@ -73,12 +73,10 @@ def _refined(
     planner: LevelPlanner, graph: LayerGraph, node: Node, progress: Callable[[int, int], None]
 ) -> tuple[Node, RefinementRecord]:
     """Return a node with choices exchanged against the engine, its shares held."""
-    slots = [*planner.slots(node)]
 
     def seconds(chosen: Sequence[Options]) -> float:
-        return run(lower_lanes(*planner.lanes(node.taking(iter(chosen)))).tasks).makespan
+        return run(lower_lanes(*node.taking(iter(chosen)).lanes()).tasks).makespan
 
-    start = [slot.chosen for slot in slots]
-    found = refine([slot.layer for slot in slots], seconds, start, [slot.options for slot in slots], progress)
+    found = refine([*planner.slots(node)], seconds, progress)
     above = planner.state_above(graph.nodes(planner.request.graph))
-    return planner.costed(node.taking(iter(found.choices)), above), found.record(start)
+    return planner.costed(node.taking(iter(found.choices)), above), found.record

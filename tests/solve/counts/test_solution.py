@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypar.solve.counts import chain, entries, solution
 from hypar.solve.counts.blocks import blocks_of, components
 from hypar.solve.counts.columns import Columns, Plan
+from hypar.solve.counts.near import floor_of
 from hypar.solve.counts.relaxed import Relaxed
 from hypar.solve.counts.solution import solve
 from tests.counts import count_graphs, groups_of, least, tiered
@@ -91,7 +92,15 @@ def test_no_state_of_an_optimum_is_left_out(graph: CountGraph) -> None:
     assert relaxed.bound() <= best + 1e-9 * max(1.0, abs(best))
     relaxed.narrow(best + 1e-6)
     assert all(len(states) for states in relaxed.states)
-    assert relaxed.bound() <= best + 1e-9 * max(1.0, abs(best))
+    tree = relaxed.bound()
+    assert floor_of(graph) <= best
+    assert tree <= best + 1e-9 * max(1.0, abs(best))
+    assert (
+        tree - 1e-9 * max(1.0, abs(best))
+        <= relaxed.by_cliques(best + 1e-6)
+        <= best + 1e-9 * max(1.0, abs(best))
+    )
+    assert all(len(states) for states in relaxed.states)
 
 
 @settings(max_examples=examples(50))

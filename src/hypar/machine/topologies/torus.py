@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hypar.machine.edges import placed, square
+from hypar.machine.sets import on_grid
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.sets import Loads, Sets
+
 
 class Torus(Topology):
     """Torus as square as the number of devices allows; an edge of two has one link between its ends."""
+
+    counts_sets: ClassVar[bool] = True
 
     routing: Literal["dimension_ordered", "balanced"] = "balanced"
 
@@ -60,6 +65,10 @@ class Torus(Topology):
     def places(self, factors: Sequence[int]) -> Sequence[int]:
         """Return the device at each position: each factor divides the longer edge that it divides at all."""
         return placed(tuple(factors), *square(math.prod(factors)))
+
+    def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
+        """Return the loads of links if the devices of sets exchange messages."""
+        return on_grid(sets, square(devices)[0], closed=True, balanced=self.routing == "balanced")
 
     def coordinates(self, device: int, devices: int) -> tuple[int, ...]:
         """Return row and column."""

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hypar.plan.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.network.contraction import ContractedGraph
+    from hypar.machine.setting import Setting
+    from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.planning.searches.base import Answer
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Crossing, Lane
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
 
-
-class Slot(NamedTuple):
-    """One layer at one node.
-
-    Attributes:
-        layer: its name.
-        chosen: its choice at each level of the node.
-        options: its options at each level.
-    """
-
-    layer: str
-    chosen: Options
-    options: tuple[Options, ...]
+    Lanes = tuple[list[Lane], list[Crossing]]
 
 
 class Node(Protocol):
@@ -38,6 +27,19 @@ class Node(Protocol):
     @property
     def cost(self) -> float:
         """The cost of all choices at it and below it."""
+
+    @property
+    def graph(self) -> ContractedGraph:
+        """The layers, with the sizes that the splits above leave."""
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield the groups of identical devices that work."""
+
+    def lanes(self) -> Lanes:
+        """Return the groups that work, and the transfers between them, outer splits first."""
+
+    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
+        """Yield what each group of identical devices reads of tensors that other stages make."""
 
     def of(self, graph: ContractedGraph) -> Node:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
@@ -75,9 +77,25 @@ class Leaf:
         """The cost of all its levels."""
         return math.fsum(map(math.fsum, self.answer.costs))
 
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield the group itself."""
+        yield self
+
+    def lanes(self) -> Lanes:
+        """Return the group alone, to which nothing comes from others."""
+        return [self.lane], []
+
+    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the tensors themselves."""
+        yield tensors
+
     def of(self, graph: ContractedGraph) -> Leaf:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
         return replace(self, lane=self.lane._replace(graph=graph))
+
+    def at(self, setting: Setting) -> Leaf:
+        """Return the same choices in another setting."""
+        return replace(self, lane=self.lane._replace(setting=setting))
 
     def taking(self, chosen: Iterator[Options]) -> Leaf:
         """Return the group with other choices, one for each layer in turn, with the costs unchanged."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import load_cost
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
-from hypar.planning.nodes.leaf import Leaf, Slot
+from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import context_of, question_of, setting_for
 from hypar.planning.records import decided
+from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.schedule.lanes import Lane
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from hypar.planning.records import Decided
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Question
-    from hypar.schedule.lanes import Crossing
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
@@ -120,6 +120,11 @@ class LevelPlanner:
             return question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
         return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
 
+    def solver(self, node: Node) -> str:
+        """Return the name of the solver of a node."""
+        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
+        return node.answer.solver
+
     def state_above(self, graph: ContractedGraph) -> Entered | None:  # noqa: ARG002 (uneven splits have one)
         """Return the state above all splits by which the cost counts; None on identical devices."""
         return None
@@ -156,11 +161,6 @@ class LevelPlanner:
             rows = zip(node.graph.layers, node.lane.choices, question.options, strict=True)
             for layer, chosen, options in rows:
                 yield Slot(layer.name, chosen, options)
-
-    def lanes(self, node: Node) -> tuple[list[Lane], list[Crossing]]:
-        """Return the groups of identical devices that work, and the transfers between them."""
-        assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
-        return [node.lane], []
 
     def claim(self, node: Node) -> str:
         """Return the claim of a node that a search has found: the plans that it is optimal among."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from hypar.plan.splits import GroupRecord, Split
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.records import even_split
-from hypar.planning.uneven.tree import leaves_of
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def claim_of(request: Request, branch: Branching) -> str:
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
     whole = " of whole elements" if request.integral else ""
-    inexact = [leaf.answer.solver for leaf in leaves_of(branch) if not leaf.answer.exact]
+    inexact = [leaf.answer.solver for leaf in branch.leaves() if not leaf.answer.exact]
     if inexact:
         shares = f", shares{whole}," * request.integral
         return f"not optimal: solver {inexact[0]!r} is not exact; {request.search} search in each group{shares} {over}"

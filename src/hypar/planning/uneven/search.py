@@ -18,10 +18,11 @@ from hypar.costs.graphs.paper import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.nodes.leaf import Leaf, Slot
+from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import space_of
 from hypar.planning.records import Decided
+from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import load_search
 from hypar.planning.uneven.common_shares import best, search
 from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
@@ -29,7 +30,7 @@ from hypar.planning.uneven.memory import fits, limits
 from hypar.planning.uneven.quadratics import quadratics_of
 from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.split import UnevenSplit
-from hypar.planning.uneven.tree import Branching, lanes_of, state_above
+from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.transfers import simple
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.quadratics import Line, Quadratics
     from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.lanes import Crossing, Lane
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
@@ -76,7 +76,13 @@ class Planner(LevelPlanner):
     """A recursive planner of a machine's tree of device groups."""
 
     def __init__(
-        self, request: Request, pins: Sequence[Pin], element_bytes: int, *, in_stage: bool = False
+        self,
+        request: Request,
+        pins: Sequence[Pin],
+        element_bytes: int,
+        *,
+        root: str = WHOLE_ARRAY,
+        in_stage: bool = False,
     ) -> None:
         """Store the arguments.
 
@@ -84,21 +90,35 @@ class Planner(LevelPlanner):
             request: the request.
             pins: choices to hold.
             element_bytes: bytes of an element.
-            in_stage: whether the layers are those of a stage: all groups then work, and the partition regards the memory.
+            root: the name of the group that the outermost split divides.
+            in_stage: whether the layers are those of a stage: all groups then work, the partition regards the memory, and
+                the costs of all groups are summed, as another stage may have another slowest group.
         """
         super().__init__(request, pins, element_bytes)
-        self.in_stage = in_stage
+        self.root, self.in_stage = root, in_stage
+        assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
+        self.machine = request.heterogeneous.using(request.arrays)
         self.adapts = request.shares != "equal" and self.cost.slowest
         self.counted = DIRECT if self.cost.direct and request.counted == PAPER else request.counted
 
     @classmethod
-    def of(cls, request: Request, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int) -> Self:
-        """Return the planner of a request, with the solver of all its splits for some layers.
+    def of(
+        cls,
+        request: Request,
+        graph: ContractedGraph,
+        pins: Sequence[Pin],
+        element_bytes: int,
+        *,
+        root: str | None = None,
+        in_stage: bool = False,
+    ) -> Self:
+        """Return the planner of a request, with the solver of all its splits for some layers; arguments as in ``__init__``.
 
         Raises:
             InputError: the request does not suit the network or the machine.
         """
-        return cls(replace(request, solver=solver_for(request, graph)), pins, element_bytes)
+        own = replace(request, solver=solver_for(request, graph))
+        return cls(own, pins, element_bytes, root=root or WHOLE_ARRAY, in_stage=in_stage)
 
     def planned(self, graph: ContractedGraph) -> Branching:
         """Plan all layers of a network.
@@ -107,9 +127,10 @@ class Planner(LevelPlanner):
             InputError: the request does not suit the network or the machine, or no shares fit the memory.
             TableLimitError: the tables of an exact search would not fit.
         """
-        assert self.request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
-        machine = self.request.heterogeneous.using(self.request.arrays)
-        found = self.split(WHOLE_ARRAY, machine, graph, 0, self.state_above(graph))
+        machine = self.machine
+        found = self.split(self.root, machine, graph, 0, self.state_above(graph))
+        if self.in_stage:
+            return found.summed()
         if self.adapts and not fits(found):
             names = ", ".join(group.name for group in machine.groups)
             hint = "take a smaller batch, or --shares equal to see what they would hold"
@@ -150,7 +171,7 @@ class Planner(LevelPlanner):
             branch,
             received=tuple(row[0] for row in each),
             computed=tuple(row[1] for row in each),
-            slowest=self.cost.slowest,
+            slowest=self.cost.slowest and not self.in_stage,
         )
         return made.with_below(below)
 
@@ -186,9 +207,9 @@ class Planner(LevelPlanner):
             if below is not None:
                 yield from self.slots(below)
 
-    def lanes(self, node: Node) -> tuple[list[Lane], list[Crossing]]:
-        """Return the groups of identical devices that work, and the transfers between them."""
-        return lanes_of(cast("Branch", node))
+    def solver(self, node: Node) -> str:  # noqa: ARG002 (all splits have one)
+        """Return the name of the solver of all splits."""
+        return self.request.solver or ""
 
     def claim(self, node: Node) -> str:
         """Return the claim of a tree: the plans that it is optimal among."""
@@ -199,7 +220,7 @@ class Planner(LevelPlanner):
         branch = as_branching(node)
         return Decided(
             claim=claim,
-            solver=self.request.solver or "",
+            solver=self.solver(branch),
             pins=self.pins,
             splits=list(splits_of(branch)),
             cost=branch.cost,
@@ -427,6 +448,12 @@ def split_options(
             what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
             raise OptionError(f"space {request.space!r}", what, "one dim over all device groups")
     return tuple(found)
+
+
+def as_planner(planner: LevelPlanner) -> Planner:
+    """Return a planner that is known to be one of uneven splits."""
+    assert isinstance(planner, Planner)  # noqa: S101 (its machine has several groups)
+    return planner
 
 
 def as_branching(node: Node) -> Branching:

@@ -12,14 +12,15 @@ from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver
 from hypar.sharding.conventions import DIRECT, FUSED, PAPER
 from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import graph_of_group
+from hypar.sharding.uneven.remainder import graph_of_group, tensors_of_group
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.planning.nodes.leaf import Lanes
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane
@@ -133,6 +134,32 @@ class Branching:
             integral=self.integral,
         )
 
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield the groups of identical devices that work."""
+        for below in self.below:
+            if below is not None:
+                yield from below.leaves()
+
+    def lanes(self) -> Lanes:
+        """Return the groups that work, and the transfers between them, outer splits first."""
+        lanes: list[Lane] = []
+        crossings = list(_crossings(self, lanes, state_above(self.graph, self.counted)))
+        return lanes, crossings
+
+    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
+        """Yield what each group of identical devices reads of tensors that other stages make."""
+        choices = [offer.choice for offer in self.offers]
+        for group, below in enumerate(self.below):
+            if below is not None:
+                shares = [offer.shares[group] for offer in self.offers]
+                own = tensors_of_group(tensors, self.graph, choices, shares, integral=self.integral)
+                yield from below.reading(own)
+
+    def summed(self) -> Branching:
+        """Return the tree with the costs of all groups summed."""
+        below = tuple(one.summed() if isinstance(one, Branching) else one for one in self.below)
+        return replace(self, slowest=False, below=below)
+
     def of(self, graph: ContractedGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
         other = replace(self, graph=graph)
@@ -157,24 +184,6 @@ class Branching:
 
 
 Branch = Leaf | Branching
-
-
-def leaves_of(branch: Branch) -> Iterator[Leaf]:
-    """Yield the groups of identical devices that work."""
-    if isinstance(branch, Leaf):
-        yield branch
-        return
-    for below in branch.below:
-        if below is not None:
-            yield from leaves_of(below)
-
-
-def lanes_of(branch: Branch) -> tuple[list[Lane], list[Crossing]]:
-    """Return the groups that work, and the transfers between them, outer splits first."""
-    lanes: list[Lane] = []
-    counted = branch.counted if isinstance(branch, Branching) else PAPER
-    crossings = list(_crossings(branch, lanes, state_above(branch.graph, counted)))
-    return lanes, crossings
 
 
 def state_above(graph: ContractedGraph, convention: str) -> Entered | None:
