@@ -14,8 +14,8 @@ from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.splits import INTERLEAVED
+from hypar.planning.checks.stages import BEST, has_stages
 from hypar.planning.counting import follows
-from hypar.planning.request import BEST, has_stages
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
