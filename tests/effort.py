@@ -38,6 +38,9 @@ NETWORKS = tuple(
 )
 """All networks on images, each under one name; those that name their dims have tests of their own."""
 
+TRANSFORMERS = tuple(name for name, text in _TEXTS.items() if re.search("^dims:", text, re.MULTILINE))
+"""The networks that name their dims."""
+
 TWINS = ("vgg-c", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101", "resnet152")
 """Networks of the kind of another, with more or fewer layers; the quick run tries the other one alone."""
 

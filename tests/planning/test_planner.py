@@ -18,6 +18,7 @@ from hypar.registry import plugin_names
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
+from hypar.studies import notes as remarks
 from hypar.studies.notes import finer_than_whole, notes
 from tests import oracle
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
@@ -25,6 +26,7 @@ from tests.effort import NETWORKS, TWINS, crossed, examples, late
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.planning.request import Request
 
 SEARCHES = plugin_names("searches")
 
@@ -359,6 +361,18 @@ class TestRemarks:
         assert load_solver(plan.solver).exact
         (line,) = [line for line in notes(plan, graph("alexnet-2012")) if "pins" in line]
         assert line == "the cost of the pins is unknown: without them no plan is proven optimal"
+
+    def test_a_search_without_pins_takes_two_seconds_at_most(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plan = plan_model(graph("sfc"), levels=2, strategy="optimal", pins=["fc2=dp"])
+        seen = []
+
+        def followed(request: Request, network: LayerGraph) -> Plan:
+            seen.append(request.limits.seconds)
+            return plan
+
+        monkeypatch.setattr(remarks, "follow", followed)
+        assert any("pins" in line for line in notes(plan, graph("sfc")))
+        assert seen == [2.0]
 
     def test_what_a_pin_costs_is_told_by_the_same_inexact_solver(self) -> None:
         plan = plan_model(graph("vgg16"), solver="uniform", pins=["fc1=mp"])

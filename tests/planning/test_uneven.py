@@ -202,8 +202,8 @@ def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> Heterogene
 
 @crossed(
     {
-        "nested,groups": [(False, "a, b, c"), (True, "a, pair")],
-        "shares": HELD,
+        "nested,groups": [(False, "a, b, c"), pytest.param(True, "a, pair", marks=pytest.mark.slow)],
+        "shares": late(HELD, "exact"),
     }
 )
 def test_where_memory_holds_no_shares_all_groups_are_named(

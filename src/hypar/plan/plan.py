@@ -219,6 +219,17 @@ class Plan(Result, Record):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         """Check that levels, layers, choices and shares agree."""
+        self.require_whole()
+        return self
+
+    def require_whole(self) -> None:
+        """Check that levels, layers, choices and shares agree.
+
+        Raises:
+            ValueError: they do not.
+            ValidationError: a dim is unknown.
+            InputError: the space is none.
+        """
         self._require_dims()
         if not self.splits and self.stages is None:
             raise ValueError("splits: found []; allowed: at least 1 where there are no stages")
@@ -248,7 +259,6 @@ class Plan(Result, Record):
         self._require_bounds()
         self._require_timed()
         parse_space(self.space, self.model.dims or ())
-        return self
 
     def _require_dims(self) -> None:
         """Check that every dim that is divided is one of all networks, or one that this network names.

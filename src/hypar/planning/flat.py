@@ -40,20 +40,6 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice, Options
 
 
-def searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
-    """Return the search problem of a request for identical devices, its pins, and its answer.
-
-    Raises:
-        InputError: the request does not suit the network.
-        TableLimitError: the tables of an exact search would not fit.
-    """
-    numbered = by_digits(request, graph)
-    if numbered is not None:
-        return numbered
-    question, pins = ask(request, graph)
-    return question, pins, load_search(request.search).run(question)
-
-
 def by_digits(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer] | None:
     """Return the answer of a request for a flat level, with numberings; None if the request does not let devices be numbered.
 

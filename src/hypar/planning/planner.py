@@ -11,6 +11,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.answers import searched
 from hypar.planning.checks.levels import checked_array, checked_arrays
 from hypar.planning.checks.stages import BEST, checked_nodes, checked_stages, has_stages
 from hypar.planning.checks.words import (
@@ -23,7 +24,6 @@ from hypar.planning.checks.words import (
 )
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
-from hypar.planning.flat import searched
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import BASELINES, Request

@@ -70,12 +70,15 @@ class Decided:
 
 
 def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
-    """Record the decisions of a request for a network as a plan."""
+    """Record the decisions of a request for a network as a plan.
+
+    Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
+    """
     cost = load_cost(request.cost, request.parameters, context_of(request))
     groups, profile = request.heterogeneous is not None, request.profile
     arrays = request.arrays if found.arrays is None else found.arrays
-    return Plan(
-        model=ModelRecord(
+    plan = Plan.model_construct(
+        model=ModelRecord.model_construct(
             name=graph.name,
             digest=graph.digest,
             batch=graph.batch,
@@ -96,7 +99,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
         limits=found.limits,
         convention=recorded(request.convention),
-        cost=CostRecord(
+        cost=CostRecord.model_construct(
             name=request.cost,
             value=exact_number(found.cost),
             unit=cost.unit,
@@ -110,6 +113,8 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         chunks=found.chunks,
         score=found.score,
     )
+    plan.require_whole()
+    return plan
 
 
 def decided(request: Request, question: Question, pins: Sequence[Pin], answer: Answer, claim: str) -> Decided:
@@ -156,7 +161,7 @@ def even_split(
     depth: int = 0,
 ) -> Split:
     """Return the record of one level of identical devices."""
-    return Split(
+    return Split.model_construct(
         level=depth + level.index,
         group=group,
         ways=level.ways,

@@ -471,7 +471,7 @@ def _held(problem: CostGraph, node: int, choice: int) -> CostGraph:
 def _cut_edge(edge: Edge, node: int, choice: int) -> Edge:
     """Return an edge of one level with one end restricted."""
     if edge.source == node:
-        return replace(edge, terms=(edge.terms[0][choice : choice + 1],))
+        return edge._replace(terms=(edge.terms[0][choice : choice + 1],))
     if edge.target == node:
-        return replace(edge, terms=(edge.terms[0][:, :, choice : choice + 1],))
+        return edge._replace(terms=(edge.terms[0][:, :, choice : choice + 1],))
     return edge

@@ -85,7 +85,14 @@ def counted(
     Raises:
         UncountableError: it is none.
     """
-    offered = [_offered(own, levels) for own in options]
+    known: dict[object, _Offered] = {}
+    offered = []
+    for own in options:
+        # Layers share the options of a level.
+        key = tuple(map(id, own))
+        if key not in known:
+            known[key] = _offered(own, levels)
+        offered.append(known[key])
     dims = tuple(tuple(dict.fromkeys(dim for at in own.dims for dim in at)) for own in offered)
     kinds = [(level.ways, tuple(own.dims[level.index] for own in offered)) for level in levels]
     tiers = tiered(cost, levels, kinds)

@@ -39,9 +39,14 @@ def applied(layer: Layer, values: Array, piece: Piece, name: str) -> Array:
 class Shares(Kernel):
     """``exp(x) / sum of exp(x)``; the largest x is not subtracted first, so that sums alone need all of a dim."""
 
+    def exponentials(self, layer: Layer, local: Array, piece: Piece) -> Array:
+        """Return the exponentials of some elements."""
+        found: Array = np.exp(local)
+        return found
+
     def sums(self, layer: Layer, inputs: Inputs, piece: Piece) -> dict[str, Array]:
         """Return the sums of the piece's exponentials."""
-        exponentials = np.exp(take(inputs[0], self.output(layer, piece)))
+        exponentials = self.exponentials(layer, take(inputs[0], self.output(layer, piece)), piece)
         return {"exponential": summed(layer, exponentials, piece, "exponential", len(inputs[0]))}
 
     def forward(
@@ -76,7 +81,8 @@ class Shares(Kernel):
     def _shares(self, layer: Layer, whole: Array, piece: Piece, sums: Sums) -> Array:
         """Return the piece's output."""
         total = applied(layer, sums["exponential"], piece, "exponential")
-        shares: Array = np.exp(take(whole, self.output(layer, piece))) / total
+        own = take(whole, self.output(layer, piece))
+        shares: Array = self.exponentials(layer, own, piece) / total
         return shares
 
 

@@ -27,7 +27,6 @@ class Attention(Op):
 
     join: ClassVar[bool] = True
     operands: ClassVar[int] = 3
-    multiplies: ClassVar[bool] = True
     over: Names = ("sequence",)
     causal: bool = False
     flash: bool = True

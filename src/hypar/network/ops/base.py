@@ -52,7 +52,6 @@ class Op(Record):
         weighted: whether it has a weight to cut.
         join: whether it combines several tensors.
         operands: number of inputs that have dims of their own; 1 for a join, whose inputs are alike.
-        multiplies: whether it multiplies tensors, so that its einsum says what each device computes and what it adds up.
         sized: fields of dims with their sizes, which a model file may name alone.
         passes: whether the error of an input is the error of the output, or a part of it.
         pools: whether it makes an image of another size, so that it is a node of the operator graph.
@@ -68,7 +67,6 @@ class Op(Record):
     weighted: ClassVar[bool] = False
     join: ClassVar[bool] = False
     operands: ClassVar[int] = 1
-    multiplies: ClassVar[bool] = False
     sized: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[bool] = False
     pools: ClassVar[bool] = False
@@ -79,6 +77,11 @@ class Op(Record):
     statistics: ClassVar[tuple[str, ...]] = ()
     back_statistics: ClassVar[tuple[str, ...]] = ()
     statistics_over: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether it multiplies tensors, so that its einsum says what each device computes and what it adds up."""
+        return self.weighted or self.operands > 1
 
     @property
     def together(self) -> frozenset[str]:
@@ -94,6 +97,11 @@ class Op(Record):
     def names_dims(self) -> bool:
         """Whether the model names its dims, so that they are more than channels, height and width."""
         return False
+
+    @property
+    def rounds(self) -> Mapping[str, int]:
+        """Return the indices of each dim that it takes at a time, where these are more than one."""
+        return {}
 
     @property
     def averages(self) -> bool:
@@ -169,7 +177,6 @@ class Contraction(Op):
     """
 
     weighted: ClassVar[bool] = True
-    multiplies: ClassVar[bool] = True
     input_zeros: Zeros | None = None
     output_zeros: Zeros | None = None
 
@@ -254,6 +261,19 @@ class Convolution(Contraction):
             input_sizes={"height": shape["height"], "width": shape["width"]},
             zeros=self.zeros,
         )
+
+
+class Sliding(Convolution):
+    """A convolution whose filters slide over an image."""
+
+    @property
+    def windows(self) -> Mapping[str, Window]:
+        """The window along each spatial dim."""
+        pairs = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return {
+            dim: Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+            for dim, (kernel, stride, padding, dilation) in zip(("height", "width"), pairs, strict=True)
+        }
 
 
 class Resampling(Op):

@@ -25,7 +25,6 @@ class Matmul(Op):
 
     join: ClassVar[bool] = True
     operands: ClassVar[int] = 2
-    multiplies: ClassVar[bool] = True
     over: Pairs
     names: Pairs | None = None
 

@@ -22,7 +22,6 @@ class Scale(Op):
 
     join: ClassVar[bool] = True
     operands: ClassVar[int] = 2
-    multiplies: ClassVar[bool] = True
 
     @property
     def names_dims(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.solve.coarse.cliques import Cliques, entries_of
 from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.near import near, state_costs
 from hypar.solve.counts.states import states_of
@@ -26,6 +27,9 @@ ROUNDING = 1e-12
 
 STEPS = (2**14, 2**17, 2**20, 2**21)
 """Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
+
+MOST_ENTRIES = 2**25
+"""Most entries of the tables of an elimination."""
 
 
 class Relaxed:
@@ -95,6 +99,21 @@ class Relaxed:
             least = marginals(self.nodes, self._ends, self.pairs, far=far)
             most = known * (1 + ROUNDING)
             self._set([own[costs <= most] for own, costs in zip(self.states, least, strict=True)])
+
+    def by_cliques(self, known: float) -> float:
+        """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
+        least = 0.0
+        while True:
+            sizes = [len(costs) for costs in self.nodes]
+            if not self.complete or entries_of(sizes, self._ends).computed > MOST_ENTRIES:
+                return least
+            found = Cliques(self.nodes, self._ends, self.pairs)
+            most = known * (1 + ROUNDING)
+            kept = [own[costs <= most] for own, costs in zip(self.states, found.marginals, strict=True)]
+            if found.least > known or sum(map(len, kept)) == sum(sizes):
+                return max(least, found.least)
+            least = max(least, found.least)
+            self._set(kept)
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""

@@ -12,6 +12,7 @@ from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.forms import MOST_LEVELS
+from hypar.solve.counts.near import floor_of
 from hypar.solve.counts.orders import written
 from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import number_of
@@ -68,18 +69,18 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
         return
     plan = search.greedy()
     relaxed = None if many else Relaxed(graph)
-    bound = 0.0 if relaxed is None else relaxed.bound()
-    if relaxed is not None:
-        yield _found(graph, plan, bound)
+    bound = floor_of(graph) if relaxed is None else relaxed.bound()
+    yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING):
         for better in search.improving(plan, search.widest):
             plan = better
-            if relaxed is not None:
-                yield _found(graph, plan, bound)
+            yield _found(graph, plan, bound)
         # A good plan leaves few of many states by the costs of layers alone.
         relaxed = relaxed or Relaxed(graph, plan.cost, steps)
         relaxed.narrow(plan.cost)
         bound = relaxed.bound()
+        if bound < plan.cost * (1 - ROUNDING):
+            bound = max(bound, min(relaxed.by_cliques(plan.cost), plan.cost))
         yield _found(graph, plan, bound)
     if relaxed is None:
         return

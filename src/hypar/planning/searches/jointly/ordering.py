@@ -40,7 +40,7 @@ def ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Pr
         orders: the option of each layer at each level.
         bound: a lower bound.
     """
-    best = _priced(price, problem, orders)
+    best = priced(price, problem, orders)
     tries = 0
     while True:
         found = None
@@ -50,7 +50,7 @@ def ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Pr
             tries += 1
             turned = orders.copy()
             turned[:, [one, other]] = orders[:, [other, one]]
-            tried = _priced(price, problem, turned)
+            tried = priced(price, problem, turned)
             if tried[0] < best[0] * (1 - ROUNDING):
                 best, found = tried, turned
                 break
@@ -75,7 +75,8 @@ def _idle(problem: Counted, orders: Indices) -> NDArray[np.bool_]:
     return np.asarray(orders == np.array(options)[:, None])
 
 
-def _priced(price: Price, problem: Counted, orders: Indices) -> Priced:
+def priced(price: Price, problem: Counted, orders: Indices) -> Priced:
+    """Return the cost of a plan by counts, the costs of its levels, and its choices."""
     choices = problem.choices(orders)
     costs = price(choices)
     return total(costs), costs, choices
