@@ -169,14 +169,18 @@ class _Lifetimes:
         if isinstance(step, Compute):
             self._share(step)
         elif isinstance(step, Copy):
-            # Devices that read the same elements of a tensor for several layers have one copy of it.
+            self._copied(step)
+        elif (self.elements[step.target] >= self.elements[step.source]).all():
+            self.owner[step.target] = step.source
+
+    def _copied(self, step: Copy) -> None:
+        """Note the memory of a copy: devices that read the same elements for several layers have one; errors are added to."""
+        if step.item.phase == "forward":
             same = self.copies.setdefault((self._root(step.source), step.need), step.target)
             if same != step.target:
                 self.owner[step.target] = same
-            if _crosses(step):
-                self.outside.add(step.target)
-        elif isinstance(step, Add) and (self.elements[step.target] >= self.elements[step.source]).all():
-            self.owner[step.target] = step.source
+        if _crosses(step):
+            self.outside.add(step.target)
 
     def _needed(self, step: Copy | Add | Compute) -> Sequence[str]:
         """Return the arrays of activations and errors that a step needs."""
@@ -374,13 +378,17 @@ def _crosses(step: Copy | Add) -> bool:
 
 
 def _spread(devices: Devices, step: Copy | Add, arrived: Numbers) -> NDArray[np.float64]:
-    """Spread what arrives at a level evenly over the devices that take part; a run lets one of them receive for others."""
+    """Spread what arrives at a level evenly over the devices that take part; a run lets one of them receive for others.
+
+    Of sums each part of the level gets the same, whatever the number of its devices.
+    """
     places, part = devices.program.places, step.need.elements > 0
     found = np.zeros(arrived.shape)
     for level, own in enumerate(arrived):
-        among = 0 if _crosses(step) else level if isinstance(step, Copy) else level - 1
-        for members in places.members(among):
-            taking = members[part[members]]
-            if len(taking):
-                found[level, taking] = own[members].sum() / len(taking)
+        inside = places.members(0 if _crosses(step) else level)
+        for members in inside if isinstance(step, Copy) else places.members(level - 1):
+            each = (own_part[np.isin(own_part, members) & part[own_part]] for own_part in inside)
+            parts = [taking for taking in each if len(taking)]
+            for taking in parts:
+                found[level, taking] = own[members].sum() / (len(parts) * len(taking))
     return found

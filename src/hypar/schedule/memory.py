@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.machine.machine import fullest_share, unevenness
+from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lifetimes import course_of
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
+    from hypar.network.einsum import Einsum
     from hypar.schedule.lanes import Lane
+    from hypar.schedule.lifetimes import Course
     from hypar.schedule.step import Step, Transfers
+    from hypar.sharding.placement import Options
+
+INSIDE = {"forward": "output", "backward": "input", "gradient": "weight"}
+"""The tensor of a layer that is added up in each phase."""
 
 
 def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, float]:
@@ -26,16 +35,16 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         number: index of the lane in the step.
     """
     setting, size = lane.setting, lane.setting.element_bytes
-    times = step.work[number].times
-    weights = size * math.fsum([time.fullest["weight"] for time in times if time is not None])
+    parts = lane.place.parts or (lane,)
     buffers = [
-        move.subgroup_bytes / move.subgroup_devices
+        move.device_bytes
         for move, lanes in zip(step.moves, step.lanes, strict=True)
-        if move is not None and number in lanes
+        if move is not None and number in lanes and move.level != BETWEEN_STAGES
+        if move.phase == PHASE or lane.executed is lane or move.level < lane.depth
     ]
-    courses = [
-        course_of(part.graph, part.choices, size, part.place.outside) for part in lane.place.parts or (lane,)
-    ]
+    weights = size * math.fsum([own for part in parts for own in _weights(part)])
+    courses = [_course(part) for part in parts]
+    received = [_received(part.executed) for part in parts]
     moments = lane.place.moments or ((lane.place.in_flight,),)
     return {
         "weights": weights,
@@ -46,8 +55,67 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
             for moment in moments
         ),
         "errors": max(max(0.0, course.peak - course.activations) for course in courses),
-        "buffers": max(buffers, default=0.0),
+        "buffers": max([*buffers, *received, *(course.entering for course in courses)]),
     }
+
+
+def _weights(lane: Lane) -> Iterator[float]:
+    """Yield the elements of each layer's weight on the fullest device."""
+    if lane.shares is None:
+        yield from [time.fullest["weight"] for time in lane.work.times if time is not None]
+        return
+    whole = lane.shares.graph.layers
+    for layer, chosen, time in zip(whole, lane.choices, lane.work.times, strict=True):
+        if time is not None:
+            counts = degrees(chosen, layer.einsum.counted)
+            yield layer.einsum.elements("weight") * fullest_share(layer.einsum, counts, "weight")
+
+
+def _course(lane: Lane) -> Course:
+    """Return the activations and errors on a device of a lane; shares of uneven splits are of whole elements."""
+    graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
+    idle = frozenset(index for index, layer in enumerate(lane.graph.layers) if layer.empty)
+    size, outside = lane.setting.element_bytes, lane.place.outside
+    return course_of(graph, lane.choices, size, outside, above=ends, idle=idle)
+
+
+def _received(lane: Lane) -> float:
+    """Return the bytes that the fullest device receives for the largest transfer between two layers, or inside one.
+
+    A device lacks most where it needs most, or where it has least of what others have most of.
+    """
+    whole = lane.graph if lane.shares is None else lane.shares.graph
+    fuller = [
+        _fuller(layer.einsum, held.einsum, own)
+        for layer, held, own in zip(lane.graph.layers, whole.layers, lane.choices, strict=True)
+    ]
+    found = [0.0]
+    for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
+        both = fuller[tensor.producer]["output"] * fuller[tensor.consumer]["input"]
+        found += [both * move.device_bytes for move in moves]
+    for own, moves in zip(fuller, lane.inner, strict=True):
+        found += [move.device_bytes * (own[INSIDE[move.phase]] if lane.shares else 1.0) for move in moves]
+    return max(found)
+
+
+def _fuller(counted: Einsum, held: Einsum, chosen: Options) -> dict[str, float]:
+    """Return for each tensor of a layer how much more of it the fullest device has than all have on average.
+
+    Args:
+        counted: the layer as its transfers are counted, which may be by shares of real numbers of elements.
+        held: the layer as devices hold it.
+        chosen: its choices.
+    """
+    counts = degrees(chosen, held.counted)
+    found = {tensor: unevenness(held, counts, tensor) for tensor in INSIDE.values()}
+    if held is not counted:
+        for tensor in found:
+            found[tensor] *= _elements(held, tensor) / (_elements(counted, tensor) or math.inf)
+    return found
+
+
+def _elements(einsum: Einsum, tensor: str) -> float:
+    return float(einsum.input_elements if tensor == "input" else einsum.elements(tensor))
 
 
 def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:

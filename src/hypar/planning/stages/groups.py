@@ -12,10 +12,10 @@ from hypar.planning.question import setting_for
 from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import entering_groups
 from hypar.planning.stages.span import Cuts, Site, phases_of
-from hypar.planning.stages.spans import CutSpans, read_of_others
+from hypar.planning.stages.spans import CutSpans, shared_with_others
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.search import Planner
-from hypar.planning.uneven.tree import Leaf, lanes_of, leaves_of
+from hypar.planning.uneven.tree import Leaf, lanes_of, leaves_of, shares_above
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.spans import Outer
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.schedule.entering import Entering
+    from hypar.schedule.lanes import WholeShares
     from hypar.sharding.placement import Options
 
 
@@ -112,14 +113,14 @@ class GroupSpans(CutSpans):
         counted = (setting.element_bytes, setting.optimizer, self.request.counted)
         tree = subtree_of(plan, self.root, self.machine, graph, *counted)
         answer = TreeAnswer(choices=(), costs=(), solver="", exact=False, tree=tree)
-        outside = read_of_others(self.microbatch, start, end)
+        outside = shared_with_others(self.microbatch, start, end)
         return self._as_stage(start, end, self._lowered(graph, outside, answer))
 
     def _lowered(self, graph: ContractedGraph, outside: tuple[Tensor, ...], answer: Answer) -> Cuts:
         assert isinstance(answer, TreeAnswer)  # noqa: S101 (spans on groups have trees)
         tree = answer.tree.of(graph)
         lanes, crossings = lanes_of(tree)
-        read = _read_of_others(tree, outside)
+        read = _shared_with_others(tree, outside, shares_above(tree))
         placed = tuple(
             lane.at(lane.name, StagePlace(outside=own)) for lane, own in zip(lanes, read, strict=True)
         )
@@ -147,14 +148,25 @@ def _summed(branch: Branching) -> Branching:
     return replace(branch, slowest=False, below=below)
 
 
-def _read_of_others(branch: Branch, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-    """Yield what each group of identical devices reads of tensors that other stages make."""
+def _shared_with_others(
+    branch: Branch, tensors: tuple[Tensor, ...], whole: WholeShares | None
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yield for each group of identical devices the tensors that it shares with other stages, as far as it reads them.
+
+    Args:
+        branch: a node of the tree.
+        tensors: the tensors, as far as the node reads them.
+        whole: what the uneven splits above leave in whole elements; None without any.
+    """
     if isinstance(branch, Leaf):
         yield tensors
         return
-    for group, below in enumerate(branch.below):
-        if below is not None:
-            choices = [offer.choice for offer in branch.offers]
-            shares = [offer.shares[group] for offer in branch.offers]
-            own = tensors_of_group(tensors, branch.graph, choices, shares, integral=branch.integral)
-            yield from _read_of_others(below, own)
+    below = [None] * len(branch.at_work) if whole is None else branch.whole_shares(whole)
+    choices = [choice for choice, _ in branch.taken]
+    for at, (group, shares) in enumerate(zip(branch.at_work, below, strict=True)):
+        graph = branch.graph if whole is None else whole.graph
+        parts = [own[at] for _, own in branch.taken] if shares is None else shares.parts
+        own = tensors_of_group(tensors, graph, choices, parts, integral=shares is not None)
+        node = branch.below[group]
+        assert node is not None  # noqa: S101 (the group works)
+        yield from _shared_with_others(node, own, shares)

@@ -6,22 +6,25 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from hypar.schedule.lanes import Crossing, Lane, Receiver
+from hypar.schedule.lanes import Crossing, Lane, Receiver, WholeShares
 from hypar.sharding.conventions import DIRECT, FUSED, PAPER
+from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import graph_of_group
+from hypar.sharding.uneven.remainder import graph_of_group, whole_ends
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Choice
     from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.sharding.uneven.transfers import Amount, Shares
 
@@ -169,6 +172,23 @@ class Branching:
             integral=self.integral,
         )
 
+    def whole_shares(self, above: WholeShares) -> list[WholeShares]:
+        """Return what the split leaves each group that works in whole elements, below what the splits above leave."""
+        ends = [
+            (dim_of(choice), _whole_ends(layer, choice, shares))
+            for layer, (choice, shares) in zip(above.graph.layers, self.taken, strict=True)
+        ]
+        choices = [choice for choice, _ in self.taken]
+        return [
+            WholeShares(
+                graph_of_group(above.graph, choices, [end - start for start, end in own], integral=True),
+                tuple(
+                    (*before, (dim, at)) for before, (dim, _), at in zip(above.ends, ends, own, strict=True)
+                ),
+            )
+            for own in zip(*(each for _, each in ends), strict=True)
+        ]
+
     def of(self, graph: ContractedGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
         other = replace(self, graph=graph)
@@ -199,8 +219,28 @@ def lanes_of(branch: Branch) -> tuple[list[Lane], list[Crossing]]:
     """Return the groups that work, and the transfers between them, outer splits first."""
     lanes: list[Lane] = []
     counted = branch.counted if isinstance(branch, Branching) else PAPER
-    crossings = list(_crossings(branch, lanes, state_above(branch.graph, counted)))
+    crossings = list(_crossings(branch, lanes, state_above(branch.graph, counted), shares_above(branch)))
     return lanes, crossings
+
+
+def shares_above(branch: Branch) -> WholeShares | None:
+    """Return what all uneven splits of a tree divide; None if its sizes are no whole elements, as for a search of shares."""
+    sizes = (size for layer in branch.graph.layers for size in layer.einsum.sizes.values())
+    if isinstance(branch, Leaf) or not all(isinstance(size, int) for size in sizes):
+        return None
+    return WholeShares(branch.graph, ((),) * len(branch.graph.layers))
+
+
+def _whole_ends(layer: CutLayer, choice: Choice, shares: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the ends of each group's share of a layer, which are those of whole elements, as fractions."""
+    dim = dim_of(choice)
+    size = 0 if dim is None else layer.einsum.sizes[dim]
+    if not size:
+        return [(0.0, 1.0)] * len(shares)
+    given = [*pairwise(accumulate(shares, initial=0.0))]
+    ends = iter(whole_ends(size, [(start, end) for start, end in given if end > start]))
+    own = [next(ends) if end > start else (0, 0) for start, end in given]
+    return [(start / size, end / size) for start, end in own]
 
 
 def state_above(graph: ContractedGraph, convention: str) -> Entered | None:
@@ -213,23 +253,26 @@ def state_above(graph: ContractedGraph, convention: str) -> Entered | None:
     return whole(graph, FUSED if convention == DIRECT else convention)
 
 
-def _crossings(branch: Branch, lanes: list[Lane], entered: Entered | None) -> Iterator[Crossing]:
+def _crossings(
+    branch: Branch, lanes: list[Lane], entered: Entered | None, shares: WholeShares | None
+) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
         setting = branch.lane.setting
         alone = setting.direct or setting.convention == PAPER
-        lanes.append(branch.lane if alone else branch.lane._replace(entered=entered))
+        lanes.append(branch.lane._replace(entered=None if alone else entered, shares=shares))
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
     crossed = None if entered is None else entered.crossing(branch.graph, branch.taken)
     amounts = _by_paper(branch) if crossed is None else (crossed.inside, crossed.between)
     states = itertools.repeat(None) if crossed is None else crossed.below
-    for number, state in zip(branch.at_work, states, strict=False):
+    own_shares = [None] * len(branch.at_work) if shares is None else branch.whole_shares(shares)
+    for number, state, left in zip(branch.at_work, states, own_shares, strict=False):
         group, below = branch.machine.groups[number], branch.below[number]
         if below is not None:
             first = len(lanes)
-            inner += _crossings(below, lanes, state)
+            inner += _crossings(below, lanes, state, left)
             own = tuple(range(first, len(lanes)))
             receivers.append(Receiver(group.name, own, group.num_devices, group.bytes_per_s, group.latency_s))
     yield Crossing(
