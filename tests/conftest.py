@@ -8,26 +8,26 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests import doctests
 from tests.effort import LONG, SHORT
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
 # Both workers, and the programs that tests start, would compile every module again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Plans and cost graphs have no cycles, so that looking for garbage often finds little.
-gc.set_threshold(10_000, 10, 25)
+gc.set_threshold(50_000, 20, 50)
 
 QUICK = ("not slow", "not long")
 """Marker expressions of runs with few examples: the quick one, which pyproject.toml gives, and that of the quick and most slow tests."""
 
 WITH_TORCH = {
-    "test_kernels", "test_lifetimes_in_torch", "test_profiling", "test_torch_bench", "test_windows",
+    "test_kernels", "test_lifetimes_in_torch", "test_profiling", "test_torch_bench", "test_torch_module", "test_windows",
 }  # fmt: skip
 """Test modules that import PyTorch."""
 
@@ -48,13 +48,20 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("quick", parent=parent, max_examples=SHORT, derandomize=True)
     settings.register_profile("long", parent=parent, max_examples=LONG)
     settings.load_profile("quick" if config.option.markexpr in QUICK else "long")
+    config.pluginmanager.register(doctests, "doctests")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for no examples in the docstrings of tests, which have none."""
-    found = yield
-    return [each for each in found if not isinstance(each, DoctestModule)]
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, None]:
+    """Make no items of the slow combinations of values where slow tests are left out; there are thousands."""
+    yield
+    if metafunc.config.option.markexpr == QUICK[0]:
+        calls = metafunc._calls
+        metafunc._calls = [call for call in calls if not _slow(call.marks)] or calls[:1]
+
+
+def _slow(marks: Iterable[pytest.Mark]) -> bool:
+    return any(mark.name == "slow" for mark in marks)
 
 
 @pytest.hookimpl(tryfirst=True)

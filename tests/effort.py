@@ -15,7 +15,7 @@ from hypar.registry import data_file, data_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-LONG, SHORT = 100, 10
+LONG, SHORT = 100, 5
 """Examples of a test that names no number, in the long run and in the quick one."""
 
 
@@ -37,6 +37,9 @@ NETWORKS = tuple(
     name for name, text in _TEXTS.items() if not re.search("^(same_as|dims):", text, re.MULTILINE)
 )
 """All networks on images, each under one name; those that name their dims have tests of their own."""
+
+TRANSFORMERS = tuple(name for name, text in _TEXTS.items() if re.search("^dims:", text, re.MULTILINE))
+"""The networks that name their dims."""
 
 TWINS = ("vgg-c", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101", "resnet152")
 """Networks of the kind of another, with more or fewer layers; the quick run tries the other one alone."""

@@ -78,6 +78,7 @@ def test_a_row_is_what_the_example_prints_and_no_strategy_moves_less_than_the_op
     assert least <= min(others) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_a_second_name_has_the_row_of_the_first() -> None:
     rows = dict(line.removeprefix("| ").split(" | ", 1) for line in table()[2:])
     alike: dict[str, set[str]] = {}

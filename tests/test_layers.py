@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import pytest
 
 import hypar
 from hypar.registry import GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SOURCE = Path(hypar.__file__).parent
 FLOORS = (
@@ -57,16 +61,16 @@ MAY_IMPORT = {
 
 INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
-    "solve": "limits edge cost_graph partition balance elimination marginals counts coarse solvers",
+    "solve": "limits edge cost_graph partition balance elimination marginals coarse counts solvers",
     "network": "training windows einsum keeping ops layer spec trails contraction graph build gradients",
     "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks alike joined moves measured entering lanes tasks pipeline_orders pipeline chunked step stages totals energy tape lifetimes memory scoring",
-    "planning": "chunks refinement searches sources strategies arguments request question flat records counting refusals claims baselines uneven stages timing planner replay",
+    "planning": "chunks refinement searches sources strategies arguments request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
-    "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
+    "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
     "studies": "verification certificates problems counted read_memory comparison explanation notes report pipeline evaluation field exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats exports listings traces picture sections views",
 }
@@ -85,12 +89,21 @@ def place(file: Path) -> tuple[str, ...]:
 MODULES = {place(file) for file in FILES}
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements inside a node; expressions, which are most of a tree, are not looked into."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, name, ()):
+            if isinstance(inner, ast.stmt):
+                yield inner
+            yield from statements(inner)
+
+
 @cache
 def imports(file: Path) -> list[tuple[str, ...]]:
     """The hypar modules that a file names in its imports, those for type checkers and inside functions included."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     found: list[tuple[str, ...]] = []
-    for node in ast.walk(tree):
+    for node in statements(tree):
         names: list[tuple[str, ...]] = []
         if isinstance(node, ast.Import):
             names = [tuple(alias.name.split(".")) for alias in node.names]

@@ -1,4 +1,4 @@
-"""Small transformers, as mappings of model files, and random choices of their layers."""
+"""Small transformers and convolutional blocks, as mappings of model files, and random choices of their layers."""
 
 from __future__ import annotations
 
@@ -42,6 +42,31 @@ def gpt(
     ]
     head = linear("head", "hidden", "vocab", bias=False, **({"weight": "wte"} if tied else {}))
     return _model(block, batch, blocks, {"op": "layer_norm", "over": "hidden"}, head, sizes, dtype)
+
+
+def one_matrix(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
+    """GPT-2 in small with one matrix for queries, keys and values, as Megatron-LM has it."""
+    parts = [
+        {"name": name, "op": "select", "over": "parts", "index": index, "inputs": "qkv"}
+        for index, name in enumerate(("q", "k", "v"))
+    ]
+    block = [
+        {"name": "ln1", "op": "layer_norm", "over": "hidden"},
+        linear("qkv", "hidden", ["parts", "kv_heads", "head_dim"]),
+        *parts,
+        {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"], "causal": True},
+        linear("o", ["parts", "kv_heads", "head_dim"], "hidden"),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "ln2", "op": "layer_norm", "over": "hidden"},
+        linear("up", "hidden", "ff"),
+        {"op": "gelu"},
+        linear("down", "ff", "hidden"),
+        {"name": "add2", "op": "add", "inputs": ["down", "add1"]},
+    ]
+    head = linear("head", "hidden", "vocab", bias=False)
+    return _model(
+        block, batch, blocks, {"op": "layer_norm", "over": "hidden"}, head, {"parts": 3, **sizes}, dtype
+    )
 
 
 def llama(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
@@ -88,6 +113,158 @@ def encoder(batch: int = 4) -> LayerGraph:
     ]
     head = linear("head", "hidden", "vocab")
     return _model(block, batch, 1, {"op": "layer_norm", "over": "hidden"}, head, {}, "float32")
+
+
+def vit(batch: int = 4) -> LayerGraph:
+    """A vision transformer in small: patches, a class token, positions, an encoder with norms first."""
+    block = [
+        {"name": "ln1", "op": "layer_norm", "over": "hidden"},
+        linear("q", "hidden", ["heads", "head_dim"]),
+        linear("k", "hidden", ["heads", "head_dim"], inputs="ln1"),
+        linear("v", "hidden", ["heads", "head_dim"], inputs="ln1"),
+        {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"]},
+        linear("o", ["heads", "head_dim"], "hidden"),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "ln2", "op": "layer_norm", "over": "hidden"},
+        linear("up", "hidden", "ff"),
+        {"op": "gelu"},
+        linear("down", "ff", "hidden"),
+        {"name": "add2", "op": "add", "inputs": ["down", "add1"]},
+    ]
+    layers = [
+        {"op": "input", "channels": 2, "height": 8, "width": 8},
+        {"name": "patches", "op": "patch", "kernel": [2, 4], "out": "hidden"},
+        {"name": "token", "op": "token"},
+        {"name": "positions", "op": "position"},
+        {"block": "block", "name": "h", "repeat": 1},
+        {"name": "ln", "op": "layer_norm", "over": "hidden"},
+        {"name": "first", "op": "select"},
+        linear("head", "hidden", "classes"),
+        {"op": "cross_entropy", "over": "classes"},
+    ]
+    dims = {"hidden": 16, "heads": 4, "head_dim": 4, "ff": 32, "classes": 6}
+    blocks = {"block": {"layers": block}}
+    return load_model(
+        {"source": "a test", "batch": batch, "dims": dims, "blocks": blocks, "layers": layers}, name="vit"
+    )
+
+
+def mixtral(
+    batch: int = 4, blocks: int = 1, dtype: str = "float32", one: bool = False, **sizes: int
+) -> LayerGraph:
+    """Mixtral in small: Llama's block, whose gated unit is one of experts, two for each position; perhaps of one matrix."""
+    expert = {"each": "experts", "bias": False}
+    parts = ["parts"] if one else []
+    gates = [
+        linear("gate", "hidden", "ff", **expert),
+        {"name": "act", "op": "silu"},
+        linear("up", "hidden", "ff", inputs="dispatch", **expert),
+    ]
+    if one:
+        gates = [
+            linear("gate_up", "hidden", ["parts", "ff"], **expert),
+            {"name": "gate", "op": "select", "over": "parts", "inputs": "gate_up"},
+            {"name": "act", "op": "silu"},
+            {"name": "up", "op": "select", "over": "parts", "index": 1, "inputs": "gate_up"},
+        ]
+    block = [
+        {"name": "norm1", "op": "rms_norm", "over": "hidden"},
+        linear("q", "hidden", ["kv_heads", "group", "head_dim"], bias=False),
+        linear("k", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="norm1"),
+        linear("v", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="norm1"),
+        {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"], "causal": True},
+        linear("o", ["kv_heads", "group", "head_dim"], "hidden", bias=False),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "norm2", "op": "rms_norm", "over": "hidden"},
+        linear("router", "hidden", "experts", bias=False),
+        {"name": "gates", "op": "top_k", "over": "experts", "count": 2},
+        {"name": "dispatch", "op": "dispatch", "inputs": "norm2", "to": "experts", "count": 2},
+        *gates,
+        {"name": "gated", "op": "multiply", "inputs": ["act", "up"]},
+        linear("down", [*parts, "ff"], "hidden", **expert),
+        {"name": "combine", "op": "combine", "inputs": ["down", "gates"], "count": 2},
+        {"name": "add2", "op": "add", "inputs": ["combine", "add1"]},
+    ]
+    head = linear("head", "hidden", "vocab", bias=False)
+    more = {"experts": 4, **({"parts": 2} if one else {}), **sizes}
+    return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, more, dtype)
+
+
+def gated(batch: int = 4) -> LayerGraph:
+    """MobileNetV3's block in small: a depthwise convolution whose channels are weighed by what is in the whole image."""
+    conv: dict[str, Any] = {"op": "conv", "out_channels": 8, "kernel": 1}
+    layers = [
+        {"op": "input", "channels": 3, "height": 8, "width": 8},
+        {"name": "expand", **conv},
+        {"op": "relu"},
+        {"name": "depthwise", **conv, "kernel": 3, "padding": 1, "groups": 8},
+        {"name": "norm", "op": "batch_norm"},
+        {"op": "pool", "mode": "average", "window": "global"},
+        {"name": "squeeze", **conv, "out_channels": 4},
+        {"op": "relu"},
+        {"name": "excite", **conv},
+        {"name": "gate", "op": "pointwise", "function": "sigmoid"},
+        {"name": "scale", "op": "scale", "inputs": ["norm", "gate"]},
+        {"name": "project", **conv},
+        {"op": "flatten"},
+        {"name": "fc", "op": "linear", "out_features": 6},
+    ]
+    return load_model({"source": "a test", "batch": batch, "layers": layers}, name="gated")
+
+
+def _convolutional(layers: list[dict[str, Any]], batch: int, name: str) -> LayerGraph:
+    image = {"op": "input", "channels": 4, "height": 8, "width": 8}
+    last = [
+        {"op": "pool", "mode": "average", "window": "global"},
+        {"op": "flatten"},
+        {"name": "fc", "op": "linear", "out_features": 6},
+    ]
+    return load_model({"source": "a test", "batch": batch, "layers": [image, *layers, *last]}, name=name)
+
+
+def mobilenet(batch: int = 4) -> LayerGraph:
+    """MobileNetV2's blocks in small: expansion, depthwise convolution and projection, with and without a shortcut."""
+    conv = {"op": "conv", "kernel": 1, "bias": False}
+
+    def normalised(name: str, **fields: Any) -> list[dict[str, Any]]:
+        return [{"name": name, **conv, **fields}, {"name": f"{name}_norm", "op": "batch_norm"}]
+
+    relu: dict[str, Any] = {"op": "pointwise", "function": "relu6"}
+    wide, three = {"out_channels": 16}, {"kernel": 3, "padding": 1, "groups": 16}
+    layers: list[dict[str, Any]] = [
+        *normalised("stem", out_channels=8, kernel=3, padding=1),
+        {"name": "first", **relu},
+        *normalised("expand1", **wide),
+        relu,
+        *normalised("depthwise1", **wide, **three),
+        relu,
+        *normalised("project1", out_channels=8),
+        {"name": "add", "op": "add", "inputs": ["project1_norm", "first"]},
+        *normalised("expand2", **wide),
+        relu,
+        *normalised("depthwise2", **wide, **three, stride=2),
+        relu,
+        *normalised("project2", out_channels=12),
+    ]
+    return _convolutional(layers, batch, "mobilenet")
+
+
+def unet(batch: int = 4) -> LayerGraph:
+    """U-Net in small: one level down and up again, with a copy that is cropped and concatenated."""
+    conv = {"op": "conv", "kernel": 3, "out_channels": 4, "padding": 1}
+    layers: list[dict[str, Any]] = [
+        {"name": "down", **conv},
+        {"name": "copied", "op": "relu"},
+        {"op": "pool", "mode": "max", "kernel": 2},
+        {"name": "bottom", **conv, "out_channels": 8, "padding": [0, 1]},
+        {"op": "relu"},
+        {"name": "up", "op": "conv_transpose", "out_channels": 4, "kernel": 2, "stride": 2},
+        {"name": "cropped", "op": "crop", "margin": [2, 0], "inputs": "copied"},
+        {"name": "concat", "op": "concat", "inputs": ["cropped", "up"]},
+        {"name": "out", **conv},
+        {"op": "relu"},
+    ]
+    return _convolutional(layers, batch, "unet")
 
 
 def _model(

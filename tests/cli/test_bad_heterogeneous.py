@@ -90,10 +90,12 @@ def test_a_file_that_is_none(content: str, part: str) -> None:
 
 
 def test_more_devices_than_a_machine_has_are_refused() -> None:
-    many = {"devices": {"value": 4096, "source": "a test"}, "topology": "switch"}
+    many = {"devices": {"value": 16384, "source": "a test"}, "topology": "switch"}
     groups = [{**GROUP, "changes": many}, {**OTHER, "changes": many}]
     Path("bad.yaml").write_text(yaml.safe_dump({"source": "a test", "groups": groups}), encoding="utf-8")
-    assert_refused(["hardware", "bad.yaml"], ("groups: found 8,192 devices in all; allowed: at most 4,096",))
+    assert_refused(
+        ["hardware", "bad.yaml"], ("groups: found 32,768 devices in all; allowed: at most 16,384",)
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from hypar.errors import DocumentError, InputError, ModelError
 from hypar.files.text import MOST_BYTES, write_text
 from hypar.files.validation import MOST_FAULTS
 from hypar.files.yaml_file import parse_yaml
+from tests.effort import late
 
 Where = tuple[str | int, ...]
 
@@ -295,6 +296,14 @@ NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(IMAGE, "{op: opaque, kind: roll, channels: 4, trained: -1}", CONV),
         ("bad.yaml:5: layers[1].trained", "'opaque1': found -1; allowed:"),
     ),
+    "pair of a convolution along one dim": (
+        model(IMAGE, "{op: conv1d, out_channels: 4, kernel: [1, 3]}"),
+        ("bad.yaml:5: layers[1].kernel 'conv1d1': found [1, 3]; allowed: a whole number",),
+    ),
+    "image of a convolution along one dim": (
+        model(IMAGE, "{op: conv1d, out_channels: 4, kernel: 3}"),
+        ("bad.yaml:5: layers[1] 'conv1d1': found an input of 3x8x8 (channels, height, width); allowed: a height of 1",),
+    ),
     "negative margin": (
         model(IMAGE, "{op: crop, margin: -1}", CONV),
         ("bad.yaml:5: layers[1].margin", "'crop1': found -1; allowed:"),
@@ -535,7 +544,7 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("case", FILES)
+@pytest.mark.parametrize("case", late(FILES, "too many values"))
 def test_a_bad_model_file(case: str) -> None:
     text, parts = FILES[case]
     Path("bad.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -1089,7 +1098,14 @@ def test_an_unknown_report() -> None:
             *(["plan", "bad.yaml"], "- " * 100_000, ("bad.yaml:1: nested too deeply; allowed: 64",)),
             marks=pytest.mark.slow,
         ),
-        (["plan", "bad.yaml"], model(IMAGE, FC), ("bad.yaml:5: layers[1] 'fc1': found an input of 3x8x8",)),
+        pytest.param(
+            *(
+                ["plan", "bad.yaml"],
+                model(IMAGE, FC),
+                ("bad.yaml:5: layers[1] 'fc1': found an input of 3x8x8",),
+            ),
+            marks=pytest.mark.slow,
+        ),
         (["show", "bad.yaml"], "{", ("bad.yaml:1: not JSON",)),
     ],
 )

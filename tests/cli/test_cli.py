@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 import hypar
-from hypar import plan_model
+from hypar import load_model, plan_model
+from hypar.cli.commands import models
 from hypar.cli.main import main
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
@@ -147,7 +149,8 @@ def test_a_terminal_without_the_characters_gets_others(monkeypatch: pytest.Monke
     assert "fc1" in done.stdout
 
 
-def test_models_lists_all_and_shows_one() -> None:
+def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "load_model", cache(load_model))
     assert {row["model"] for row in json.loads(output("models", "--json"))} == set(data_names("models"))
     assert "vgg16" in output("models")
     layers = json.loads(output("models", "vgg16", "--json"))
@@ -205,6 +208,6 @@ def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_module_runs_and_a_closed_pipe_is_no_traceback() -> None:
-    command = f"{sys.executable} -m hypar models --json | head -n 1"
+    command = f"{sys.executable} -m hypar models vgg16 --json | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[\n", "")

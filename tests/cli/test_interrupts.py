@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import hypar.cli.interrupts
 from hypar.cli.main import main
-from tests.effort import crossed
+from tests.effort import crossed, late
 
 FULL = Path("/dev/full")
 ONE_LINE = (130, "", "interrupted\n")
@@ -73,7 +73,9 @@ os.fsync = interrupted""",
 }
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize(
+    "where", late(WHERE, "while a file is written, twice", "where something makes another error of it")
+)
 def test_an_interrupt_is_one_line_and_leaves_no_file(where: str) -> None:
     assert program(WHERE[where]) == ONE_LINE
     assert list(Path().iterdir()) == []
@@ -96,7 +98,7 @@ os.fsync = stubborn"""
     assert program(code)[::2] == (130, "interrupted\n")
 
 
-@pytest.mark.parametrize("delay_s", [0.2, 0.4, 0.8])
+@pytest.mark.parametrize("delay_s", late([0.2, 0.4, 0.8], 0.2, 0.8))
 def test_an_interrupt_from_outside(delay_s: float) -> None:
     """Whatever the program does by then: from Python's own start on it is one line, or all is done."""
     command = [

@@ -71,6 +71,6 @@ def test_what_prevents_a_page_is_one_line(plan: Path, arguments: list[str], mess
 def test_no_other_command_imports_the_page() -> None:
     assert not [
         name
-        for name in imported("plan", "lenet-c", "--levels", "1")
+        for name in imported("plan", "lenet-c", "--levels", "2")
         if name.startswith("hypar.reports.sections")
     ]

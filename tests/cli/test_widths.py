@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,15 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 
 from hypar import plan_model
+from hypar.cli.commands import models
 from hypar.cli.main import main
 from hypar.units import amount, format_bytes, format_count, format_joules, format_seconds
+from tests.effort import late
 from tests.prose import unbroken
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
+
 
 ROOT = Path(__file__).parents[2]
 NETWORKS = ("vgg16", "resnet50")
@@ -66,25 +70,13 @@ ONE = {
 """Commands that name layers."""
 
 
-SLOW = (
-    "optimal",
-    "tpu-v2-v3",
-    "--levels 10",
-    "compare resnet50 --levels 4",
-    "--chunks best",
-    "sweep",
-    "--explain",
-    "eyeriss",
-    "--batch 32 --hardware h100-8x",
-    "--chunks search",
-)
-"""Parts of the commands that take half a second or more over a residual network."""
+QUICK = ("models", "overlap")
+"""Beginnings of the commands that the quick run tries over the residual network too."""
 
 
-def marked(names: list[str]) -> list[ParameterSet]:
-    """The commands, the slow ones marked."""
-    late = [name for name in names if "resnet50" in name and any(part in name for part in (*SLOW, "plan"))]
-    return [pytest.param(name, marks=[pytest.mark.slow] * (name in late)) for name in names]
+def marked(names: list[str]) -> list[object | ParameterSet]:
+    """The commands, of which the quick run tries few over a residual network, and each over the other."""
+    return late(names, *(name for name in names if "resnet50" in name and not name.startswith(QUICK)))
 
 
 def of_page(page: str, network: str) -> list[str]:
@@ -127,6 +119,7 @@ STUDIES = {
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """A function that returns what one command prints with some more options, at a width."""
+    monkeypatch.setattr(models, "load_model", cache(models.load_model))
     for command, names in STUDIES.items():
         module = importlib.import_module(f"hypar.cli.commands.{command}")
         for name in names:

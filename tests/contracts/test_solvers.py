@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +68,7 @@ def test_ties_go_from_the_last_node_back_to_the_first_declared_choice(name: str,
 def test_exact_solvers_agree_where_sums_are_rounded(problem: CostGraph, unit: float) -> None:
     scaled = CostGraph(
         nodes=tuple(costs * unit for costs in problem.nodes),
-        edges=tuple(replace(edge, terms=tuple(t * unit for t in edge.terms)) for edge in problem.edges),
+        edges=tuple(edge._replace(terms=tuple(t * unit for t in edge.terms)) for edge in problem.edges),
     )
     solvers = [load_solver(name) for name in EXACT]
     found = {

@@ -12,7 +12,7 @@ from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Piece
-    from hypar.execution.kernels.base import Gradients, Kernel
+    from hypar.execution.computing.kernel import Gradients, Kernel
 
 VECTOR = {"channels": 5}
 IMAGE = {"channels": 4, "height": 4, "width": 5}
@@ -34,6 +34,11 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "conv of gaps": ("conv", {"out_channels": 3, "kernel": 1, "stride": 2, "bias": False}, [IMAGE]),
     "conv of groups": ("conv", {"out_channels": 6, "groups": 2, **SLIDING}, [IMAGE]),
     "depthwise": ("conv", {"out_channels": 4, "groups": 4, "kernel": 3, "stride": 2}, [IMAGE]),
+    "conv1d": (
+        "conv1d",
+        {"out_channels": 4, "kernel": 3, "stride": 2, "padding": 2, "dilation": 2, "groups": 2},
+        [{"channels": 4, "height": 1, "width": 9}],
+    ),
     "conv_transpose": ("conv_transpose", {"out_channels": 3, "kernel": 3, "stride": 2}, [IMAGE]),
     "conv_transpose of groups": (
         "conv_transpose",
@@ -85,6 +90,38 @@ NAMED: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "rope": ("rope", {}, [POSITIONS]),
     "gelu of a dim": ("gelu", {}, [TOKENS]),
     "silu of a dim": ("silu", {}, [TOKENS]),
+    "scale": ("scale", {}, [IMAGE, {"channels": 4, "height": 1, "width": 1}]),
+    "scale by a vector": ("scale", {}, [IMAGE, VECTOR | {"channels": 4}]),
+    "linear of experts": (
+        "linear",
+        {"in": "hidden", "out": {"ff": 3}, "each": "experts", "bias": False},
+        [{"experts": 2, "slots": 3, "hidden": 4}],
+    ),
+    "top_k": ("top_k", {"over": "experts", "count": 2}, [{"sequence": 5, "experts": 5}]),
+    "dispatch": ("dispatch", {"to": {"experts": 4}, "count": 2}, [TOKENS]),
+    "dispatch of features first": (
+        "dispatch",
+        {"to": {"experts": 5}, "count": 2},
+        [{"hidden": 2, "sequence": 5}],
+    ),
+    "combine": (
+        "combine",
+        {"count": 2},
+        [{"experts": 4, "slots": 2, "hidden": 4}, {"sequence": 3, "experts": 4}],
+    ),
+    "combine of gates by expert": (
+        "combine",
+        {"count": 2},
+        [{"hidden": 2, "slots": 3, "experts": 5}, {"experts": 5, "sequence": 5}],
+    ),
+    "patch": ("patch", {"kernel": [2, 1], "out": {"hidden": 3}}, [IMAGE]),
+    "patch without bias": (
+        "patch",
+        {"kernel": 2, "out": {"heads": 2, "head_dim": 2}, "bias": False},
+        [{"channels": 2, "height": 4, "width": 6}],
+    ),
+    "token": ("token", {}, [TOKENS]),
+    "select": ("select", {"index": 1}, [TOKENS]),
     "multiply": ("multiply", {}, [TOKENS, TOKENS]),
     "softmax of a dim": ("softmax", {"over": "heads"}, [POSITIONS]),
     "cross_entropy": ("cross_entropy", {"over": "hidden"}, [TOKENS]),

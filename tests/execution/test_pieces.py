@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hypar.execution.boxes import Array, Mask, Piece
-    from hypar.execution.kernels.base import Gradients, Parameters, Sums
+    from hypar.execution.computing.kernel import Gradients, Parameters, Sums
 
 
 @st.composite
@@ -99,7 +99,7 @@ class Devices:
 
 @pytest.mark.parametrize("case", CASES)
 @given(seed=st.integers(0, 99), data=st.data())
-@settings(max_examples=examples(50, 3), deadline=None)
+@settings(max_examples=examples(50, 2), deadline=None)
 def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> None:
     run = bench(case, seed)
     devices = Devices(run, data.draw(cuts(run)))
@@ -178,7 +178,7 @@ def results(found: Gradients, reads: tuple[Mask, ...], held: Mapping[str, Array]
 
 @pytest.mark.parametrize("case", CASES)
 @given(data=st.data())
-@settings(max_examples=examples(50, 3), deadline=None)
+@settings(max_examples=examples(50, 2), deadline=None)
 def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
     run = bench(case)
     devices = Devices(run, data.draw(cuts(run)))

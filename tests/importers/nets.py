@@ -46,6 +46,15 @@ class Sequence(nn.Module):
     def forward(self, x):
         return self.inner(self.first(x).flatten(2).mT).mean(1)
 
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner = nn.Conv2d(3, 4, 1), nn.Linear(64, 64)
+
+    def forward(self, x):
+        x = self.first(x).flatten(1)
+        return self.inner((x @ x.t()) @ x)
+
 class Branch(nn.Module):
     def forward(self, x):
         return x if x.sum() > 0 else -x
@@ -81,6 +90,7 @@ class Custom(nn.Module):
 def build(): return Net(False)
 def gated(): return Net(True)
 def sequence(): return Sequence()
+def mixed(): return Mixed()
 def branch(): return Branch()
 def open_(): return Open()
 def two(): return Two()

@@ -18,8 +18,13 @@ from tests.importers.plans import assert_equal_plans
 if TYPE_CHECKING:
     from pathlib import Path
 
-torch: Any = pytest.importorskip("torch", reason="PyTorch is an extra")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.usefixtures("torch"), pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    """PyTorch, imported where tests run and not where they are collected."""
+    return pytest.importorskip("torch", reason="PyTorch is an extra")
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +51,7 @@ def test_a_module_and_the_file_by_hand_have_one_plan(folder: Path) -> None:
     assert yaml.safe_load(found.text()) == found.content
 
 
-def test_the_operations_are_those_that_pytorch_counts() -> None:
+def test_the_operations_are_those_that_pytorch_counts(torch: Any) -> None:
     import hypar_nets  # type: ignore[import-not-found]  # noqa: PLC0415 (written by the fixture)
 
     counter_of = import_module("torch.utils.flop_counter").FlopCounterMode
@@ -60,21 +65,35 @@ def test_the_operations_are_those_that_pytorch_counts() -> None:
     assert (network.batch, network.name) == (2, "Net")
 
 
-def test_what_has_no_op_is_opaque_and_named() -> None:
+def test_a_gate_of_channels_is_a_scale() -> None:
     found = import_network("torch", "hypar_nets:gated", [(3, 32, 32)])
-    assert found.coverage.opaque == {"mul": 1}
+    assert found.coverage.opaque == {}
     assert found.coverage.shares == (1.0, 1.0)
-    assert str(found.coverage).endswith("; opaque, cut in the batch alone: 1 mul")
-    plan = hypar.plan_model(found.graph(), levels=2, strategy="optimal")
-    assert {*plan.dims("gate_opaque")} <= {"batch", "whole"}
+    assert "op: scale" in found.text()
+    hypar.plan_model(found.graph(), levels=2, strategy="optimal")
 
 
 def test_little_recognised_is_refused_unless_it_is_asked_for() -> None:
-    with pytest.raises(hypar.HyparError, match=r"recognised 42\.\d % of .* opaque.*allowed: 99 % of both"):
-        import_network("torch", "hypar_nets:sequence", [(3, 4, 4)])
-    found = import_network("torch", "hypar_nets:sequence", [(3, 4, 4)], partial=True)
-    assert [entry["op"] for entry in found.content["layers"]] == ["input", "conv", "opaque"]
-    assert found.content["layers"][2]["trained"] == 20
+    with pytest.raises(hypar.HyparError, match=r"recognised 9\d\.\d % of .* opaque.*allowed: 99 % of both"):
+        import_network("torch", "hypar_nets:mixed", [(3, 4, 4)])
+    found = import_network("torch", "hypar_nets:mixed", [(3, 4, 4)], partial=True)
+    assert [entry["op"] for entry in found.content["layers"]] == [
+        "input",
+        "conv",
+        "flatten",
+        "opaque",
+        "opaque",
+        "linear",
+    ]
+    assert found.coverage.opaque == {"matmul": 2}
+    plan = hypar.plan_model(found.graph(), levels=2, strategy="optimal")
+    assert {*plan.dims(found.graph().layers[3].name)} <= {"batch", "whole"}
+
+
+def test_a_linear_layer_over_an_image_is_said() -> None:
+    found = import_network("torch", "hypar_nets:sequence", [(3, 4, 4)])
+    assert found.coverage.shares == (1.0, 1.0)
+    assert [entry["op"] for entry in found.content["layers"]] == ["input", "conv", "conv", "opaque"]
 
 
 SIZES = ["--input", "3x32x32"]

@@ -171,10 +171,10 @@ def test_zeros_are_stored_and_multiplied_unless_the_machine_saves_them() -> None
 
 
 def test_saved_zeros_take_no_arithmetic_and_less_memory() -> None:
-    """Without a limit of the buffer each tensor moves once; rows of padding are words as well."""
+    """Without a limit of the buffer each tensor moves once, each channel as a code; rows of padding are words as well."""
     shape = sparse(input_zeros=IN, output_zeros=OUT)
     read, made, weights = 4 * 6 * 15 * 15, 4 * 12 * 13 * 13, 12 * 6 * 9
-    coded = {zeros: run_length_words(zeros) for zeros in (IN, OUT)}
+    coded = {zeros: run_length_words(zeros, 13 * 13) for zeros in (IN, OUT)}
     back = 4 * 12 * 15 * 15 * coded[OUT] + 4 * 6 * 13 * 13 * coded[IN]
     memory = {
         "forward": read * coded[IN] + made * coded[OUT] + weights,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hypar.errors import HardwareError
 from hypar.files.yaml_file import parse_yaml
+from hypar.machine import hops as machine_hops
+from hypar.machine import routing
+from hypar.machine.collectives.steps import Exchange
+from hypar.machine.exchanged import route_sets
+from hypar.machine.hops import _every_hops, level_hops
 from hypar.machine.load import load_machine, machine_in
+from hypar.machine.routing import joined_link, level_links, wired_level
 from hypar.schedule.joined import bytes_part
 from hypar.sharding.redistribution import COLLECTIVES
 from tests.machine import simulator
@@ -51,7 +59,7 @@ RELATED = ("h_tree in_tree", "torus 3x6", "ring half", "mesh 3x3", "two tiers, o
 """Machines of the kind of another, whose random levels the slow run tries."""
 REPEATED = ("h_tree in_tree", "torus 3x6", "mesh", "ring", "two tiers")
 """Machines whose joined levels the slow run tries, as does the quick one of others of their kind."""
-from tests.effort import late
+from tests.effort import examples, late
 
 
 @cache
@@ -150,7 +158,7 @@ def drawn(name: str) -> list[tuple[tuple[int, ...], int, str, float]]:
     return found
 
 
-@pytest.mark.parametrize("name", late(NAMES, *RELATED))
+@pytest.mark.parametrize("name", late(NAMES, "h_tree", *RELATED))
 def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
     name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -177,7 +185,7 @@ def test_a_collective_over_several_levels_is_the_best_explicit_schedule(name: st
     draw = random.Random(name)
     own = machine(name)
     arrays = [array for array, _, _, _ in drawn(name) if len(array) > 1]
-    for _ in range(30):
+    for _ in range(examples(30, 10)):
         array = draw.choice(arrays)
         first, last = sorted(draw.sample(range(len(array)), 2))
         received = 10 ** draw.uniform(0, 9)
@@ -208,11 +216,79 @@ def test_level_after_level_moves_the_bytes_of_one_collective(name: str) -> None:
         assert least <= apart * SLACK, array
 
 
-def test_more_messages_than_can_be_routed_are_no_collective() -> None:
+def test_a_collective_over_more_messages_than_are_listed_is_that_of_one_level() -> None:
     """1,024 boards have a million messages between any two of them."""
     pod = load_machine("tpu-v3", {"devices": 1024, "collectives": "all"})
-    assert pod.joined((2,) * 10, 0, 9) is None
-    assert pod.joined((2,) * 10, 0, 2) is not None
+    joined, (flat,) = pod.joined((2,) * 10, 0, 9), pod.links((1024,))
+    assert joined is not None
+    assert joined.lines == flat.lines
+
+
+def test_messages_of_a_graph_are_listed_and_may_be_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "MOST_MESSAGES", 30)
+    tiers = machine("graph").tiers
+    with pytest.raises(HardwareError) as raised:
+        level_links.__wrapped__("cube", tiers, (8,))
+    said = "found 56 messages of a level of 8 ways on a network 'graph'; allowed: 30, so levels of fewer ways"
+    assert str(raised.value) == f"hardware 'cube': {said}"
+    assert joined_link.__wrapped__(tiers, (2, 2, 2), 0, 2) is None
+    assert joined_link.__wrapped__(tiers, (2, 2, 2), 0, 1) is not None
+
+
+COUNTED = [name for name in NAMES if name != "graph"]
+
+
+@pytest.mark.parametrize(
+    "name", late(COUNTED, *(sorted({*COUNTED} - {"h_tree in_tree", "torus 3x6", "two tiers, one port"})))
+)
+def test_counted_exchanges_take_as_long_as_listed_messages(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line of each collective at every level, and the links that a message crosses."""
+    own = machine(name)
+    for array in splits(own.num_devices)[::2]:
+        listed = level_links.__wrapped__("listed", own.tiers, array), _every_hops.__wrapped__(own, array)
+        with monkeypatch.context() as patched:
+            patched.setattr(routing, "MOST_MESSAGES", -1)
+            patched.setattr(machine_hops, "MOST_MESSAGES", -1)
+            counted = (
+                level_links.__wrapped__("counted", own.tiers, array),
+                _every_hops.__wrapped__(own, array),
+            )
+        assert counted[1] == pytest.approx(listed[1])
+        for one, other in zip(counted[0], listed[0], strict=True):
+            assert one.hops == other.hops
+            for collective in COLLECTIVES:
+                for received in (1.0, 1e3, 1e6, 1e9):
+                    seconds = one.seconds(collective, received)
+                    assert seconds == pytest.approx(other.seconds(collective, received)), (array, collective)
+
+
+def test_an_exchange_of_4096_ways_is_that_of_the_bisection() -> None:
+    """A torus of 64 x 64: half of all bytes cross the middle, and the one at the ends, on 64 links each way."""
+    changes = {"topology": "torus", "devices": 4096, "bandwidth": "link"}
+    own = load_machine("hmc", changes)
+    (tier,) = own.tiers
+    level = wired_level(own.tiers, (4096,), 0)
+    routed = route_sets(level, [Exchange((tuple(range(4096)),), 1.0)], summed=False)
+    assert routed.seconds * tier.bytes_per_s == pytest.approx(2048 * 2048 / (2 * 64))
+    assert routed.hops == 64
+    # The mean of 0, 1, .. 32, .. 1 links along each edge, a device itself left out.
+    assert level_hops(own, (4096,)) == pytest.approx((2 * 16 * 4096 / 4095,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", ["h_tree", "torus", "mesh", "switch"])
+@pytest.mark.parametrize("array", [(1024,), (64, 64), (2, 2048)])
+def test_levels_of_many_ways_are_routed_at_once(topology: str, array: tuple[int, ...]) -> None:
+    changes = {"topology": topology, "devices": math.prod(array), "bandwidth": "link", "latency": "1 us"}
+    own = load_machine("hmc", {**changes, "collectives": "all"})
+    start = time.process_time()
+    links, hops = own.links(array), level_hops(own, array)
+    assert time.process_time() - start < 20
+    for link, count in zip(links, hops, strict=True):
+        assert 1 <= count <= link.hops
+        assert set(link.lines) == set(COLLECTIVES)
 
 
 def compare_row(row: str, *, update: bool) -> None:

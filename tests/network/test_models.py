@@ -63,11 +63,24 @@ PARAMETERS = {
     "llama3-8b": 8_030_261_248,
     "llama3-70b": 70_553_706_496,
     "llama3-405b": 405_853_388_800,
+    # torchvision's num_params.
+    "vit-b16": 86_567_656,
+    # Hugging Face's num_parameters of Mixtral-8x7B-v0.1; 47B in Jiang et al., section 2.1.
+    "mixtral-8x7b": 46_702_792_704,
     # 174,600 M in Brown et al., Table D.1, of 96 blocks of 12 h^2 + 13 h, the two embeddings and the last norm.
     "gpt3-175b": 96 * (12 * 12288**2 + 13 * 12288) + (50257 + 2048 + 2) * 12288,
 }
 
-TRANSFORMERS = {"gpt2", "bert-large", "gpt3-175b", "llama2-7b", "llama3-8b", "llama3-70b", "llama3-405b"}
+TRANSFORMERS = {
+    "gpt2",
+    "bert-large",
+    "gpt3-175b",
+    "llama2-7b",
+    "llama3-8b",
+    "llama3-70b",
+    "llama3-405b",
+    "mixtral-8x7b",
+}
 
 MILLION_PARAMETERS = {"vgg-a": 133, "vgg-b": 133, "vgg-c": 134, "vgg-d": 138, "vgg-e": 144}
 """Simonyan and Zisserman, Table 2."""
@@ -84,6 +97,7 @@ GIGA_MACS = {
     "resnet101": 7.801,
     "resnet152": 11.514,
     "inception-v3": 5.713,
+    "vit-b16": 17.564,
     # Sandler et al., Table 4, have 300 M.
     "mobilenet-v2": 0.301,
 }
@@ -190,6 +204,10 @@ SHAPES = [
     ("unet", "concat1", (128, 392, 392)),
     ("unet", "up1.conv2", (64, 388, 388)),
     ("unet", "classifier", (2, 388, 388)),
+    # Dosovitskiy et al., section 3.1: N = H W / P^2 patches and the class token.
+    ("vit-b16", "conv_proj", (196, 768)),
+    ("vit-b16", "class_token", (197, 768)),
+    ("vit-b16", "first", (1, 768)),
 ]
 
 
@@ -222,11 +240,18 @@ def test_model_loads(model: str) -> None:
 def test_classes(model: str) -> None:
     shape = load_model(model).layers[-1].shape
     classes = 10 if model in {"sfc", "sconv", "lenet-c", "cifar-c"} else 1000
-    assert shape["channels"] == math.prod(shape.values()) == classes
+    assert shape.get("channels", classes) == math.prod(shape.values()) == classes
 
 
 def test_gpt3_has_the_parameters_of_table_d_1() -> None:
     assert round(load_model("gpt3-175b").num_parameters / 1e8) * 100 == 174_600
+
+
+def test_mixtral_has_the_active_parameters_of_its_paper() -> None:
+    """Jiang et al., section 1: each token has access to 47B parameters, but only uses 13B."""
+    graph = load_model("mixtral-8x7b")
+    experts = sum(layer.num_parameters for layer in graph.layers if getattr(layer.op, "each", None))
+    assert round((graph.num_parameters - experts) / 1e9 + experts / 1e9 * 2 / 8) == 13
 
 
 @pytest.mark.parametrize("model", sorted(TRANSFORMERS))
@@ -239,9 +264,11 @@ def test_a_transformer_multiplies_twice_its_matrices_and_scores(model: str) -> N
     width = math.prod(first.shape.values()) // tokens
     matrices = sum(
         math.prod(layer.einsum(1).sizes[dim] for dim in layer.einsum(1).weight)
+        // (4 if getattr(layer.op, "each", None) else 1)
         for layer in graph.layers
         if layer.op_name == "linear"
     )
+    matrices += sum(2 * layer.shape["hidden"] for layer in graph.layers if layer.op_name == "combine")
     causal = 1 if first.einsum(1).fraction < 1 else 2
     assert graph.macs() == tokens * matrices + causal * len(attended) * tokens**2 * width
 
@@ -323,6 +350,6 @@ def test_depth(model: str, published: int) -> None:
 
 
 @pytest.mark.parametrize(("model", "name", "shape"), SHAPES)
-def test_shape(model: str, name: str, shape: tuple[int, int, int]) -> None:
+def test_shape(model: str, name: str, shape: tuple[int, ...]) -> None:
     layer = next(layer for layer in load_model(model).layers if layer.name == name)
     assert tuple(layer.shape.values()) == shape

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,11 +12,21 @@ import hypar
 from hypar.errors import InputError
 from hypar.network.build import load_model
 from hypar.network.dims import LARGEST
-from tests.transformers import gpt, llama
+from hypar.sharding.space import parse_space
+from tests.transformers import encoder, gated, gpt, llama, mixtral, vit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypar.network.graph import LayerGraph
 
 TOKENS = {"op": "input", "shape": ["sequence"]}
 TABLE = {"name": "wte", "op": "embedding", "over": "vocab", "out": "hidden"}
 DIMS = {"sequence": 8, "hidden": 16, "heads": 4, "head_dim": 4, "vocab": 24}
+
+
+SENT = {"name": "sent", "op": "dispatch", "to": "heads", "count": 2, "inputs": "wte"}
+GATES = {"name": "gates", "op": "linear", "out": "heads", "inputs": "wte"}
 
 
 def model(*layers: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -112,6 +124,63 @@ def test_dims_go_up_to_their_limit() -> None:
             {},
             "allowed: one with depth",
         ),
+        (
+            [projected("q"), {"op": "scale", "inputs": ["q", "wte"]}],
+            {},
+            "allowed: dims of the first input in the second, of the same size or of size 1",
+        ),
+        ([projected("q"), {"op": "scale"}], {}, "found 1 inputs; allowed: 2"),
+        (
+            [{"op": "patch", "kernel": 2, "out": "hidden"}],
+            {},
+            "found an input of 8x16 (sequence, hidden); allowed: channels, height and width",
+        ),
+        ([{"op": "token", "over": "time"}], {}, "allowed: one with time"),
+        ([{"op": "select", "index": 8}], {}, "found index 8 of 8x16 (sequence, hidden); allowed: below 8"),
+        ([projected("q", each="heads")], {}, "each stands beside bias: false alone"),
+        ([projected("q", each="time", bias=False)], {}, "allowed: one with time"),
+        (
+            [projected("q", each="hidden", bias=False)],
+            {},
+            "found hidden in each and in in; allowed: each dim once",
+        ),
+        (
+            [{"op": "top_k", "over": "hidden", "count": 17}],
+            {},
+            "found count 17 for 8x16 (sequence, hidden); allowed: at most 16",
+        ),
+        ([{"op": "top_k", "over": ["sequence", "hidden"], "count": 1}], {}, "over is one dim"),
+        (
+            [{"op": "dispatch", "to": "heads", "count": 5}],
+            {},
+            "found count 5 for 4 experts; allowed: at most 4",
+        ),
+        (
+            [{"op": "dispatch", "to": "hidden", "count": 1}],
+            {},
+            "found hidden, slots and an input of 8x16 (sequence, hidden); allowed: each dim once",
+        ),
+        (
+            [{"op": "dispatch", "to": {"experts": 4}, "count": 1, "over": "time"}],
+            {},
+            "allowed: one with time",
+        ),
+        ([{"op": "dispatch", "to": ["heads", "vocab"], "count": 1}], {}, "to is one dim"),
+        (
+            [SENT, {"op": "combine", "count": 1}],
+            {},
+            "found 1 inputs; allowed: 2, what experts made and the gates",
+        ),
+        (
+            [SENT, GATES, {"op": "combine", "count": 1, "over": "heads", "inputs": ["sent", "gates"]}],
+            {},
+            "found 4 slots for 8 positions of 1 experts each; allowed: 2",
+        ),
+        (
+            [SENT, GATES, {"op": "combine", "count": 2, "inputs": ["sent", "wte"], "over": "heads"}],
+            {},
+            "allowed: one with heads",
+        ),
         ([], {"dims": {**DIMS, "in_hidden": 4}}, "a dim's name of two or more small letters"),
         ([], {"dims": {**DIMS, "batch": 4}}, "a dim's name of two or more small letters"),
         ([], {"dims": {**DIMS, "sequence": 2**40 + 1}}, "allowed: at most 1,099,511,627,776"),
@@ -123,6 +192,31 @@ def test_what_is_wrong_is_one_line(layers: list[dict[str, Any]], more: dict[str,
         load_model(model(*layers, **more))
     assert message in str(caught.value).splitlines()[0]
     assert str(caught.value).startswith("model: ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kernel": 3, "out": "hidden"}, "found patches of 3 along height of 8; allowed: a divisor"),
+        ({"kernel": 2, "out": "sequence"}, "found sequence in over and in out; allowed: each dim once"),
+    ],
+)
+def test_patches_that_do_not_fit_are_one_line(fields: dict[str, Any], message: str) -> None:
+    layers = [{"op": "input", "channels": 3, "height": 8, "width": 8}, {"op": "patch", **fields}]
+    with pytest.raises(InputError, match=message):
+        load_model({"source": "a test", "batch": 4, "dims": DIMS, "layers": layers})
+
+
+def test_a_position_of_a_sequence_moves_nothing_but_itself() -> None:
+    """Four devices divide the sequence; the one that has the first position sends it to the others, and nothing comes back."""
+    first = {"name": "first", "op": "select"}
+    graph = load_model(model(projected("q"), first, {"name": "head", "op": "linear", "out": {"classes": 8}}))
+    plan = hypar.plan_model(graph, array=(4,), space="sequence", convention="moved", pins=["head=batch"])
+    found = hypar.verify_plan(plan, model=graph)
+    assert found.ok
+    assert not [
+        each for each in found.differences if each.item.layer == "head" and each.item.phase == "forward"
+    ]
 
 
 def test_a_space_and_pins_take_the_dims_of_a_model() -> None:
@@ -140,6 +234,37 @@ def test_a_space_and_pins_take_the_dims_of_a_model() -> None:
 def test_a_dim_that_no_layer_has_is_refused() -> None:
     with pytest.raises(InputError, match=r"found 'haeds'; allowed: batch, .*kv_heads.*, or a paper's word"):
         hypar.plan_model(gpt(), levels=1, space="batch,haeds")
+
+
+@pytest.mark.parametrize("network", [gpt, llama, encoder, mixtral, vit, gated], ids=lambda one: one.__name__)
+def test_the_space_all_has_every_dim_of_every_op(network: Callable[[], LayerGraph]) -> None:
+    graph = network().contracted
+    space = parse_space("all", graph.named_dims)
+    for layer in graph.layers:
+        divided = {dim for choice in space.choices(layer, 2) for dim in choice.divided}
+        assert divided == {dim for dim in layer.einsum.cuttable if layer.einsum.sizes[dim] > 1}
+
+
+WRITTEN = re.compile(r'```yaml title="(\w+)\.yaml"\n(.*?)```', re.DOTALL)
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mlp", "encoder", "experts"])
+@pytest.mark.parametrize("array", [(2,), (4,), (2, 2), (3, 2)], ids=str)
+def test_the_networks_of_the_page_are_planned_and_verified(
+    name: str, array: tuple[int, ...], tmp_path: Path
+) -> None:
+    """As a person would who has the page alone: the file, a plan of each strategy, and its verification."""
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(dict(WRITTEN.findall(PAGE.read_text(encoding="utf-8")))[name], encoding="utf-8")
+    for strategy in ("dp", "mp", "hypar", "accpar", "optimal"):
+        plan = hypar.plan_model(file, array=array, strategy=strategy)
+        assert hypar.verify_plan(plan, model=file).ok
+    plan = hypar.plan_model(
+        file, array=array, space="batch", pins=["*up=" + ("hidden" if name == "mlp" else "ff")]
+    )
+    assert hypar.verify_plan(plan, model=file).ok
 
 
 def test_all_dims_of_a_model_are_searched() -> None:

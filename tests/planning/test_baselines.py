@@ -67,12 +67,13 @@ def fails(*arguments: str) -> str:
 @crossed(
     {
         "model,hardware,levels": [
-            ("resnet50", "h100-8x", 6),
+            pytest.param("resnet50", "h100-8x", 6, marks=pytest.mark.slow),
             ("alexnet", "h100-8x", 5),
             ("lenet-c", "h100-8x", 3),
             ("sfc", "hmc", 4),
             ("vgg-a", "hmc", 2),
-            ("googlenet", "p100-4x4", 3),
+            ("alexnet-2012", "p100-4x4", 3),
+            pytest.param("googlenet", "p100-4x4", 3, marks=pytest.mark.slow),
             ("resnet18", "tpu-v2", 5),
             ("cifar-c", "tpu-v3", 6),
         ],

@@ -1,13 +1,23 @@
-"""The best number of stages against no stages and every power of two of them, on all machines of identical devices."""
+"""The best number of stages against no stages and every power of two of them, on all machines."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from hypar import Machine, load_model, machines, plan_model
+from hypar import HeterogeneousMachine, load_model, machines, plan_model, score_plan
 from hypar.errors import InputError
 from hypar.machine.load_heterogeneous import load_hardware
+from hypar.studies.check import check_plan
+from hypar.studies.verification.run import verify_plan
 from tests.effort import NETWORKS
+from tests.heterogeneous import group, groups_of, kind, write_machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar import LayerGraph
 
 LEVELS = 3
 """Two-way levels of the array that is divided into stages and levels inside them."""
@@ -18,7 +28,10 @@ LEVELS = 3
 @pytest.mark.parametrize("model", NETWORKS)
 def test_the_best_stages_are_never_slower(model: str, hardware: str) -> None:
     graph, machine = load_model(model), load_hardware(hardware)
-    if not isinstance(machine, Machine) or machine.num_devices % 2**LEVELS:
+    if isinstance(machine, HeterogeneousMachine):
+        require_fastest(graph, machine)
+        return
+    if machine.num_devices % 2**LEVELS:
         return
     best = plan_model(graph, hardware=machine, levels=LEVELS, stages="best").score
     assert best is not None
@@ -30,3 +43,63 @@ def test_the_best_stages_are_never_slower(model: str, hardware: str) -> None:
             continue
         assert other is not None
         assert not other.fits or best.time_s <= other.time_s * (1 + 1e-9)
+
+
+def require_fastest(graph: LayerGraph, machine: HeterogeneousMachine) -> None:
+    """The best stages on device groups are no slower than no stages and every power of two of them."""
+    best = plan_model(graph, hardware=machine, stages="best")
+    assert best.score is not None
+    for stages in (None, *(2**power for power in range(9))):
+        try:
+            other = plan_model(graph, hardware=machine, stages=stages).score
+        except InputError:
+            continue
+        assert other is not None
+        assert not other.fits or best.score.time_s <= other.time_s * (1 + 1e-9)
+
+
+KINDS = {
+    "a": kind(devices=4, peak="2 TFLOP/s", link="2 GB/s"),
+    "b": kind(devices=4, overlap="full"),
+    "c": kind(devices=4, peak="3 TFLOP/s", memory="8 GB"),
+}
+
+MACHINES = {
+    "two groups": [group("a.yaml", bandwidth="1 GB/s"), group("b.yaml", bandwidth="1 GB/s")],
+    "a group of groups": [group("a.yaml"), groups_of("bc", group("b.yaml"), group("c.yaml"))],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_best_stages_on_device_groups_are_verified_and_found_again(name: str, tmp_path: Path) -> None:
+    machine = load_hardware(write_machine(tmp_path, KINDS, MACHINES[name]))
+    assert isinstance(machine, HeterogeneousMachine)
+    graph = load_model("lenet-c").with_batch(32)
+    best = plan_model(graph, hardware=machine, stages="best")
+    assert best.stages is not None
+    assert best.staged
+    assert best.stages.arrays == {each: [2, 2] for each, _, _ in machine.identical()}
+    assert score_plan(best, hardware=machine, model=graph) == best.score
+    best.write(tmp_path / "plan.json")
+    assert check_plan(tmp_path / "plan.json").ok
+    assert verify_plan(tmp_path / "plan.json", shrink=True).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("model", ["lenet-c", "alexnet", "sfc"])
+def test_the_best_stages_on_device_groups_are_never_slower(model: str, name: str, tmp_path: Path) -> None:
+    machine = load_hardware(write_machine(tmp_path, KINDS, MACHINES[name]))
+    assert isinstance(machine, HeterogeneousMachine)
+    require_fastest(load_model(model), machine)
+
+
+def test_no_stages_on_device_groups_where_none_are_faster(tmp_path: Path) -> None:
+    machine = load_hardware(write_machine(tmp_path, KINDS, MACHINES["two groups"]))
+    plan = plan_model("lenet-c", hardware=machine, stages="best", array=[2, 4], batch=1)
+    assert plan.stages is not None
+    assert not plan.staged
+    assert plan.arrays == {"a": [4], "b": [4]} == plan.stages.arrays
+    plan.write(tmp_path / "plan.json")
+    assert check_plan(tmp_path / "plan.json").ok

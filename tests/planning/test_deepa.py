@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -57,7 +56,7 @@ def problem(network: LayerGraph, space: str = SPACE) -> CostGraph:
 
 def unshared(shared: CostGraph) -> CostGraph:
     """The same numbers, each node and edge with arrays of its own."""
-    edges = [replace(edge, terms=tuple(term.copy() for term in edge.terms)) for edge in shared.edges]
+    edges = [edge._replace(terms=tuple(term.copy() for term in edge.terms)) for edge in shared.edges]
     return CostGraph(nodes=tuple(costs.copy() for costs in shared.nodes), edges=tuple(edges))
 
 
@@ -103,7 +102,7 @@ def test_folding_equal_blocks_once_finds_what_folding_each_does(network: LayerGr
             for model, slow in (
                 ("lenet-c", [[16]]),
                 ("alexnet-2012", [[16]]),
-                ("inception-v3", [[16], [2, 4]]),
+                ("inception-v3", [[4], [16], [2, 4]]),
             )
             for array in ([4], [16], [2, 4])
         ],

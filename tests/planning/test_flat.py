@@ -11,6 +11,7 @@ from hypar import check_plan, load_model, plan_model, read_plan, score_plan, ver
 from hypar.planning.question import ask
 from hypar.planning.request import Request
 from hypar.planning.searches.base import costs_by_level
+from tests.effort import crossed, late
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +23,7 @@ def flat(model: Any, ways: int, **asked: Any) -> Plan:
     return plan_model(model, array=[ways], strategy="optimal", **asked)
 
 
-@pytest.mark.parametrize(("model", "levels"), [("alexnet", 4), ("vgg16", 8), ("resnet18", 3)])
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@crossed({"model,levels": [("alexnet", 4), ("vgg16", 8), ("resnet18", 3)], "convention": ["moved", "fused"]})
 def test_a_flat_level_costs_what_its_digits_cost_as_levels(model: str, levels: int, convention: str) -> None:
     one = flat(model, 2**levels, convention=convention)
     several = plan_model(model, levels=levels, strategy="optimal", convention=convention)
@@ -74,7 +74,7 @@ def test_another_numbering_costs_more_and_drifts(tmp_path: Path) -> None:
     assert score_plan(file, hardware="hmc").communication_bytes > plan.cost.value
 
 
-@pytest.mark.parametrize("model", ["alexnet", "resnet18"])
+@pytest.mark.parametrize("model", late(["alexnet", "resnet18"], "resnet18"))
 def test_execution_moves_the_bytes_of_the_proven_optimum(model: str) -> None:
     found = verify_plan(flat(model, 8), shrink=True)
     assert found.ok

@@ -14,6 +14,7 @@ from hypar.errors import OptionError
 from hypar.planning.request import Request
 from hypar.studies.pipeline import pipeline_model
 from hypar.studies.report.again import plan_command
+from tests.effort import late
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize("asked", late(ASKED, {"stages": "best", "levels": 3, "balance": "macs"}), ids=str)
 def test_a_plan_is_stored_checked_and_planned_again_by_its_command(
     asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

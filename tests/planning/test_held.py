@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
-from tests.effort import crossed, examples
+from tests.effort import crossed, examples, late
 from tests.held import held_by
 from tests.heterogeneous import CONV, LINEAR, chains, group, kind, machines, networks, skips, write_machine
 from tests.heterogeneous import written as network
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.heterogeneous import Drawn
 
 
-@crossed({"strategy": ["dp", "mp", "hypar", "accpar"], "levels": [1, 2, 3], "batch": [8, 16]})
+@crossed({"strategy": ["dp", "mp", "hypar", "accpar"], "levels": [1, 2, 3], "batch": late([8, 16], 16)})
 def test_a_device_holds_what_the_score_says(strategy: str, levels: int, batch: int) -> None:
     """Equal to the byte: every array of the run is one that the score counts."""
     graph = load_model("lenet-c").with_batch(batch)

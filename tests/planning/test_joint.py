@@ -13,6 +13,7 @@ import hypar
 from hypar import plan_model
 from hypar.costs.graphs import narrowed
 from hypar.errors import TableLimitError
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.question import ask
 from hypar.planning.request import Request
 from hypar.planning.searches.base import Question, load_search
@@ -32,7 +33,7 @@ def question(model: str, levels: int) -> Question:
         parameters={},
         search="joint",
         solver=None,
-        array=(2,) * levels,
+        arrays={WHOLE_ARRAY: (2,) * levels},
         pins=(),
     )
     return ask(request, hypar.load_model(model))[0]

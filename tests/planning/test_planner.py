@@ -18,6 +18,7 @@ from hypar.registry import plugin_names
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
+from hypar.studies import notes as remarks
 from hypar.studies.notes import finer_than_whole, notes
 from tests import oracle
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
@@ -25,6 +26,7 @@ from tests.effort import NETWORKS, TWINS, crossed, examples, late
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.planning.request import Request
 
 SEARCHES = plugin_names("searches")
 
@@ -71,7 +73,7 @@ def chosen(plan: Plan) -> list[list[Choice]]:
     return [[WHOLE if dim is None else cut(dim, 2) for dim in plan.dims(layer)] for layer in plan.layers]
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, *TWINS))
+@pytest.mark.parametrize("name", late(NETWORKS, "inception-v3", "mobilenet-v2", "resnet50", *TWINS))
 def test_a_greedy_plan_states_the_volume_at_every_depth(name: str) -> None:
     """The first levels of a deep plan are the plan of fewer levels, so one plan is held against ten volumes."""
     deep, flat = (plan_model(graph(name), levels=levels) for levels in (10, 4))
@@ -359,6 +361,18 @@ class TestRemarks:
         assert load_solver(plan.solver).exact
         (line,) = [line for line in notes(plan, graph("alexnet-2012")) if "pins" in line]
         assert line == "the cost of the pins is unknown: without them no plan is proven optimal"
+
+    def test_a_search_without_pins_takes_two_seconds_at_most(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plan = plan_model(graph("sfc"), levels=2, strategy="optimal", pins=["fc2=dp"])
+        seen = []
+
+        def followed(request: Request, network: LayerGraph) -> Plan:
+            seen.append(request.limits.seconds)
+            return plan
+
+        monkeypatch.setattr(remarks, "follow", followed)
+        assert any("pins" in line for line in notes(plan, graph("sfc")))
+        assert seen == [2.0]
 
     def test_what_a_pin_costs_is_told_by_the_same_inexact_solver(self) -> None:
         plan = plan_model(graph("vgg16"), solver="uniform", pins=["fc1=mp"])

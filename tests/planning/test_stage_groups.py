@@ -16,7 +16,7 @@ from hypar.machine.machine import Machine
 from hypar.planning.planner import follow
 from hypar.planning.request import Request
 from hypar.planning.stages.replay import stored_stages
-from tests.effort import crossed
+from tests.effort import crossed, examples
 from tests.heterogeneous import chains, group, kind, skips, write_machine
 from tests.staged import BruteForce
 from tests.studies.test_pipeline import chain
@@ -73,7 +73,7 @@ class OnGroup(BruteForce):
 
 @pytest.mark.parametrize("levels", [0, 1])
 @given(graph=chains(least=3, most=4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15, 5), deadline=None)
 def test_no_partition_in_any_order_is_better(
     unlike: HeterogeneousMachine, graph: LayerGraph, levels: int
 ) -> None:
@@ -291,7 +291,7 @@ def drawn(draw: st.DrawFn) -> tuple[dict[str, dict[str, Any]], list[dict[str, An
         "chunks": st.sampled_from([None, "best"]),
     }),
 )  # fmt: skip
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15, 5), deadline=None)
 def test_small_networks_run_on_stages_of_drawn_groups(
     tmp_path_factory: pytest.TempPathFactory,
     graph: LayerGraph,

@@ -93,7 +93,9 @@ def test_groups_run_their_shares_as_pipelines_of_their_own(flat: Path) -> None:
             marks=pytest.mark.slow,
         ),
         ("flat", {"array": (2, "s2", 2), "strategy": "accpar", "convention": "paper", "integral": True}),
-        ("nested", {"stages": 2, "strategy": "accpar", "shares": "layers"}),
+        pytest.param(
+            "nested", {"stages": 2, "strategy": "accpar", "shares": "layers"}, marks=pytest.mark.slow
+        ),
         pytest.param("nested", {"stages": 4, "strategy": "mp", "chunks": "best"}, marks=pytest.mark.slow),
         ("nested", {"array": (2, "s2", 2), "strategy": "accpar", "convention": "moved"}),
         pytest.param(

@@ -140,7 +140,7 @@ def holds(plan: Plan, machine: HeterogeneousMachine, *, fits: bool) -> None:
 
 
 @given(files=machines(), name=st.sampled_from(NETWORKS))
-@settings(max_examples=examples(5), deadline=None)
+@settings(max_examples=examples(5, 1), deadline=None)
 def test_exact_shares_are_never_dearer_than_equal_ones_or_accpars_rule(
     files: dict[str, Any], name: str
 ) -> None:

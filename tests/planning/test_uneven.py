@@ -23,6 +23,7 @@ from hypar import (
     plan_model,
     read_plan,
     score_plan,
+    verify_plan,
 )
 from hypar.errors import HardwareError
 from hypar.sharding.conventions import BY_LEVELS
@@ -163,7 +164,7 @@ WIDE = """
     {
         "memories,shares": [
             (("16 GB", "1 kB", "1 kB"), "linear"),
-            (("1 kB", "16 GB", "1 kB"), "exact"),
+            pytest.param(("1 kB", "16 GB", "1 kB"), "exact", marks=pytest.mark.slow),
             (("2 MB", "200 kB", "200 kB"), "exact"),
             pytest.param(("700 kB", "500 kB", "500 kB"), "layers", marks=pytest.mark.slow),
         ],
@@ -201,8 +202,8 @@ def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> Heterogene
 
 @crossed(
     {
-        "nested,groups": [(False, "a, b, c"), (True, "a, pair")],
-        "shares": HELD,
+        "nested,groups": [(False, "a, b, c"), pytest.param(True, "a, pair", marks=pytest.mark.slow)],
+        "shares": late(HELD, "exact"),
     }
 )
 def test_where_memory_holds_no_shares_all_groups_are_named(
@@ -341,7 +342,7 @@ def three_kinds(folder: Path) -> Path:
     [
         ("equal", True),
         ("linear", False),
-        ("exact", False),
+        pytest.param("exact", False, marks=pytest.mark.slow),
         ("exact", True),
         pytest.param("layers", True, marks=pytest.mark.slow),
     ],
@@ -399,7 +400,7 @@ LEVELS = 3
 
 @crossed(
     {
-        "model": late(NETWORKS, "resnet152", "inception-v3", *TWINS),
+        "model": late(NETWORKS, "googlenet", "mobilenet-v2", "resnet50", "resnet152", "inception-v3", *TWINS),
         "strategy": ["hypar", "accpar"],
     }
 )
@@ -439,3 +440,35 @@ def same(found: Any, other: Any, absolute: float = 0) -> bool:
     if isinstance(found, float | int):
         return bool(found == pytest.approx(other, rel=1e-9, abs=absolute))
     return bool(found == other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("sfc", {"levels": 3, "space": "all", "convention": "fused"}),
+        ("lenet-c", {"array": [2, "s2", 2], "space": "all"}),
+    ],
+)
+def test_refinement_exchanges_choices_of_device_groups(
+    model: str, asked: dict[str, Any], tmp_path: Path
+) -> None:
+    graph = load_model(model).with_batch(32)
+    plan = plan_model(graph, hardware="tpu-v2-v3", refine=True, **asked)
+    assert plan.refined is not None
+    assert plan.score is not None
+    assert plan.refined.after_s < plan.refined.before_s
+    assert plan.refined.after_s == pytest.approx(plan.score.time_s, rel=1e-12)
+    assert score_plan(plan) == plan.score
+    plan.write(tmp_path / "plan.json")
+    assert check_plan(tmp_path / "plan.json").ok
+    assert verify_plan(tmp_path / "plan.json", count=True).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "asked", [{"levels": 2}, {"levels": 2, "strategy": "accpar"}, {"array": [2, "s2", 2]}]
+)
+def test_a_refined_plan_of_device_groups_is_verified(asked: dict[str, Any], tmp_path: Path) -> None:
+    plan_model("lenet-c", batch=32, hardware="tpu-v2-v3", refine=True, **asked).write(tmp_path / "plan.json")
+    assert verify_plan(tmp_path / "plan.json", shrink=True).ok

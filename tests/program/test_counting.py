@@ -127,9 +127,7 @@ def growth(array: tuple[int, ...], gets: list[str | None], gives: list[str | Non
     return found
 
 
-@pytest.mark.parametrize(
-    "array", [(2,), (4,), (2, 2), (3, 2), (2, 3), pytest.param((2, 2, 2), marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("array", late([(2,), (4,), (2, 2), (3, 2), (2, 3), (2, 2, 2)], (2, 3), (2, 2, 2)))
 def test_copies_of_every_pair_of_single_dims_are_those_of_the_formula(array: tuple[int, ...]) -> None:
     """All pairs of tuples of HyPar's and AccPar's three dims, in both directions."""
     size = 36 if 3 in array else 64

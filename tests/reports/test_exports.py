@@ -95,7 +95,7 @@ def test_every_format_is_read_again() -> None:
 @crossed(
     {
         "tool": READERS,
-        "name": late(MODELS, "resnet50"),
+        "name": late(MODELS, "resnet50", "mobilenet-v2"),
     }
 )
 def test_an_export_has_the_multiply_accumulates_of_every_layer(tool: str, name: str) -> None:
@@ -240,7 +240,7 @@ def test_the_command_lists_what_it_wrote_and_what_it_did_not() -> None:
 
 @crossed(
     {
-        "tool": READERS,
+        "tool": late(READERS, "scale_sim", "timeloop"),
         "columns": [60, pytest.param(80, marks=pytest.mark.slow)],
     }
 )

@@ -18,6 +18,7 @@ from hypar import plan_model
 from hypar.activity import listening
 from hypar.reports import terminal
 from hypar.studies.comparison import compare_strategies
+from tests.effort import late
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +76,7 @@ def test_short_work_says_nothing() -> None:
     assert at_terminal(sys.executable, "-c", CODE, "2") == ("the answer\n", "")
 
 
-@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("forced", late([False, True], False))
 def test_nothing_is_said_on_a_pipe(forced: bool) -> None:
     environment = os.environ | ({"FORCE_COLOR": "1"} if forced else {})
     done = subprocess.run(

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypar import LayerGraph, load_heterogeneous, plan_model
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.planning.uneven.replay import branch_of
-from hypar.planning.uneven.tree import lanes_of
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes, transfers_of
 from tests.effort import examples
@@ -211,7 +210,7 @@ def test_transfers_in_no_order_are_those_of_the_step(
     machine = load_heterogeneous(write_machine(folder, *drawn))
     plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares, convention="paper")
     nodes = graph.nodes(plan.graph)
-    lanes, crossings = lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, "sgd"))
+    lanes, crossings = branch_of(plan, machine, nodes, graph.element_bytes, "sgd").lanes()
     step, transfers = lower_lanes(lanes, crossings), transfers_of(lanes, crossings)
 
     def sizes(found: Step | Transfers) -> list[tuple[object, ...]]:

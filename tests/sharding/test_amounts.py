@@ -20,7 +20,7 @@ from hypar.sharding.amounts.flows import flows_of, fraction_read
 from hypar.sharding.amounts.listing import Amount, amounts
 from hypar.sharding.placement import ALONE, Choice, cut, grid
 from tests.conventions import cost_of, drawn, network, question_of, random_network
-from tests.effort import crossed
+from tests.effort import crossed, late
 
 Elements = NDArray[np.bool_]
 """Whether a device has an element, ``[devices, elements]``."""
@@ -188,7 +188,7 @@ def counted(
 
 @crossed(
     {
-        "array": [(2,), (4,), (2, 2), (3, 2), (2, 3)],
+        "array": late([(2,), (4,), (2, 2), (3, 2), (2, 3)], (2, 3)),
         "convention": ["moved", "fused"],
     }
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.sharding.amounts.listing import amounts
-from tests.transformers import chosen, gpt, llama
+from tests.transformers import chosen, gpt, llama, mixtral, one_matrix
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -21,7 +21,7 @@ LINEARS = ("q", "k", "v", "o", "gate", "up", "down")
 
 
 def received(
-    graph: LayerGraph, dims: dict[str, str], default: str, convention: str = "moved"
+    graph: LayerGraph, dims: dict[str, str], default: str, convention: str = "moved", inside: str = "h.1."
 ) -> dict[tuple[str, str], float]:
     """MB that a device receives of each transfer inside the second block, by its phase and its place."""
     nodes = graph.contracted
@@ -29,8 +29,8 @@ def received(
     found: dict[tuple[str, str], float] = {}
     for one in amounts(nodes, (WAYS,), choices, convention):
         ends = (one.layer,) if isinstance(one.layer, str) else one.layer
-        if all(end.startswith("h.1.") for end in ends):
-            place = " ".join(end.removeprefix("h.1.") for end in ends)
+        if all(end.startswith(inside) for end in ends):
+            place = " ".join(end.removeprefix(inside) for end in ends)
             key = (one.phase, f"{place} {one.tensor}")
             found[key] = found.get(key, 0) + one.elements * graph.element_bytes / WAYS / 1e6
     return found
@@ -60,6 +60,15 @@ def test_megatron_adds_up_twice_backward() -> None:
     assert total(received(gpt3(), MEGATRON, "whole"), "backward") == pytest.approx(176.16, abs=0.005)
 
 
+def test_megatron_with_one_matrix_for_queries_keys_and_values_adds_up_twice_backward() -> None:
+    """As Megatron-LM has it, so that one layer reads what all three read."""
+    graph = one_matrix(batch=1, blocks=2, dtype="bfloat16", **GPT3)
+    found = received(graph, {**MEGATRON, "qkv": "out_kv_heads"}, "whole")
+    for phase, places in (("forward", {"o output", "down output"}), ("backward", {"qkv input", "up input"})):
+        assert total(found, phase) == pytest.approx(176.16, abs=0.005)
+        assert {place for own, place in found if own == phase} == places
+
+
 def test_each_error_of_megatron_is_one_all_reduce() -> None:
     found = received(gpt3(), MEGATRON, "whole")
     for layer in ("q", "k", "v", "up"):
@@ -73,6 +82,16 @@ def test_megatron_by_sequence_scatters_sums_and_gathers() -> None:
     for reader in ("add1 up",):
         assert found["forward", f"{reader} input"] == pytest.approx(44.04, abs=0.005)
         assert found["backward", f"{reader} input"] == pytest.approx(44.04, abs=0.005)
+
+
+def test_megatron_by_sequence_with_one_matrix_gathers_as_much_as_it_scatters() -> None:
+    """Korthikanti et al. (2022), Figure 5: in place of each all-reduce a gather and a reduce-scatter."""
+    graph = one_matrix(batch=1, blocks=3, dtype="bfloat16", **GPT3)
+    every = received(graph, {**MEGATRON, "qkv": "out_kv_heads"}, "sequence", "fused", "h.")
+    found = {key: size for key, size in every.items() if key[1].split()[-2].startswith("1.")}
+    for phase in ("forward", "backward"):
+        assert total(found, phase, "input") == pytest.approx(88.08, abs=0.005)
+        assert total(found, phase, "output") == pytest.approx(88.08, abs=0.005)
 
 
 def long(kv_heads: int) -> LayerGraph:
@@ -99,6 +118,46 @@ def test_ring_attention_gathers_keys_and_values(kv_heads: int, each_way: float) 
     found = received(long(kv_heads), {}, "sequence", "fused")
     for phase in ("forward", "backward"):
         assert total(found, phase, "attention") == pytest.approx(each_way, abs=0.01)
+
+
+def experts(one: bool = False) -> LayerGraph:
+    """Eight experts, two for each position, and 8 sequences of 4096 positions."""
+    sizes = {"sequence": 4096, "hidden": 4096, "kv_heads": 8, "group": 4, "head_dim": 128, "ff": 14336}
+    return mixtral(batch=8, blocks=2, dtype="bfloat16", one=one, experts=8, vocab=8, **sizes)
+
+
+EXPERTS = dict.fromkeys(("gate", "up", "gated", "down"), "experts")
+
+
+def test_expert_parallelism_sends_all_to_all() -> None:
+    """Each device has an eighth of the 2 b s h elements of the slots, and seven eighths of these are for other devices."""
+    each = 7 / 8 / 8 * 2 * (8 * 4096 * 4096) * 2 / 1e6
+    assert each == pytest.approx(58.72, abs=0.005)
+    found = received(experts(), EXPERTS, "batch", "fused")
+    for phase in ("forward", "backward"):
+        own = {place: size for (at, place), size in found.items() if at == phase}
+        assert own == pytest.approx(
+            dict.fromkeys(("dispatch gate input", "dispatch up input", "down combine input"), each)
+        )
+    assert not [place for phase, place in found if phase == "gradient" and place.split()[0] in EXPERTS]
+
+
+def test_experts_of_one_matrix_for_gates_and_values_have_two_all_to_alls_each_way() -> None:
+    found = received(experts(one=True), EXPERTS | {"gate_up": "experts"}, "batch", "fused")
+    each = {"dispatch gate_up input": 58.72, "down combine input": 58.72}
+    for phase in ("forward", "backward"):
+        own = {place: size for (at, place), size in found.items() if at == phase}
+        assert own == pytest.approx(each, abs=0.005)
+
+
+def test_experts_divided_beside_the_batch_add_up_nothing_but_what_they_combine() -> None:
+    found = received(
+        experts(), EXPERTS | {"dispatch": "experts", "combine": "experts", "gates": "batch"}, "batch", "moved"
+    )
+    forward = {place: size for (phase, place), size in found.items() if phase == "forward"}
+    whole = 7 / 8 * (8 * 4096 * 4096) * 2 / 1e6
+    assert forward["add1 dispatch input"] == pytest.approx(whole)
+    assert forward["combine output"] == pytest.approx(2 * whole)
 
 
 def test_data_parallelism_adds_up_the_gradients_of_a_block() -> None:

@@ -20,7 +20,7 @@ from hypar.solve.elimination.rules import reduced
 from hypar.solve.elimination.separators import separators
 from hypar.solve.solvers import elimination
 from hypar.solve.solvers.base import load_solver
-from tests.effort import examples
+from tests.effort import crossed, examples
 from tests.problems import (
     Pair,
     any_graphs,
@@ -254,27 +254,28 @@ def test_separators_part_what_they_join(graph: tuple[int, list[Pair]]) -> None:
     assert sorted(separators(near)) == lost
 
 
-@pytest.mark.parametrize("choices", [1, 3])
-@pytest.mark.parametrize(
-    ("size", "pairs"),
-    [
-        (2002, [(0, node) for node in range(1, 2001)] + [(node, 2001) for node in range(1, 2001)]),
-        (400, list(itertools.combinations(range(400), 2))),
-        (
-            1000,
-            [
-                (int(low), high)
-                for high in range(1, 1000)
-                for low in np.random.default_rng(high).integers(0, high, 4)
-            ],
-        ),
-        (8000, [(node, node + 1) for node in range(7999)]),
-    ],
-    ids=["one read by 2,000", "each joined to each", "four inputs each", "chain"],
-)
-def test_tables_are_known_without_making_what_does_not_fit(
-    size: int, pairs: list[Pair], choices: int
-) -> None:
+LARGE = {
+    "each joined to each": (400, list(itertools.combinations(range(400), 2))),
+    "one read by 2,000": (
+        2002,
+        [(0, node) for node in range(1, 2001)] + [(node, 2001) for node in range(1, 2001)],
+    ),
+    "four inputs each": (
+        1000,
+        [
+            (int(low), high)
+            for high in range(1, 1000)
+            for low in np.random.default_rng(high).integers(0, high, 4)
+        ],
+    ),
+    "chain": (8000, [(node, node + 1) for node in range(7999)]),
+}
+"""Structures: a number of nodes and the pairs that are joined."""
+
+
+@crossed({"name": LARGE, "choices": [3, 1]})
+def test_tables_are_known_without_making_what_does_not_fit(name: str, choices: int) -> None:
+    size, pairs = LARGE[name]
     graph = structure([choices] * size, pairs)
     found = trace(graph)
     past = [step for step in found.steps if step.work > order.MOST_ENTRIES]

@@ -19,7 +19,7 @@ from hypar.errors import HyparError
 from hypar.plan.score import totals_of
 from hypar.planning.request import checked_arrays
 from hypar.results import view_of
-from tests.effort import crossed
+from tests.effort import crossed, late
 from tests.heterogeneous import CONV, INPUT, group, groups_of, kind, write_machine, written
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_an_idle_group_has_no_choices_to_vary() -> None:
 
 @crossed(
     {
-        "stages": [2, 4],
+        "stages": late([2, 4], 4),
         "convention": ["paper", "moved", "fused"],
     }
 )
@@ -168,8 +168,7 @@ def test_points_in_stages_differ(asked: dict[str, Any]) -> None:
         assert point.totals == totals_of(pinned.score)
 
 
-@pytest.mark.parametrize("hardware", ["hmc", "tpu-v2-v3"])
-@pytest.mark.parametrize("chunks", ["one", "best", 2])
+@crossed({"hardware": ["hmc", "tpu-v2-v3"], "chunks": ["one", "best", 2]})
 def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) -> None:
     asked: dict[str, Any] = {"hardware": hardware, "levels": 2, "chunks": chunks, "convention": "paper"}
     found = explore_model("lenet-c", vary=["fc1", "fc2@H1"], **asked)

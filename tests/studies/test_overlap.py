@@ -80,8 +80,7 @@ CASES = [
 # The plan
 
 
-@pytest.mark.parametrize("chunks", ["best", "one", "layers", 2])
-@pytest.mark.parametrize(("model", "hardware"), CASES)
+@crossed({"model,hardware": CASES, "chunks": ["best", "one", "layers", 2]})
 def test_the_plan_is_that_of_dp_with_chunks(model: str, hardware: str, chunks: str | int) -> None:
     """By the two commands: the same chunks, the same seconds, the same plan to the byte."""
     found = overlap_model(model, hardware=hardware, chunks=chunks)
@@ -98,16 +97,19 @@ def test_the_plan_is_that_of_dp_with_chunks(model: str, hardware: str, chunks: s
     assert sum(chunk.num_bytes for chunk in found.chunks) == held
 
 
-@pytest.mark.parametrize("chunks", ["best", "one", "layers", "3"])
-@pytest.mark.parametrize(
-    "machine",
-    [
-        ["--hardware", "h100-8x", "--array", "8x8"],
-        ["--hardware", "h100-8x", "--array", "8", "--set", "exchange=independent"],
-        ["--hardware", "p100-4x4", "--array", "4x4", "--set", "overlap=full", "--batch", "64"],
-        ["--hardware", "tpu-v2-v3"],
-    ],
-    ids=" ".join,
+@crossed(
+    {
+        "machine": [
+            pytest.param(words.split(), id=words)
+            for words in (
+                "--hardware h100-8x --array 8x8",
+                "--hardware h100-8x --array 8 --set exchange=independent",
+                "--hardware p100-4x4 --array 4x4 --set overlap=full --batch 64",
+                "--hardware tpu-v2-v3",
+            )
+        ],
+        "chunks": ["best", "one", "layers", "3"],
+    }
 )
 def test_both_commands_say_the_same(machine: list[str], chunks: str) -> None:
     own = json.loads(output("vgg11", *machine, "--chunks", chunks, "--json"))
@@ -164,12 +166,9 @@ def test_changes_and_batch_are_those_of_the_step() -> None:
     assert slow.graph.batch == 64
 
 
-@crossed(
-    {
-        "hardware": late(["h100-8x", "p100-4x4", "tpu-v2", "hmc"], "p100-4x4", "tpu-v2", "hmc"),
-        "name": late(EXCHANGES, "serial"),
-    }
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("hardware", ["h100-8x", "p100-4x4", "tpu-v2", "hmc"])
+@pytest.mark.parametrize("name", EXCHANGES)
 def test_resnet_152_is_no_slower_than_by_the_rule(name: str, hardware: str) -> None:
     asked: dict[str, Any] = {"hardware": hardware, "exchange": name, "changes": {"overlap": "full"}}
     found = overlap_model("resnet152", **asked)
@@ -439,7 +438,7 @@ def test_json_has_every_parameter_and_the_trace_of_a_search() -> None:
     assert (measured["table"], measured["search"]) == ("times", None)
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("exchange", late(EXCHANGES, "serial"))
 def test_a_trace_and_a_plot_are_written(exchange: str) -> None:
     arguments = ("lenet-c", "--table", "times.yaml", "--exchange", exchange)
     result = run(*arguments, "--trace", "t.json", "--plot", "t.png")

@@ -19,7 +19,7 @@ from hypar.network.spec.load import parse_spec
 from hypar.plan.splits import BALANCES, FLUSHES, INTERLEAVED
 from hypar.schedule.scoring import totals
 from hypar.studies.pipeline import data_parallel_score
-from tests.effort import late
+from tests.effort import crossed, late
 from tests.staged import staging_of
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ def every(stages: int, hardware: Machine, schedule: str, **asked: Any) -> list[P
     ]
 
 
-@pytest.mark.parametrize("schedule", ["layer-block", "1f1b"])
-@pytest.mark.parametrize("stages", [1, 2, 3, 4])
-@pytest.mark.parametrize("balance", BALANCES)
+@crossed({"balance": BALANCES, "stages": [1, 2, 3, 4], "schedule": ["layer-block", "1f1b"]})
 def test_no_partition_is_better(balance: str, stages: int, schedule: str) -> None:
     found = pipeline_model(ALEXNET, stages=stages, balance=balance, hardware=HMC, schedule=schedule)
     assert least(found) == pytest.approx(bottleneck(found, ALEXNET, HMC, balance), rel=1e-12)
@@ -234,9 +232,11 @@ QUICK = [("vgg16", "h100-8x"), ("vgg16", "p100-4x4"), ("resnet18", "hmc"), ("len
 ALL = [pair for pair in itertools.product(models(), machines()) if pair not in QUICK]
 
 
-@pytest.mark.parametrize("schedule", FLUSHES)
-@pytest.mark.parametrize(
-    ("model", "hardware"), [*QUICK, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ALL)]
+@crossed(
+    {
+        "model,hardware": [*QUICK, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ALL)],
+        "schedule": FLUSHES,
+    }
 )
 def test_a_pipeline_is_a_plan_in_stages(model: str, hardware: str, schedule: str) -> None:
     """The short name and the plan give one answer, or refuse in the same words."""

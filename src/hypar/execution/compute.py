@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hypar.execution.boxes import Array, Mask, Piece
+    from hypar.execution.computing.kernel import Kernel
     from hypar.execution.devices import Devices
-    from hypar.execution.kernels.base import Kernel
     from hypar.network.layer import Layer
     from hypar.program.steps import Compute
 

@@ -13,7 +13,7 @@ from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array
-    from hypar.execution.kernels.base import Kernel, Sums
+    from hypar.execution.computing.kernel import Kernel, Sums
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
 

@@ -11,9 +11,11 @@ from hypar.importers.groups import Group, Groups, Part, last_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.importers.reading import Draft
+    from hypar.importers.drafts import Draft
 
-UNNAMED = frozenset({"relu", "flatten", "dropout", "softmax", "pointwise", "input"})
+UNNAMED = frozenset(
+    {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
+)
 """Ops whose layers have no name unless another layer needs it."""
 
 LONGEST_NAME = 90
@@ -57,6 +59,9 @@ class _Writer:
         }
         for row, name, before in zip(rows, names, befores, strict=False):
             entry = self.entry(row, name, named=last_of(row) in wanted)
+            tied = self.drafts[row].tied if isinstance(row, int) else None
+            if tied is not None and tied in called:
+                entry["weight"] = called[tied]
             wired = [called[one] for one in self.reads(row)]
             if wired and self.reads(row) != (before,):
                 entry["inputs"] = wired[0] if len(wired) == 1 else wired
@@ -113,7 +118,8 @@ class _Writer:
         if isinstance(row, int) and (not own or scope in self.containers or len(self.ops[scope]) > 1):
             own.append(self.drafts[row].op)
         if isinstance(row, Group) and row.turns > 1:
-            own[-1:] = [] if own[-1].isdigit() and len(own) > 1 else own[-1:]
+            bare = own[-1].rstrip("0123456789").rstrip("_")
+            own[-1:] = [bare] if bare else [] if len(own) > 1 else own[-1:]
         return _word("_".join(own))
 
     def entry(self, row: Part, name: str, *, named: bool) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def import_network(
     network: str,
     inputs: Sequence[tuple[int, ...]],
     *,
+    tokens: frozenset[int] = frozenset(),
     batch: int | None = None,
     sequence: int | None = None,
     partial: bool = False,
@@ -37,6 +38,7 @@ def import_network(
         framework: one of ``FORMATS``.
         network: a file, or ``my_module:build``.
         inputs: shape of one sample of each argument of a function or a module.
+        tokens: numbers of the arguments that are whole numbers.
         batch: samples in a mini-batch.
         sequence: positions of a sample of a config's network.
         partial: whether to accept a network of which little is recognised.
@@ -59,5 +61,6 @@ def import_network(
         return found
     if sequence is not None:
         raise OptionError("--sequence", f"given for {framework}", "none but for config")
-    found = run.import_named(network, inputs, batch=batch, partial=partial)
+    fed = () if framework in FILES else (inputs, tokens)
+    found = run.import_named(network, *fed, batch=batch, partial=partial)
     return found

@@ -10,7 +10,7 @@ from hypar.registry import load_plugin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.importers.reading import Draft
+    from hypar.importers.drafts import Draft
 
 LEAST_LAYERS = 2
 
@@ -108,6 +108,8 @@ class Groups:
                 draft.scope[depth:],
                 # A field without a default that could be written instead is there, or is not, in all groups of a form.
                 tuple(sorted(key for key in draft.fields if default(draft.op, key) is None)),
+                # So are names of dims the same, as no argument is a list of them.
+                tuple((key, repr(draft.fields[key])) for key in draft.naming if key in draft.fields),
             )
             for draft in drafts
         )
@@ -148,7 +150,8 @@ class Groups:
 
 def default(op: str, key: str) -> Any:
     """Return the default of a field as a model file writes it; None if it has none."""
-    value = load_plugin("ops", op).model_fields[key].default
+    fields = load_plugin("ops", op).model_fields
+    value = next(field.default for name, field in fields.items() if key in {name, field.alias})
     if isinstance(value, tuple):
         return value[0] if len(set(value)) == 1 else list(value)
     return value if isinstance(value, bool | int | float | str) else None

@@ -12,6 +12,7 @@ from hypar.errors import ModelError
 from hypar.files.text import write_text
 from hypar.importers.coverage import Coverage, coverage_of
 from hypar.importers.entries import content
+from hypar.importers.naming import named
 from hypar.importers.patterns import merged
 from hypar.importers.reading import read_trace
 from hypar.network.build import load_model
@@ -94,9 +95,10 @@ def imported(trace: Trace, table: Table, *, batch: int | None, partial: bool) ->
         coverage.require(trace.name)
     if trace.dtype not in FORMATS:
         raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(FORMATS))
+    drafts, dims = named(merged(reading.drafts), reading.atoms)
     head: dict[str, Any] = {"source": trace.source, "batch": trace.batch if batch is None else batch}
     if trace.dtype != "float32":
         head["dtype"] = trace.dtype
-    said = {**head, **content(merged(reading.drafts), trace.classes)}
+    said = {**head, **({"dims": dims} if dims else {}), **content(drafts, trace.classes)}
     aside = (f"{trace.aside} further results are left out",) if trace.aside else ()
     return Imported(name=trace.name, content=said, coverage=coverage, notes=aside)

@@ -13,7 +13,7 @@ from hypar.importers.running import named_object, one_line
 from hypar.importers.trace import CHANNELS_FIRST, Node, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
 
@@ -47,7 +47,9 @@ def from_jax(
     return imported(capture(fn, params, inputs, own, own), TABLE, batch=batch, partial=partial).graph()
 
 
-def import_named(network: str, inputs: Sequence[tuple[int, ...]], *, batch: int, partial: bool) -> Imported:
+def import_named(
+    network: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int], *, batch: int, partial: bool
+) -> Imported:
     """Run ``my_module:build``, which returns a function and its parameters, and read the function.
 
     Raises:
@@ -59,7 +61,10 @@ def import_named(network: str, inputs: Sequence[tuple[int, ...]], *, batch: int,
         made = build() if callable(build) else build
     if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
         raise ModelError(network, f"returned a {type(made).__name__}", "a function and its parameters")
-    example = [jax.ShapeDtypeStruct((EXAMPLE, *shape), "float32") for shape in inputs]
+    formats = ["int32" if number in tokens else "float32" for number in range(len(inputs))]
+    example = [
+        jax.ShapeDtypeStruct((EXAMPLE, *shape), own) for shape, own in zip(inputs, formats, strict=True)
+    ]
     name = network.rpartition(":")[0].rpartition(".")[2]
     return imported(capture(*made, example, name, network), TABLE, batch=batch, partial=partial)
 
@@ -96,19 +101,25 @@ class _Reader:
         outputs = [self.value(variable) for variable in jaxpr.outvars]
         if not outputs or not inputs or not self.shapes[inputs[0]]:
             raise ModelError(self.where, "found no input or no result", "an array each, samples first")
-        return Trace(
+        formats = [str(variable.aval.dtype) for variable in jaxpr.invars]
+        fed_formats = formats[len(params) :]
+        trace = Trace(
             name=name,
             source=f"imported from JAX: {name}",
             batch=self.shapes[inputs[0]][0],
-            dtype=str(jaxpr.invars[len(params)].aval.dtype),
+            dtype=next((one for one in [fed_formats[0], *formats] if "float" in one), fed_formats[0]),
+            tokens=frozenset(
+                value for value, one in zip(inputs, fed_formats, strict=True) if "float" not in one
+            ),
             inputs=tuple(inputs),
             parameters=dict(zip(fed, params, strict=False)),
             shapes=self.shapes,
-            nodes=tuple(_biased(self.nodes, self.shapes, set(fed[: len(params)]), set(inputs))),
+            nodes=tuple(self.nodes),
             output=outputs[0],
             layout=self.layout,
             aside=len(outputs) - 1,
         )
+        return replace(trace, nodes=tuple(_told(self.nodes, self.shapes, trace.dependent)))
 
     def new(self, variable: Any) -> str:
         """Return a name for a variable."""
@@ -123,8 +134,8 @@ class _Reader:
         """Return the name of a variable's value; a literal or a constant has a new one."""
         return self.called.get(id(variable)) or self.new(variable)
 
-    def open(self, jaxpr: Any) -> None:
-        """Add the equations of a jaxpr, those of functions that it calls included."""
+    def open(self, jaxpr: Any, scope: tuple[str, ...] = ()) -> None:
+        """Add the equations of a jaxpr within a scope, those of functions that it calls included."""
         for equation in jaxpr.eqns:
             params = dict(equation.params)
             inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
@@ -136,79 +147,54 @@ class _Reader:
                 inner = getattr(inner, "jaxpr", inner)
                 for own, given in zip(inner.invars, equation.invars, strict=False):
                     self.called[id(own)] = self.value(given)
-                self.open(inner)
+                self.open(inner, scope_of(equation, scope))
                 for own, made in zip(inner.outvars, equation.outvars, strict=True):
                     self.called[id(made)] = self.value(own)
                 continue
-            self.add(equation, named if inner is not None else kind, params)
+            self.add(equation, named if inner is not None else kind, params, scope_of(equation, scope))
 
-    def add(self, equation: Any, kind: str, params: dict[str, Any]) -> None:
+    def add(self, equation: Any, kind: str, params: dict[str, Any], scope: tuple[str, ...]) -> None:
         """Add an equation."""
         read = [self.value(variable) for variable in equation.invars]
         made = [self.new(variable) for variable in equation.outvars]
         if kind == "conv_general_dilated":
             self.layout = tuple(params["dimension_numbers"].lhs_spec)
         shapes = [self.shapes[value] for value in read]
-        path = str(equation.source_info.name_stack)
         node = Node(
             kind=kind,
             operands={str(number): (value,) for number, value in enumerate(read)},
             attributes=params,
             result=made[0],
-            scope=tuple(part for part in path.split("/") if part.isidentifier()),
+            scope=scope,
             flop=flop(kind, shapes, self.shapes[made[0]], params),
         )
+        if kind == "split":
+            self.nodes += [
+                replace(node, result=one, attributes={**params, "index": index})
+                for index, one in enumerate(made)
+            ]
+            return
         self.nodes += [node] + [
             replace(node, result=other, flop=0, kind=f"{kind} {n}") for n, other in enumerate(made[1:], 2)
         ]
 
 
-def _biased(
-    nodes: Sequence[Node], shapes: dict[str, tuple[int, ...]], weights: set[str], inputs: set[str]
-) -> list[Node]:
-    """Return operations with sums of a contraction and a trained vector as one, and those with a constant factor apart."""
-    derived = set(weights)
+def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the scope of an equation, whose names are those within the function that has it."""
+    own = str(equation.source_info.name_stack).split("/")
+    return (*outer, *(part for part in own if part.isidentifier()))
+
+
+def _told(
+    nodes: Sequence[Node], shapes: dict[str, tuple[int, ...]], dependent: frozenset[str]
+) -> Iterator[Node]:
+    """Yield operations with means and relu by their names, which are a sum and a maximum with a constant in a jaxpr."""
     made: dict[str, Node] = {}
-    readers: dict[str, int] = {}
-    depends = _data(nodes, inputs)
     for node in nodes:
-        for value in node.read:
-            readers[value] = readers.get(value, 0) + 1
-    found: list[Node] = []
-    for node in nodes:
-        data = [value for value in node.read if value in depends]
-        if not data and any(value in derived for value in node.read):
-            derived.add(node.result)
-        other = [value for value in node.read if value in derived]
-        before = made.get(data[0]) if len(data) == 1 else None
-        if (
-            node.kind in {"add", "add_any"}
-            and before is not None
-            and len(other) == 1
-            and readers[data[0]] == 1
-        ):
-            place = found.index(before)
-            if before.kind in {"dot_general", "conv_general_dilated"}:
-                merged = replace(
-                    before, operands={**before.operands, "bias": (other[0],)}, result=node.result
-                )
-                del found[place]
-                found.append(merged)
-                made[node.result] = merged
-                continue
+        data = [value for value in node.read if value in dependent]
+        same = len(data) == 1 and shapes[data[0]] == shapes[node.result]
+        before = made.get(data[0]) if same else None
         scaled = before is not None and before.kind in {"reduce_window_sum", "reduce_sum"}
-        same = len(data) == 1 and not other and shapes[data[0]] == shapes[node.result]
-        kind = "scaled" if node.kind in {"div", "mul"} and scaled and same else node.kind
-        kind = "relu" if kind == "max" and same else kind
-        made[node.result] = replace(node, kind=kind)
-        found.append(made[node.result])
-    return found
-
-
-def _data(nodes: Sequence[Node], inputs: set[str]) -> set[str]:
-    """Return the values that depend on an input."""
-    found = set(inputs)
-    for node in nodes:
-        if any(value in found for value in node.read):
-            found.add(node.result)
-    return found
+        kind = "scaled" if node.kind in {"div", "mul"} and scaled else node.kind
+        made[node.result] = replace(node, kind="relu" if kind == "max" and same else kind)
+        yield made[node.result]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from hypar.importers.dim_rules import elementwise, embedding, part, product, softmax, transposed
+from hypar.importers.drafts import Held
 from hypar.importers.rules import (
     channels,
     convolved,
+    either,
     fixed,
     image_axes,
     joined,
@@ -19,6 +22,7 @@ from hypar.importers.rules import (
 )
 
 if TYPE_CHECKING:
+    from hypar.importers.atoms import Axis
     from hypar.importers.rules import Rule, Said, Table, View
 
 
@@ -43,13 +47,55 @@ def _conv(view: View) -> Said | None:
     )
 
 
-def _dot(view: View) -> Said | None:
-    weight = view.operand("1")
-    (left, right), batched = view.get("dimension_numbers")
-    if weight not in view.weights or any(batched) or len(view.sizes(weight)) != 2 or tuple(left) != (1,):
+def _dot(view: View) -> Said | Held | None:
+    left, right = view.operand("0"), view.operand("1")
+    (mine, theirs), (before, beside) = view.get("dimension_numbers")
+    if left is None or right is None:
         return None
-    out = view.sizes(weight)[1 - right[0]]
-    return [short("linear", out_features=out, bias=view.operand("bias") in view.weights)]
+    if right in view.weights and len(view.read) == 1 and len(view.sizes(right)) == 2 and tuple(mine) == (1,):
+        return [short("linear", out_features=view.sizes(right)[1 - theirs[0]], bias=False)]
+    letters = [*range(len(view.sizes(left)))]
+    others = [len(letters) + axis for axis in range(len(view.sizes(right)))]
+    for own, other in ((mine, theirs), (before, beside)):
+        for one, two in zip(own, other, strict=True):
+            others[two] = letters[one]
+    free = [axis for axis in letters if axis not in {*mine, *before}]
+    made = [*before, *free, *(letter for letter in others if letter not in letters)]
+    return product(view, left, right, (letters, others, made))
+
+
+def _gather(view: View) -> Held | None:
+    """Say rows of a table by tokens, which stand in an axis of one element."""
+    table, tokens = view.operand("0"), view.operand("1")
+    if table not in view.weights or tokens not in view.held or len(view.sizes(table)) != 2:
+        return None
+    if tuple(view.get("slice_sizes")) != (1, view.sizes(table)[1]):
+        return None
+    return embedding(view, table, tokens, rank=len(view.sizes(view.node.result)) - 1)
+
+
+def _broadcast(view: View) -> Held | None:
+    if len(view.data) != 1:
+        return None
+    held, sizes = view.held[view.data[0]], view.sizes(view.node.result)
+    axes: list[Axis] = [view.drafts.atoms.axis(size) for size in sizes]
+    for axis, own in zip(view.get("broadcast_dimensions"), held.axes, strict=True):
+        if view.drafts.atoms.size(own) == sizes[axis]:
+            axes[axis] = own
+    return Held(held.number, tuple(axes))
+
+
+def _slice(view: View) -> Held | None:
+    own, made = view.sizes(view.data[0]), view.sizes(view.node.result)
+    cut = [axis for axis, size in enumerate(own) if made[axis] != size]
+    if len(cut) != 1 or {*(view.get("strides") or (1,))} != {1}:
+        return None
+    return part(view, cut[0], view.get("start_indices")[cut[0]], made[cut[0]])
+
+
+def _split(view: View) -> Held | None:
+    axis, sizes, index = view.get("axis", 0), view.get("sizes"), view.get("index", 0)
+    return part(view, axis, sum(sizes[:index]), sizes[index])
 
 
 def _pool(mode: str) -> Rule:
@@ -75,8 +121,11 @@ def _reduced(mode: str) -> Rule:
     return rule
 
 
-def _softmax(view: View) -> Said | None:
-    return [("softmax", {})] if view.read and channels(view, view.get("axis", -1)) else None
+def _softmax(view: View) -> Said | Held | None:
+    axis = view.get("axis", -1)
+    if view.read:
+        return [("softmax", {})] if channels(view, axis) else None
+    return softmax(view, axis if isinstance(axis, int) else axis[0]) if len(view.data) == 1 else None
 
 
 TABLE: Table = {
@@ -91,10 +140,17 @@ TABLE: Table = {
     "logistic": pointwise("sigmoid"),
     "sigmoid": pointwise("sigmoid"),
     "tanh": pointwise("tanh"),
-    "gelu": pointwise("gelu"),
-    "silu": pointwise("silu"),
+    "gelu": fixed("gelu"),
+    "silu": fixed("silu"),
     "softmax": _softmax,
-    "add": joined("add"),
+    **dict.fromkeys(("add", "add_any"), either(joined("add"), elementwise("add"))),
+    "mul": elementwise("multiply"),
+    "div": elementwise("divide"),
+    "transpose": lambda view: transposed(view, view.get("permutation")),
+    "broadcast_in_dim": _broadcast,
+    "gather": _gather,
+    "slice": _slice,
+    "split": _split,
     "concatenate": joined("concat", "dimension"),
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), reshaped),
     **dict.fromkeys(

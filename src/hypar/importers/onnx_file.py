@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +43,10 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
     Raises:
         InputError: onnx is not installed, or the file cannot be read or said by hypar's ops.
     """
-    return import_named(str(path), (), batch=BATCH if batch is None else batch, partial=partial).graph()
+    return import_named(str(path), batch=BATCH if batch is None else batch, partial=partial).graph()
 
 
-def import_named(network: str, _inputs: Sequence[tuple[int, ...]], *, batch: int, partial: bool) -> Imported:
+def import_named(network: str, *, batch: int, partial: bool) -> Imported:
     """Read the file at a path.
 
     Raises:
@@ -93,6 +95,7 @@ class _File:
         self.onnx, self.model, self.file, self.where = onnx, model, file, str(file)
         self.values: dict[str, Any] = {}
         self.weights: dict[str, tuple[int, ...]] = {}
+        self.whole: set[str] = set()
 
     def trace(self) -> Trace:
         """Return the trace."""
@@ -111,14 +114,17 @@ class _File:
         for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
             shapes[value.name] = sizes_of(value)
         versions = {entry.domain: entry.version for entry in self.model.opset_import}
-        nodes = [self.node(node, shapes, versions) for node in graph.node]
+        nodes = [one for node in graph.node for one in self.node(node, shapes, versions)]
         first = sizes_of(next(value for value in model.graph.input if value.name == fed[0].name))
-        element = self.onnx.TensorProto.DataType.Name(fed[0].type.tensor_type.elem_type).lower()
         return Trace(
             name=self.file.stem,
             source=f"imported from ONNX: {self.file.name}",
             batch=first[0],
-            dtype={"float": "float32", "double": "float64"}.get(element, element),
+            dtype=self.number_format(fed),
+            tokens=frozenset(
+                value.name for value in fed if not self.is_real(value.type.tensor_type.elem_type)
+            ),
+            whole=frozenset(self.whole),
             inputs=tuple(value.name for value in fed),
             parameters={name: name for name, sizes in self.weights.items() if self.trained(name)},
             shapes=shapes,
@@ -131,11 +137,37 @@ class _File:
         """Return whether a tensor is trained: of real numbers, and no running statistic of a normalisation."""
         return name not in self.values and name not in self.statistics
 
-    @property
+    def is_real(self, element: int) -> bool:
+        """Return whether a number format is one of real numbers."""
+        proto = self.onnx.TensorProto
+        return element in {proto.FLOAT, proto.DOUBLE, proto.FLOAT16, proto.BFLOAT16}
+
+    def number_format(self, fed: Sequence[Any]) -> str:
+        """Return the number format of the first input, of the first trained tensor where that has whole numbers."""
+        formats = [
+            fed[0].type.tensor_type.elem_type,
+            *(one.data_type for one in self.model.graph.initializer),
+        ]
+        real = next((one for one in formats if self.is_real(one)), formats[0])
+        name = str(self.onnx.TensorProto.DataType.Name(real)).lower()
+        return {"float": "float32", "double": "float64"}.get(name, name)
+
+    @cached_property
     def statistics(self) -> set[str]:
-        """Names of the running means and variances."""
-        norms = [node for node in self.model.graph.node if node.op_type == "BatchNormalization"]
-        return {name for node in norms for name in node.input[3:5]}
+        """Names of running means and variances, of masks, which are added to the scores of a softmax, and of numbers."""
+        graph = self.model.graph
+        norms = [node for node in graph.node if node.op_type == "BatchNormalization"]
+        scores = {node.input[0] for node in graph.node if node.op_type == "Softmax"}
+        masked = [node for node in graph.node if node.op_type == "Add" and node.output[0] in scores]
+        factors = [node for node in graph.node if node.op_type in {"Div", "Mul", "Pow", "Where"}]
+        numbers = {
+            name for node in factors for name in node.input if math.prod(self.weights.get(name, (2,))) == 1
+        }
+        return (
+            numbers
+            | {name for node in norms for name in node.input[3:5]}
+            | {name for node in masked for name in node.input if name in self.weights}
+        )
 
     def read(self, tensor: Any) -> None:
         """Note a tensor's shape, and its values if they are few whole numbers; forget its data.
@@ -145,7 +177,7 @@ class _File:
         """
         sizes, proto = tuple(tensor.dims), self.onnx.TensorProto
         self.weights[tensor.name] = sizes
-        real = tensor.data_type in {proto.FLOAT, proto.DOUBLE, proto.FLOAT16, proto.BFLOAT16}
+        real = self.is_real(tensor.data_type)
         if tensor.data_location == proto.EXTERNAL:
             return
         width = (
@@ -156,6 +188,11 @@ class _File:
             raise ModelError(
                 self.where, f"tensor {tensor.name!r} says {said:,} bytes and has {held:,}", "all its data"
             )
+        if len(sizes) > 1 and sizes[-1] == sizes[-2] > 1 and tensor.HasField("raw_data"):
+            rows = tensor.raw_data[: sizes[-1] ** 2 * width]
+            step = sizes[-1] * width
+            if rows[step - width : step] == rows[:width]:
+                self.whole.add(tensor.name)
         if math.prod(sizes) <= SMALL and (not real or not sizes):
             with one_line(self.where, f"tensor {tensor.name!r} cannot be read:"):
                 self.values[tensor.name] = self.onnx.numpy_helper.to_array(tensor).tolist()
@@ -186,8 +223,8 @@ class _File:
                 out.type.tensor_type.ClearField("shape")
         del self.model.graph.value_info[:]
 
-    def node(self, node: Any, shapes: dict[str, tuple[int, ...]], versions: dict[str, int]) -> Node:
-        """Return an operator."""
+    def node(self, node: Any, shapes: dict[str, tuple[int, ...]], versions: dict[str, int]) -> list[Node]:
+        """Return an operator; each part of a tensor is one of its own."""
         helper = self.onnx.helper
         attributes = {one.name: _plain(helper.get_attribute_value(one)) for one in node.attribute}
         schema = self.schema(node, versions)
@@ -210,7 +247,7 @@ class _File:
         shapes.setdefault(made, ())
         for extra in node.output[1:]:
             shapes.setdefault(extra, ())
-        return Node(
+        found = Node(
             kind=node.op_type,
             operands=operands,
             attributes=attributes,
@@ -220,6 +257,12 @@ class _File:
                 node.op_type, [shapes.get(value, ()) for value in node.input], shapes[made], attributes
             ),
         )
+        if node.op_type != "Split":
+            return [found]
+        return [
+            replace(found, result=made, attributes={**attributes, "index": index})
+            for index, made in enumerate(node.output)
+        ]
 
     def constant(self, node: Any, attributes: dict[str, Any]) -> None:
         """Note the value of a constant."""

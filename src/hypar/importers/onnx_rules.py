@@ -6,12 +6,25 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hypar.importers.dim_rules import (
+    attention,
+    elementwise,
+    embedding,
+    norm,
+    part,
+    product,
+    repeated,
+    softmax,
+    transposed,
+)
 from hypar.importers.rules import (
     averaged,
     channels,
     convolved,
+    either,
     fixed,
     joined,
+    matrix_letters,
     passed,
     pointwise,
     pooled,
@@ -21,6 +34,7 @@ from hypar.importers.rules import (
 )
 
 if TYPE_CHECKING:
+    from hypar.importers.drafts import Held
     from hypar.importers.rules import Rule, Said, Table, View
 
 
@@ -78,19 +92,62 @@ def _pool(mode: str) -> Rule:
     return rule
 
 
-def _gemm(view: View) -> Said | None:
-    weight = view.operand("B")
-    if weight not in view.weights or view.get("transA", 0) or view.get("alpha", 1) != 1:
+def _gemm(view: View) -> Said | Held | None:
+    weight, bias, value = view.operand("B"), view.operand("C"), view.operand("A")
+    if value is None or weight is None or view.get("alpha", 1) != 1 or view.get("beta", 1) != 1:
         return None
-    out = view.sizes(weight)[0 if view.get("transB", 0) else 1]
-    return [short("linear", out_features=out, bias=view.operand("C") in view.weights)]
+    turned = bool(view.get("transB", 0))
+    if weight in view.weights and len(view.read) == 1 and not view.get("transA", 0):
+        return [short("linear", out_features=view.sizes(weight)[1 - turned], bias=bias in view.weights)]
+    left = [1, 0] if view.get("transA", 0) else [0, 1]
+    return product(view, value, weight, (left, [2, 1] if turned else [1, 2], [0, 2]), bias or "")
 
 
-def _matmul(view: View) -> Said | None:
-    weight = view.operand("B")
-    return (
-        [short("linear", out_features=view.sizes(weight)[-1], bias=False)] if weight in view.weights else None
-    )
+def _matmul(view: View) -> Said | Held | None:
+    left, right = view.operand("A"), view.operand("B")
+    if left is None or right is None:
+        return None
+    if right in view.weights and len(view.read) == 1 and len(view.sizes(right)) == 2:
+        return [short("linear", out_features=view.sizes(right)[-1], bias=False)]
+    return product(view, left, right, matrix_letters(len(view.sizes(left)), len(view.sizes(right))))
+
+
+def _gather(view: View) -> Held | None:
+    """Say rows of a table by tokens, or one element of an axis."""
+    data, axis, index = view.operand("data"), view.get("axis", 0), view.get("indices")
+    if data in view.weights and axis == 0:
+        return embedding(view, data, view.operand("indices"))
+    if data in view.held and isinstance(index, int):
+        own = view.sizes(view.data[0])
+        return part(view, axis % len(own), index % own[axis], 1, drop=True)
+    return None
+
+
+def _slice(view: View) -> Held | None:
+    starts, axes, steps = (view.get(name) for name in ("starts", "axes", "steps"))
+    if not starts or len(starts) != 1 or not axes or (steps or [1]) != [1]:
+        return None
+    own = view.sizes(view.data[0])
+    axis = axes[0] % len(own)
+    start = min(starts[0] + own[axis] * (starts[0] < 0), own[axis])
+    return part(view, axis, start, view.sizes(view.node.result)[axis])
+
+
+def _split(view: View) -> Held | None:
+    own, index, sizes = view.sizes(view.data[0]), view.get("index", 0), view.get("split")
+    axis = view.get("axis", 0) % len(own)
+    size = view.sizes(view.node.result)[axis]
+    first = sum(sizes[:index]) if sizes else index * -(-own[axis] // view.get("num_outputs", 1))
+    return part(view, axis, first, size)
+
+
+def _layer_norm(view: View) -> Held | None:
+    rank, axis = len(view.sizes(view.data[0])), view.get("axis", -1)
+    scale = {"scale": (view.operand("Scale") or view.operand("scale")) in view.weights}
+    axes = [*range(axis % rank, rank)]
+    if view.node.kind == "RMSNormalization":
+        return norm(view, "rms_norm", axes, scale)
+    return norm(view, "layer_norm", axes, {**scale, "shift": view.operand("B") in view.weights})
 
 
 def _global(mode: str) -> Rule:
@@ -109,13 +166,15 @@ def _clip(view: View) -> Said | None:
     return [("pointwise", {"function": "relu6"})] if bounds == (0, 6) else None
 
 
-def _dropout(view: View) -> Said | None:
-    ratio = float(view.get("ratio", 0.5))
-    return [short("dropout", probability=ratio)] if ratio else []
+def _dropout(view: View) -> Said | Held | None:
+    ratio = float(f"{view.get('ratio', 0.5):.6g}")
+    return fixed("dropout", probability=ratio)(view) if ratio else []
 
 
-def _softmax(view: View) -> Said | None:
-    return [("softmax", {})] if view.read and channels(view, view.get("axis", -1)) else None
+def _softmax(view: View) -> Said | Held | None:
+    if view.read:
+        return [("softmax", {})] if channels(view, view.get("axis", -1)) else None
+    return softmax(view, view.get("axis", -1)) if len(view.data) == 1 else None
 
 
 def _resize(view: View) -> Said | None:
@@ -127,10 +186,6 @@ def _resize(view: View) -> Said | None:
 
 def _batch_norm(view: View) -> Said | None:
     return [("batch_norm", {})] if len(view.weights) >= 2 else None
-
-
-def _add(view: View) -> Said | None:
-    return joined("add")(view)
 
 
 TABLE: Table = {
@@ -147,18 +202,26 @@ TABLE: Table = {
     "Relu": fixed("relu"),
     "Clip": _clip,
     "Elu": pointwise("elu"),
-    "Gelu": pointwise("gelu"),
+    "Gelu": fixed("gelu"),
     "HardSwish": pointwise("hardswish"),
     "LeakyRelu": pointwise("leaky_relu"),
     "LRN": pointwise("lrn"),
     "Sigmoid": pointwise("sigmoid"),
-    "Swish": pointwise("silu"),
+    "Swish": fixed("silu"),
     "Tanh": pointwise("tanh"),
     "Dropout": _dropout,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
-    "Add": _add,
-    "Sum": _add,
+    **dict.fromkeys(("Add", "Sum"), either(joined("add"), elementwise("add"))),
+    "Mul": elementwise("multiply"),
+    "Div": elementwise("divide"),
+    "Attention": attention("Q", "K", "V", "attn_mask"),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _layer_norm),
+    "Gather": _gather,
+    "Slice": _slice,
+    "Split": _split,
+    "Expand": repeated,
+    "Transpose": lambda view: transposed(view, view.get("perm")),
     "Concat": joined("concat", "axis"),
     "Resize": _resize,
     "Upsample": partial(resized, "nearest"),
@@ -176,4 +239,6 @@ def flop(kind: str, shapes: list[tuple[int, ...]], made: tuple[int, ...], attrib
         return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
     if kind == "Gemm" and ranks[:1] == [2]:
         return 2 * math.prod(made) * shapes[0][0 if attributes.get("transA", 0) else 1]
+    if kind == "Attention" and ranks[:3] == [4, 4, 4]:
+        return 2 * math.prod(shapes[0][:3]) * shapes[1][2] * (shapes[0][3] + shapes[2][3])
     return 2 * math.prod(made) * shapes[0][-1] if kind == "MatMul" and ranks[0] else 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.importers.reading import Draft
+    from hypar.importers.drafts import Draft
 
 
 def merged(drafts: Sequence[Draft]) -> tuple[Draft, ...]:
@@ -31,7 +31,9 @@ def merged(drafts: Sequence[Draft]) -> tuple[Draft, ...]:
     new = {old: number for number, old in enumerate(kept)}
     return tuple(
         replace(
-            drafts[number], reads=tuple(new[part] for read in drafts[number].reads for part in parts(read))
+            drafts[number],
+            reads=tuple(new[part] for read in drafts[number].reads for part in parts(read)),
+            tied=None if (tied := drafts[number].tied) is None else new[tied],
         )
         for number in kept
     )

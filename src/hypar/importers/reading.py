@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from hypar.errors import ModelError
+from hypar.importers.atoms import BATCH, Atoms
+from hypar.importers.dim_rules import put
+from hypar.importers.drafts import Draft, Drafts, Held
+from hypar.importers.regions import COMPOSED, composed
 from hypar.importers.rules import Entry, View
 from hypar.network.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.importers.rules import Said, Table
     from hypar.importers.trace import Node, Trace
@@ -22,31 +26,6 @@ if TYPE_CHECKING:
 
 OPAQUE = "opaque"
 OTHER: Entry = ("pointwise", {"function": "other"})
-
-
-@dataclass(slots=True, kw_only=True)
-class Draft:
-    """A layer before it has a name.
-
-    Attributes:
-        op: name of its op.
-        fields: fields of the op.
-        reads: numbers of the layers that it reads.
-        shape: shape of one sample of its output.
-        scope: path of the module that runs it.
-        kind: the framework's name of the operation.
-        weights: identities of its trained tensors.
-        flop: operations of the contractions that it says, over the whole example.
-    """
-
-    op: str
-    fields: dict[str, Any]
-    reads: tuple[int, ...]
-    shape: Shape
-    scope: tuple[str, ...] = ()
-    kind: str = ""
-    weights: frozenset[str] = frozenset()
-    flop: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +52,14 @@ class Reading:
     Attributes:
         trace: the network.
         drafts: the layers, of which the last is the result.
+        atoms: the atoms of their tensors.
         sizes: elements of each trained tensor that an operation reads.
         flop: operations of all contractions of the example.
     """
 
     trace: Trace
     drafts: tuple[Draft, ...]
+    atoms: Atoms
     sizes: dict[str, int]
     flop: int
 
@@ -89,80 +70,116 @@ def read_trace(trace: Trace, table: Table) -> Reading:
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
-    reader = _Reader(trace, table)
-    for value in trace.inputs:
-        reader.feed(value)
-    for node in trace.nodes:
-        reader.add(node)
-    drafts = _needed(reader.drafts, reader.result())
-    return Reading(trace, drafts, reader.sizes, sum(node.flop for node in trace.nodes))
+    nodes = composed(trace)
+    undivided: frozenset[str] = frozenset()
+    while True:
+        reader = _Reader(trace, table, undivided)
+        for value in trace.inputs:
+            reader.feed(value)
+        for node in nodes:
+            reader.add(node)
+        drafts = needed(reader.drafts.rows, reader.result())
+        parts = {draft.whole for draft in drafts if draft.whole}
+        read = {draft.node.result for draft in drafts if draft.node and not draft.whole}
+        if not parts & read:
+            break
+        undivided |= parts & read
+    flop = sum(node.flop for node in trace.nodes)
+    return Reading(trace, drafts, reader.drafts.atoms, reader.sizes, flop)
 
 
-def _needed(drafts: list[Draft], last: int) -> tuple[Draft, ...]:
-    """Return the layers that the last one depends on, numbered anew."""
-    needed, waiting = set(), [last]
+def needed(drafts: Sequence[Draft], last: int) -> tuple[Draft, ...]:
+    """Return the layers that one depends on, numbered anew."""
+    found, waiting = set(), [last]
     while waiting:
         number = waiting.pop()
-        if number not in needed:
-            needed.add(number)
-            waiting += drafts[number].reads
-    kept = sorted(needed)
+        if number not in found:
+            found.add(number)
+            tied = drafts[number].tied
+            waiting += (*drafts[number].reads, *(() if tied is None else (tied,)))
+    kept = sorted(found)
     new = {old: number for number, old in enumerate(kept)}
-    for number in kept:
-        drafts[number].reads = tuple(new[read] for read in drafts[number].reads)
-    return tuple(drafts[number] for number in kept)
+    return tuple(
+        replace(
+            draft,
+            reads=tuple(new[read] for read in draft.reads),
+            tied=None if draft.tied is None else new[draft.tied],
+        )
+        for draft in (drafts[number] for number in kept)
+    )
 
 
 class _Reader:
-    """Goes through a trace; ``known`` holds a layer's number, a weight or a hidden value; constants are not in it."""
+    """Goes through a trace; ``known`` holds tensors, weights and hidden values; constants are not in it."""
 
-    def __init__(self, trace: Trace, table: Table) -> None:
+    def __init__(self, trace: Trace, table: Table, undivided: frozenset[str]) -> None:
         self.trace, self.table = trace, table
-        self.drafts: list[Draft] = []
+        self.drafts = Drafts(Atoms(trace.batch), undivided)
         self.sizes: dict[str, int] = {}
-        self.known: dict[str, int | _Weight | _Hidden] = {
+        self.known: dict[str, Held | _Weight | _Hidden] = {
             value: _Weight(frozenset([identity])) for value, identity in trace.parameters.items()
         }
 
     def feed(self, value: str) -> None:
-        """Add an input."""
-        shape = self.trace.sample(value)
-        if shape is None:
-            sizes = "x".join(map(str, self.trace.shapes[value][1:])) or "nothing"
-            allowed = "channels, or channels, height and width: --input 784 or --input 3x224x224"
-            raise ModelError(self.trace.name, f"found a sample of {sizes} in its input", allowed)
-        self.known[value] = len(self.drafts)
-        self.drafts.append(Draft(op="input", fields=dict(shape), reads=(), shape=shape))
+        """Add an input.
+
+        Raises:
+            ModelError: it has no samples, or nothing besides.
+        """
+        sizes = self.trace.shapes[value]
+        if len(sizes) < 2 or sizes[0] != self.trace.batch or not all(sizes):
+            found = "x".join(map(str, sizes[1:])) or "nothing"
+            raise ModelError(
+                self.trace.name,
+                f"found a sample of {found} in its input",
+                "one size at least: --input 784, --input 3x224x224 or --input 128:int64",
+            )
+        shape = None if value in self.trace.tokens else self.trace.sample(value)
+        if shape is not None:
+            self.known[value] = self.image("input", dict(shape), (), shape, rank=len(sizes))
+            return
+        axes = ((BATCH,), *(self.drafts.atoms.axis(size) for size in sizes[1:]))
+        dims = tuple(atom for axis in axes[1:] for atom in axis)
+        draft = Draft(op="input", fields={}, reads=(), dims=dims, roles={"shape": dims})
+        self.known[value] = Held(self.drafts.put(draft), axes)
 
     def result(self) -> int:
         """Return the number of the layer that is the network's result."""
         found = self.known.get(self.trace.output)
-        if isinstance(found, int):
-            return found
+        if isinstance(found, Held):
+            return found.number
         if isinstance(found, _Hidden):
-            sizes = "x".join(map(str, self.trace.shapes[self.trace.output]))
-            raise ModelError(self.trace.name, f"found a result of {sizes}", "a vector or an image a sample")
+            sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
+            raise ModelError(
+                self.trace.name, f"found a result of {sizes}", "one that has samples, as the input"
+            )
         raise ModelError(self.trace.name, "the result does not depend on the input")
 
     def add(self, node: Node) -> None:
         """Add an operation."""
         found = [(value, self.known[value]) for value in node.read if value in self.known]
-        weights = frozenset[str]().union(*(at.identities for _, at in found if isinstance(at, _Weight)))
+        weights = {value: at.identities for value, at in found if isinstance(at, _Weight)}
+        identities = frozenset[str]().union(*weights.values())
         data = tuple(value for value, at in found if not isinstance(at, _Weight))
         if not data:
             if weights:
-                self.known[node.result] = _Weight(weights)
+                self.known[node.result] = _Weight(identities)
             return
-        for value in node.read:
-            if isinstance(self.known.get(value), _Weight):
-                self.count(value)
+        for value in weights:
+            self.count(value)
+        held = {value: at for value, at in found if isinstance(at, Held)}
         view = View(
             trace=self.trace,
             node=node,
             data=data,
-            weights=tuple(value for value, at in found if isinstance(at, _Weight)),
+            weights=tuple(weights),
+            drafts=self.drafts,
+            held=held,
+            identities=weights,
+            read=(self.shape(held[data[0]]) if data[0] in held else None) or {},
+            images=all(value in held and self.shape(held[value]) for value in data),
         )
-        self.known[node.result] = self.said(view, weights) or self.opaque(view, weights)
+        self.known[node.result] = self.said(view, identities) or self.opaque(view, identities)
 
     def count(self, value: str) -> None:
         """Note the size of the trained tensors behind a value."""
@@ -171,40 +188,76 @@ class _Reader:
             if isinstance(at, _Weight) and identity in at.identities:
                 self.sizes[identity] = self.trace.elements(name)
 
-    def said(self, view: View, weights: frozenset[str]) -> int | None:
-        """Add the layers that say an operation, and return the last one's number; None where no layer can."""
-        reads = [at for value in view.data if isinstance(at := self.known[value], int)]
-        if len(reads) < len(view.data):
+    def shape(self, held: Held) -> Shape | None:
+        """Return the shape of a sample of a tensor that is a vector or an image as the framework has them."""
+        atoms = self.drafts.atoms
+        axes = [atoms.leaves(axis) for axis in held.axes]
+        order = (0, 1) if len(axes) == 2 else self.trace.layout
+        if len(axes) not in {2, 4} or any(len(axis) != 1 for axis in axes):
             return None
-        rule = self.table.get(view.node.kind)
-        chain = rule(view) if rule else None
-        if (
-            chain is None
-            and not weights
-            and not view.node.flop
-            and len(reads) == 1
-            and view.made == view.read
-        ):
-            chain = [OTHER] if view.made else None
-        shapes = None if chain is None else self.shapes(chain, reads, weights)
-        if chain is None or shapes is None or (shapes or [view.read])[-1] != view.made:
+        names = ("batch", "channels", "height", "width")[: len(axes)]
+        own = [axes[axis][0] for axis in order]
+        if tuple(atoms.fixed.get(atom) for atom in own) != names:
             return None
-        for (op, fields), shape in zip(chain, shapes, strict=True):
-            self.drafts.append(
-                Draft(
-                    op=op, fields=fields, reads=tuple(reads), shape=shape,
-                    scope=view.node.scope, kind=view.node.kind, weights=weights, flop=view.node.flop,
-                )
-            )  # fmt: skip
-            reads, weights = [len(self.drafts) - 1], frozenset()
-        return reads[0]
+        if {*self.drafts.dims(held.number)} != {*own[1:]}:
+            return None
+        return {name: atoms.size((atom,)) for name, atom in zip(names[1:], own[1:], strict=True)}
 
-    def shapes(self, chain: Said, reads: list[int], weights: frozenset[str]) -> list[Shape] | None:
+    def image(
+        self, op: str, fields: dict[str, Any], reads: tuple[int, ...], shape: Shape, *, rank: int, **said: Any
+    ) -> Held:
+        """Add a layer that gives a vector or an image."""
+        own = {name: self.drafts.atoms.new(size, name) for name, size in shape.items()}
+        order = ("channels", "height", "width")
+        axes: dict[int, tuple[int, ...]] = {0: (BATCH,)}
+        for place, name in enumerate(order[: len(own)], 1):
+            axes[self.trace.layout[place] if rank == 4 else place] = (own[name],)
+        number = self.drafts.put(Draft(op=op, fields=fields, reads=reads, dims=tuple(own.values()), **said))
+        return Held(number, tuple(axes[place] for place in range(len(axes))))
+
+    def said(self, view: View, weights: frozenset[str]) -> Held | None:
+        """Add the layers that say an operation, and return the result; None where no layer can."""
+        if len(view.held) < len({*view.data}):
+            return None
+        rule = self.table.get(view.node.kind) or COMPOSED.get(view.node.kind)
+        chain = rule(view) if rule else None
+        if isinstance(chain, Held):
+            return chain
+        if chain is None and not weights and not view.node.flop and len(view.data) == 1:
+            held = view.held[view.data[0]]
+            if view.sizes(view.data[0]) == view.sizes(view.node.result):
+                return put(
+                    view, OTHER[0], (held.number,), held.axes,
+                    fields=dict(OTHER[1]), dims=self.drafts.dims(held.number),
+                )  # fmt: skip
+        inputs = [self.shape(view.held[value]) for value in view.data]
+        if chain is None or any(shape is None for shape in inputs):
+            return view.held[view.data[0]] if chain == [] and self.kept(view) else None
+        shapes = self.shapes(chain, tuple(shape or {} for shape in inputs), weights)
+        if shapes is None or (shapes or [view.read])[-1] != view.made:
+            return None
+        found = view.held[view.data[0]]
+        reads = tuple(view.held[value].number for value in view.data)
+        rank = len(view.sizes(view.node.result))
+        for (op, fields), shape in zip(chain, shapes, strict=True):
+            found = self.image(
+                op, fields, reads, shape, rank=4 if len(shape) == 3 else rank,
+                scope=view.node.scope, kind=view.node.kind, weights=weights, flop=view.node.flop, node=view.node,
+            )  # fmt: skip
+            reads, weights = (found.number,), frozenset()
+        return found
+
+    def kept(self, view: View) -> bool:
+        """Return whether an operation without a layer keeps the shape of its only input."""
+        return len(view.data) == 1 and view.sizes(view.data[0]) == view.sizes(view.node.result)
+
+    def shapes(self, chain: Said, inputs: tuple[Shape, ...], weights: frozenset[str]) -> list[Shape] | None:
         """Return the shapes of a chain of layers; None where they do not fit, or not all its weights are said."""
-        inputs, found, parameters = tuple(self.drafts[read].shape for read in reads), [], 0
+        found: list[Shape] = []
+        parameters = 0
         try:
             for op_name, fields in chain:
-                op = _op(op_name, tuple((key, _frozen(value)) for key, value in fields.items()))
+                op = op_of(op_name, fields)
                 found.append(op.output_shape(inputs))
                 parameters += op.num_parameters(inputs)
                 inputs = (found[-1],)
@@ -212,9 +265,10 @@ class _Reader:
             return None
         return found if parameters == sum(self.sizes[identity] for identity in weights) else None
 
-    def opaque(self, view: View, weights: frozenset[str]) -> int | _Hidden:
+    def opaque(self, view: View, weights: frozenset[str]) -> Held | _Hidden:
         """Add what no layer says as an opaque one, together with what it reads of hidden values."""
         region = _Hidden((), [view.node.kind], weights, view.node.flop)
+        named = False
         for value in view.data:
             at = self.known[value]
             if isinstance(at, _Hidden):
@@ -224,23 +278,38 @@ class _Reader:
                 region.flop += at.flop
                 # A second reader holds the same operations no more.
                 self.known[value] = _Hidden(at.reads)
-            elif isinstance(at, int):
-                region.reads += (at,)
-        shape = self.trace.sample(view.node.result)
-        if shape is None:
+            elif isinstance(at, Held):
+                region.reads += (at.number,)
+                named |= self.shape(at) is None
+        sizes = self.trace.shapes[view.node.result]
+        if not sizes or sizes[0] != self.trace.batch or not all(sizes):
             return region
         kind = "-".join(dict.fromkeys(region.kinds))[:100]
         parameters = sum(self.sizes[identity] for identity in region.weights)
-        fields: dict[str, Any] = {"kind": kind, **shape}
-        if parameters:
-            fields["trained"] = parameters
-        self.drafts.append(
-            Draft(
-                op=OPAQUE, fields=fields, reads=tuple(dict.fromkeys(region.reads)), shape=shape,
-                scope=view.node.scope, kind=kind, weights=region.weights, flop=region.flop,
-            )
-        )  # fmt: skip
-        return len(self.drafts) - 1
+        fields: dict[str, Any] = {"kind": kind, **({"trained": parameters} if parameters else {})}
+        said: dict[str, Any] = {
+            "scope": view.node.scope, "kind": kind, "weights": region.weights, "flop": region.flop,
+            "node": view.node,
+        }  # fmt: skip
+        reads = tuple(dict.fromkeys(region.reads))
+        shape = None if named else self.trace.sample(view.node.result)
+        if shape is not None:
+            return self.image(OPAQUE, {**fields, **shape}, reads, shape, rank=len(sizes), **said)
+        if max(sizes[1:], default=1) == 1:
+            return _Hidden(reads, region.kinds, region.weights, region.flop)
+        axes = ((BATCH,), *(self.drafts.atoms.axis(size) for size in sizes[1:]))
+        dims = tuple(atom for axis in axes[1:] for atom in axis)
+        draft = Draft(op=OPAQUE, fields=fields, reads=reads, dims=dims, roles={"shape": dims}, **said)
+        return Held(self.drafts.put(draft), axes)
+
+
+def op_of(name: str, fields: Mapping[str, Any]) -> Op:
+    """Return an op with the fields of a model file.
+
+    Raises:
+        ValidationError: the fields are not those of the op.
+    """
+    return _op(name, tuple((key, _frozen(value)) for key, value in fields.items()))
 
 
 def _frozen(value: Any) -> Any:

@@ -10,7 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hypar.importers.dim_rules import same, viewed
+
 if TYPE_CHECKING:
+    from hypar.importers.atoms import Axes
+    from hypar.importers.drafts import Drafts, Held
     from hypar.importers.trace import Node, Trace
     from hypar.network.ops.base import Shape
 
@@ -29,12 +33,22 @@ class View:
         node: the operation.
         data: the values among its operands that depend on the network's input, in order.
         weights: those that depend on trained tensors alone, in order.
+        drafts: the layers so far, to which a rule on named dims adds its own.
+        held: what the values are that depend on the input.
+        identities: the trained tensors behind a value that depends on these alone.
+        read: shape of a sample of the first value that depends on the input, if it is a vector or an image; else empty.
+        images: whether all of these values are vectors or images.
     """
 
     trace: Trace
     node: Node
     data: tuple[str, ...]
     weights: tuple[str, ...]
+    drafts: Drafts
+    held: Mapping[str, Held]
+    identities: Mapping[str, frozenset[str]]
+    read: Shape
+    images: bool
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return an argument."""
@@ -46,22 +60,30 @@ class View:
         return next(iter(self.node.operands.get(name, ())), None)
 
     @property
-    def read(self) -> Shape:
-        """Shape of a sample of the first value that depends on the input; empty if a model file cannot say it."""
-        return (self.trace.sample(self.data[0]) if self.data else None) or {}
-
-    @property
     def made(self) -> Shape:
-        """Shape of a sample of the result; empty if a model file cannot say it."""
+        """Shape of a sample of the result as a vector or an image; empty if it is neither."""
         return self.trace.sample(self.node.result) or {}
+
+    def axes(self, value: str) -> Axes:
+        """Return the axes of a value that depends on the input."""
+        return self.held[value].axes
 
     def sizes(self, value: str) -> tuple[int, ...]:
         """Return the shape of a value."""
         return self.trace.shapes[value]
 
 
-Rule = Callable[[View], Said | None]
+Rule = Callable[[View], "Said | Held | None"]
 Table = Mapping[str, Rule]
+
+
+def either(*rules: Rule) -> Rule:
+    """Return the rule that takes the first of several that says an operation."""
+
+    def rule(view: View) -> Said | Held | None:
+        return next((said for one in rules if (said := one(view)) is not None), None)
+
+    return rule
 
 
 def short(op: str, **fields: Any) -> Entry:
@@ -84,7 +106,9 @@ def short(op: str, **fields: Any) -> Entry:
 def fixed(op: str, **fields: Any) -> Rule:
     """Return the rule of an op with fields that are always the same, on one tensor of unchanged shape."""
 
-    def rule(view: View) -> Said | None:
+    def rule(view: View) -> Said | Held | None:
+        if not view.read:
+            return same(view, op, fields=short(op, **fields)[1])
         return [short(op, **fields)] if len(view.data) == 1 and view.read == view.made else None
 
     return rule
@@ -100,13 +124,13 @@ def passed(view: View) -> Said | None:
     return [] if len(view.data) == 1 else None
 
 
-def reshaped(view: View) -> Said | None:
+def reshaped(view: View) -> Said | Held | None:
     """Say a view: nothing where the shape stays, ``flatten`` where an image becomes a vector."""
     if len(view.data) != 1 or not view.read:
-        return None
+        return viewed(view)
     if view.read == view.made:
         return []
-    return [("flatten", {})] if len(view.read) == 3 and len(view.made) == 1 else None
+    return [("flatten", {})] if len(view.read) == 3 and len(view.made) == 1 else viewed(view)
 
 
 def joined(op: str, axis: str = "") -> Rule:
@@ -114,7 +138,8 @@ def joined(op: str, axis: str = "") -> Rule:
 
     def rule(view: View) -> Said | None:
         if (
-            len(view.data) < 2
+            not view.images
+            or len(view.data) < 2
             or len(set(view.data)) < len(view.data)
             or len(view.data) != len(view.node.read)
         ):
@@ -122,6 +147,23 @@ def joined(op: str, axis: str = "") -> Rule:
         return [(op, {})] if not axis or channels(view, view.get(axis, 0)) else None
 
     return rule
+
+
+def matrix_letters(left: int, right: int) -> tuple[list[int], list[int], list[int]]:
+    """Return the letters of a product of matrices with some axes before, of the ranks of its factors.
+
+    Examples:
+        >>> matrix_letters(3, 2)
+        ([0, 1, 2], [2, 3], [0, 1, 3])
+    """
+    rank = max(left, right)
+    before = [*range(rank - 2)]
+    row, inner, column = rank - 2, rank - 1, rank
+    return (
+        [*before[rank - left :], row, inner],
+        [*before[rank - right :], inner, column],
+        [*before, row, column],
+    )
 
 
 def channels(view: View, axis: int) -> bool:

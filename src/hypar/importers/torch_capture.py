@@ -60,6 +60,15 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
             part.training = mode
 
 
+DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
+"""Operations of several results, each of which stands for itself."""
+
+
+def kind_of(node: Any) -> str:
+    """Return the name of an operation, without its overload."""
+    return str(getattr(getattr(node.target, "overloadpacket", node.target), "__name__", node.target))
+
+
 class _Reader:
     """Reads an exported program."""
 
@@ -96,15 +105,32 @@ class _Reader:
             name=name,
             source=f"imported from PyTorch: {type(self.module).__module__}.{type(self.module).__qualname__}",
             batch=int(first.shape[0]),
-            dtype=str(first.dtype).removeprefix("torch."),
-            inputs=tuple(signature.user_inputs),
+            dtype=str(self.number_format(first)).removeprefix("torch."),
+            inputs=tuple(self.fed),
             parameters=self.parameters(signature),
             shapes=self.shapes,
             nodes=tuple(nodes),
             output=results[0],
             classes=self.classes,
             aside=len(results) - 1,
+            tokens=self.tokens(),
         )
+
+    @property
+    def fed(self) -> dict[str, Any]:
+        """The tensors that are fed, by their names."""
+        names = {*self.program.graph_signature.user_inputs}
+        nodes = [node for node in self.program.graph.nodes if node.name in names and self.is_tensor(node)]
+        return {node.name: node.meta["val"] for node in nodes}
+
+    def number_format(self, example: Any) -> Any:
+        """Return the number format of the input, of the weights where it has whole numbers."""
+        trained = (held.dtype for held in self.module.parameters())
+        return example.dtype if example.is_floating_point() else next(trained, example.dtype)
+
+    def tokens(self) -> frozenset[str]:
+        """Return the inputs of whole numbers."""
+        return frozenset(name for name, value in self.fed.items() if not value.is_floating_point())
 
     def parameters(self, signature: Any) -> dict[str, str]:
         """Return the identity of each parameter; tied ones share their first name."""
@@ -136,15 +162,24 @@ class _Reader:
     def node(self, node: Any, counter: Any) -> Node | None:
         """Return the operation of a node; None where it gives another name alone."""
         operands: dict[str, tuple[str, ...]]
+        attributes: dict[str, Any]
         if node.target.__name__ == "getitem":
             made, index = node.args
-            if index == 0 and "split" not in str(made.target) and "chunk" not in str(made.target):
+            kind = kind_of(made)
+            if index == 0 and kind not in DIVIDING:
                 self.alias[node.name] = made.name
                 return None
-            operands, attributes = {"input": (self.true(made.name),)}, {"index": index}
+            operands, attributes = {"input": (self.true(made.name),)}, {}
+            if kind in DIVIDING:
+                operands, attributes = self.arguments(made)
+            else:
+                kind = "getitem"
+            attributes["index"] = index
         else:
             operands, attributes = self.arguments(node)
-        kind = getattr(getattr(node.target, "overloadpacket", node.target), "__name__", str(node.target))
+            kind = kind_of(node)
+            if kind in DIVIDING or node.meta.get("val") is None:
+                return None
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name

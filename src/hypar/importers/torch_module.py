@@ -46,13 +46,19 @@ def from_torch(
 
 
 def import_named(
-    build: str, inputs: Sequence[tuple[int, ...]], *, batch: int | None, partial: bool
+    build: str,
+    inputs: Sequence[tuple[int, ...]],
+    tokens: frozenset[int],
+    *,
+    batch: int | None,
+    partial: bool,
 ) -> Imported:
     """Run ``my_module:build`` and read the module that it returns.
 
     Args:
         build: a module of Python and a name in it.
         inputs: shape of one sample of each argument.
+        tokens: numbers of the arguments that are whole numbers.
         batch: samples in a mini-batch.
         partial: whether little recognised is enough.
 
@@ -63,6 +69,9 @@ def import_named(
     module = build_on_meta(named_object(build), build)
     devices = {tensor.device for tensor in [*module.parameters(), *module.buffers()]}
     device = next(iter(devices), torch.device("meta"))
-    example = [torch.empty((EXAMPLE, *shape), device=device) for shape in inputs]
+    example = [
+        torch.zeros((EXAMPLE, *shape), device=device, dtype=torch.int64 if number in tokens else None)
+        for number, shape in enumerate(inputs)
+    ]
     trace = capture(module, example, name=build.rpartition(":")[2].rpartition(".")[2], where=build)
     return imported(trace, TABLE, batch=batch, partial=partial)

@@ -5,13 +5,27 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hypar.importers.dim_rules import (
+    attention,
+    elementwise,
+    embedding,
+    loss,
+    norm,
+    part,
+    product,
+    repeated,
+    softmax,
+    transposed,
+)
 from hypar.importers.rules import (
     adaptive,
     averaged,
     channels,
     convolved,
+    either,
     fixed,
     joined,
+    matrix_letters,
     pair,
     passed,
     pointwise,
@@ -22,6 +36,7 @@ from hypar.importers.rules import (
 )
 
 if TYPE_CHECKING:
+    from hypar.importers.drafts import Held
     from hypar.importers.rules import Rule, Said, Table, View
 
 
@@ -57,19 +72,89 @@ def _conv(view: View) -> Said | None:
     )
 
 
-def _linear(view: View) -> Said | None:
-    weight = view.operand("weight")
-    if weight not in view.weights:
-        return None
-    return [short("linear", out_features=view.sizes(weight)[0], bias=view.operand("bias") in view.weights)]
+def _linear(view: View) -> Said | Held | None:
+    weight, bias, value = view.operand("weight"), view.operand("bias"), view.operand("input")
+    if view.read and len(view.read) == 1 and weight in view.weights:
+        return [short("linear", out_features=view.sizes(weight)[0], bias=bias in view.weights)]
+    rank = len(view.sizes(view.node.result))
+    roles = [*range(rank)], [rank, rank - 1], [*range(rank - 1), rank]
+    return product(view, value, weight, roles, bias or "")
 
 
-def _matrix(view: View) -> Said | None:
-    """Say ``addmm`` and ``mm`` with a trained right-hand side."""
-    right = view.operand("mat2") or view.operand("other")
-    if right not in view.weights or view.get("beta", 1) != 1 or view.get("alpha", 1) != 1:
+def _matrix(view: View) -> Said | Held | None:
+    """Say ``addmm``, ``mm``, ``bmm`` and ``matmul``."""
+    left = view.operand("mat1") or view.operand("self") or view.operand("input")
+    right, added = view.operand("mat2") or view.operand("other"), view.operand("self")
+    bias = added if view.node.kind in {"addmm", "baddbmm"} and added else ""
+    if view.node.kind == "addmm":
+        left = view.operand("mat1")
+    if view.get("beta", 1) != 1 or view.get("alpha", 1) != 1 or left is None or right is None:
         return None
-    return [short("linear", out_features=view.sizes(right)[-1], bias=len(view.weights) == 2)]
+    if right in view.weights and len(view.read) == 1 and len(view.sizes(right)) == 2:
+        return [short("linear", out_features=view.sizes(right)[-1], bias=bool(bias))]
+    return product(view, left, right, matrix_letters(len(view.sizes(left)), len(view.sizes(right))), bias)
+
+
+def _einsum(view: View) -> Held | None:
+    equation = str(view.get("equation", "")).replace(" ", "")
+    values = view.node.operands.get("tensors", ())
+    sides, arrow, made = equation.partition("->")
+    if not arrow or sides.count(",") != 1 or "." in equation or len(values) != 2:
+        return None
+    left, right = ([*map(ord, side)] for side in sides.split(","))
+    return product(view, *values, (left, right, [*map(ord, made)]))
+
+
+def _layer_norm(view: View) -> Held | None:
+    trained = {"scale": view.operand("weight"), "shift": view.operand("bias")}
+    has = {field: operand in view.weights for field, operand in trained.items()}
+    axes = [-1 - place for place in range(len(view.get("normalized_shape", (1,))))]
+    if view.node.kind == "layer_norm":
+        return norm(view, "layer_norm", axes, has)
+    return norm(view, "rms_norm", axes, {"scale": has["scale"]})
+
+
+def _permuted(view: View) -> Held | None:
+    rank = len(view.sizes(view.node.result))
+    order = [*range(rank)]
+    if view.node.kind == "permute":
+        order = [axis % rank for axis in view.get("dims")]
+    else:
+        pair_of = (
+            (-2, -1) if view.node.kind in {"mT", "t", "numpy_T"} else (view.get("dim0"), view.get("dim1"))
+        )
+        one, other = (axis % rank for axis in pair_of)
+        order[one], order[other] = order[other], order[one]
+    return transposed(view, order)
+
+
+def _slice(view: View) -> Held | None:
+    own, axis = view.sizes(view.data[0]), view.get("dim", 0)
+    axis %= len(own)
+    start = view.get("start", 0)
+    if view.get("step", 1) != 1:
+        return None
+    return part(view, axis, start + own[axis] * (start < 0), view.sizes(view.node.result)[axis])
+
+
+def _select(view: View) -> Held | None:
+    own, axis = view.sizes(view.data[0]), view.get("dim", 0)
+    axis %= len(own)
+    return part(view, axis, view.get("index", 0) % own[axis], 1, drop=True)
+
+
+def _split(view: View) -> Held | None:
+    """Say one of the parts of a tensor; ``index`` is its number."""
+    own, axis, index = view.sizes(view.data[0]), view.get("dim", 0), view.get("index", 0)
+    axis %= len(own)
+    if view.node.kind == "unbind":
+        return part(view, axis, index, 1, drop=True)
+    sizes = next((view.get(key) for key in ("split_sizes", "split_size", "chunks") if view.get(key)), 1)
+    size = view.sizes(view.node.result)[axis]
+    if isinstance(sizes, list | tuple):
+        return part(view, axis, sum(sizes[:index]), size)
+    step = -(-own[axis] // sizes) if "chunks" in view.node.attributes else sizes
+    return part(view, axis, index * step, size)
 
 
 def _pool(mode: str) -> Rule:
@@ -92,9 +177,9 @@ def _batch_norm(view: View) -> Said | None:
     ]
 
 
-def _dropout(view: View) -> Said | None:
+def _dropout(view: View) -> Said | Held | None:
     probability = float(view.get("p", 0.5))
-    return [short("dropout", probability=probability)] if probability else []
+    return fixed("dropout", probability=probability)(view) if probability else []
 
 
 def _hardtanh(view: View) -> Said | None:
@@ -102,12 +187,14 @@ def _hardtanh(view: View) -> Said | None:
     return [("pointwise", {"function": "relu6"})] if bounds == (0, 6) else None
 
 
-def _softmax(view: View) -> Said | None:
-    return [("softmax", {})] if view.read and channels(view, view.get("dim", 1)) else None
+def _softmax(view: View) -> Said | Held | None:
+    if view.read:
+        return [("softmax", {})] if channels(view, view.get("dim", 1)) else None
+    return softmax(view, view.get("dim", -1)) if len(view.data) == 1 else None
 
 
-def _add(view: View) -> Said | None:
-    return joined("add")(view) if view.get("alpha", 1) == 1 else None
+def _add(view: View) -> Said | Held | None:
+    return either(joined("add"), elementwise("add"))(view) if view.get("alpha", 1) == 1 else None
 
 
 def _bilinear(view: View) -> Said | None:
@@ -118,9 +205,9 @@ def _mean(view: View) -> Said | None:
     return averaged(view, view.get("dim", ()))
 
 
-_POINTWISE = ("elu", "gelu", "hardswish", "leaky_relu", "relu6", "sigmoid", "silu", "tanh")
+_POINTWISE = ("elu", "hardswish", "leaky_relu", "relu6", "sigmoid", "tanh")
 _CONVOLUTIONS = ("conv2d", "convolution", "conv_transpose2d")
-_VIEWS = ("flatten", "view", "reshape", "_unsafe_view", "squeeze", "unsqueeze")
+_VIEWS = ("flatten", "view", "reshape", "_unsafe_view", "squeeze", "unsqueeze", "unflatten")
 _PASSED = (
     "contiguous",
     "clone",
@@ -129,7 +216,6 @@ _PASSED = (
     "_to_copy",
     "to",
     "lift_fresh_copy",
-    "_assert_tensor_metadata",
 )
 
 TABLE: Table = {
@@ -137,11 +223,21 @@ TABLE: Table = {
     **dict.fromkeys(_VIEWS, reshaped),
     **dict.fromkeys(_PASSED, passed),
     **{name: pointwise(name) for name in _POINTWISE},
-    "relu": fixed("relu"),
+    **{name: fixed(name) for name in ("relu", "gelu", "silu")},
     "linear": _linear,
-    "addmm": _matrix,
-    "mm": _matrix,
-    "matmul": _matrix,
+    **dict.fromkeys(("addmm", "mm", "bmm", "matmul"), _matrix),
+    "einsum": _einsum,
+    "scaled_dot_product_attention": attention("query", "key", "value", "attn_mask"),
+    **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
+    "embedding": lambda view: embedding(view, view.operand("weight"), view.operand("indices")),
+    "cross_entropy_loss": loss,
+    "mul": elementwise("multiply"),
+    "div": elementwise("divide"),
+    **dict.fromkeys(("permute", "transpose", "mT", "t", "numpy_T"), _permuted),
+    **dict.fromkeys(("expand", "expand_as"), repeated),
+    "slice": _slice,
+    "select": _select,
+    **dict.fromkeys(("split", "split_with_sizes", "chunk", "unbind"), _split),
     "batch_norm": _batch_norm,
     "max_pool2d": _pool("max"),
     "max_pool2d_with_indices": _pool("max"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Node:
         return tuple(name for names in self.operands.values() for name in names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     """A network as a framework runs it on one example.
 
@@ -58,6 +59,8 @@ class Trace:
         classes: name of the class of the module at a path, where the framework knows it.
         layout: axes of an image that are its batch, channels, height and width.
         aside: number of further results, which are left out.
+        tokens: inputs of whole numbers.
+        whole: square constants that are no causal masks: their first row ends as it begins.
     """
 
     name: str
@@ -72,6 +75,22 @@ class Trace:
     classes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     layout: Sizes = CHANNELS_FIRST
     aside: int = 0
+    tokens: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+
+    @cached_property
+    def makers(self) -> dict[str, Node]:
+        """The operation that makes each value."""
+        return {node.result: node for node in self.nodes}
+
+    @cached_property
+    def dependent(self) -> frozenset[str]:
+        """The values that depend on an input."""
+        found = set(self.inputs)
+        for node in self.nodes:
+            if not found.isdisjoint(node.read):
+                found.add(node.result)
+        return frozenset(found)
 
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""

@@ -7,7 +7,9 @@ from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from hypar.machine.routing import places_of
+from hypar.machine.collectives.steps import Exchange
+from hypar.machine.exchanged import links_crossed
+from hypar.machine.routing import MOST_MESSAGES, places_of, wired_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +41,11 @@ def _every_hops(machine: Machine, array: tuple[int, ...]) -> tuple[float, ...]:
     devices, places = math.prod(array), places_of(machine.tiers, array)
     found = []
     for level, ways in enumerate(array):
-        links = math.fsum(_links_between(machine, places, *pair) for pair in _counterparts(array, level))
+        if devices * (ways - 1) > MOST_MESSAGES:
+            everyone = Exchange((tuple(range(ways)),), 1.0)
+            links = links_crossed(wired_level(machine.tiers, array, level), everyone)
+        else:
+            links = math.fsum(_links_between(machine, places, *pair) for pair in _counterparts(array, level))
         found.append(links / (devices * (ways - 1)))
     return tuple(found)
 

@@ -76,7 +76,8 @@ class Wires:
         self.opposite = np.fromiter(
             (self.number.get((end, start), -1) for start, end in widths), np.int64, len(widths)
         )
-        self.row = np.full(devices**2, -1, np.int64)
+        self.routed: Numbers = np.zeros(0, np.int64)
+        self.row: Numbers = np.zeros(0, np.int64)
         self.starts: Numbers = np.zeros(1, np.int64)
         self.links: Numbers = np.zeros(0, np.int64)
         self.parts = np.zeros(0)
@@ -84,10 +85,11 @@ class Wires:
 
     def rows_of(self, ends: Numbers) -> Numbers:
         """Return the row of each pair of ends; routes the pairs that are new."""
-        new = np.unique(ends[self.row[ends] < 0])
+        asked, which = np.unique(ends, return_inverse=True)
+        new = np.setdiff1d(asked, self.routed, assume_unique=True)
         if new.size:
             self._route(new)
-        return self.row[ends]
+        return self.row[np.searchsorted(self.routed, asked)][which]
 
     def _route(self, pairs: Numbers) -> None:
         links: list[int] = []
@@ -102,15 +104,18 @@ class Wires:
                 most = max(most, len(path))
             counts.append(len(links) - before)
             hops.append(most)
-        self.row[pairs] = len(self.hops) + np.arange(len(pairs))
+        routed = np.concatenate([self.routed, pairs])
+        row = np.concatenate([self.row, len(self.hops) + np.arange(len(pairs))])
+        order = routed.argsort(kind="stable")
+        self.routed, self.row = routed[order], row[order]
         self.hops = np.concatenate([self.hops, np.array(hops, np.int64)])
         self.starts = np.concatenate([self.starts, self.starts[-1] + np.cumsum(counts, dtype=np.int64)])
         self.links = np.concatenate([self.links, np.array(links, np.int64)])
         self.parts = np.concatenate([self.parts, np.array(parts)])
 
-    def hops_of(self, sent: _Sent) -> Numbers:
-        """Return the hops of the longest path of each message."""
-        return self.hops[self.rows_of(sent.ends)]
+    def hops_between(self, one: int, other: int) -> int:
+        """Return the links on the longest path of a message."""
+        return max(len(path) for _, path in self.topology.paths(one, other, self.devices))
 
     def busiest(self, sent: _Sent, *, duplex: bool, summed: bool) -> tuple[float, Numbers]:
         """Return the load of the busiest link in units of one byte over one link, and the hops of each message.
@@ -169,17 +174,26 @@ class Level:
         outer = np.arange(math.prod(array[:level]))[:, None] * (self.ways * self.inner)
         self.bases = (outer + np.arange(self.inner)).reshape(-1)
 
+    @property
+    def messages(self) -> int:
+        """Number of messages if each device sends one to each of its counterparts."""
+        return len(self.bases) * self.ways * (self.ways - 1)
+
     def hops(self, one: int, other: int) -> int:
         """Return the number of links between the first devices of two subgroups."""
-        sent_by_tier = self._sent({(one, other): 1.0}, self.bases[:1])
-        walked = (wires.hops_of(sent) for wires, sent in zip(self.wires, sent_by_tier, strict=True))
-        return sum(int(hops.sum()) for hops in walked)
+        ends = self.bases[0] + np.array([one, other]) * self.inner
+        pairs = [own.tolist() for own in self.positions(ends)]
+        return sum(
+            wires.hops_between(*pair)
+            for wires, pair in zip(self.wires, pairs, strict=True)
+            if pair[0] != pair[1]
+        )
 
     def coordinates(self) -> list[tuple[int, ...]]:
         """Return the coordinates of the first device of each subgroup, in all networks."""
         first = np.arange(self.ways) * self.inner
         found: list[tuple[int, ...]] = [()] * self.ways
-        for tier, own in zip(self.tiers, self._positions(first), strict=True):
+        for tier, own in zip(self.tiers, self.positions(first), strict=True):
             found = [
                 (*before, *tier.topology.coordinates(device, tier.devices))
                 for before, device in zip(found, own.tolist(), strict=True)
@@ -202,7 +216,18 @@ class Level:
             latency[sent.which] += walked * tier.latency_s
         return Routed(max(in_tier, default=0.0), float(latency.max()), tuple(in_tier), int(hops.max()))
 
-    def _positions(self, devices: Numbers) -> list[Numbers]:
+    def rails(self, number: int, devices: Numbers) -> tuple[Numbers, Numbers]:
+        """Return of devices the parallel networks of a tier that they send on, and those that they receive on.
+
+        Between the groups that a tier links, a message takes the rail of the sender's number inside its group; the
+        rest of the path, inside the group, goes over the tier below.
+        """
+        below = math.prod(tier.devices for tier in self.tiers[number + 1 :])
+        ports = self.tiers[number].ports or below
+        above = below * self.tiers[number].devices
+        return devices % below * ports // below, devices // above * ports
+
+    def positions(self, devices: Numbers) -> list[Numbers]:
         """Return the position of devices in each network."""
         found, below = [], math.prod(tier.devices for tier in self.tiers)
         for tier, place in zip(self.tiers, self.places, strict=True):
@@ -211,22 +236,16 @@ class Level:
         return found
 
     def _sent(self, messages: Messages, bases: Numbers) -> list[_Sent]:
-        """Return the messages of each network: between the same devices of two subgroups, in all groups.
-
-        Between the groups that a tier links, a message takes the rail of the sender's number inside its group; the
-        rest of the path, inside the group, goes over the tier below.
-        """
+        """Return the messages of each network: between the same devices of two subgroups, in all groups."""
         ends = np.array(list(messages), np.int64).reshape(-1, 2)
         amounts = np.tile(np.fromiter(messages.values(), np.float64, len(messages)), len(bases))
         sources, targets = ((bases[:, None] + own * self.inner).reshape(-1) for own in ends.T)
         sets = np.repeat(np.arange(len(bases)), len(ends))
-        found, below = [], math.prod(tier.devices for tier in self.tiers)
-        positions = zip(self._positions(sources), self._positions(targets), strict=True)
-        for tier, (start, end) in zip(self.tiers, positions, strict=True):
-            above, below = below, below // tier.devices
-            ports = tier.ports or below
+        found = []
+        positions = zip(self.positions(sources), self.positions(targets), strict=True)
+        for number, (tier, (start, end)) in enumerate(zip(self.tiers, positions, strict=True)):
             away = np.flatnonzero(start != end)
-            rails = targets[away] // above * ports + sources[away] % below * ports // below
+            rails = self.rails(number, sources[away])[0] + self.rails(number, targets[away])[1]
             found.append(
                 _Sent(rails, start[away] * tier.devices + end[away], amounts[away], sets[away], away)
             )

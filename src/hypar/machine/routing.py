@@ -17,6 +17,8 @@ from hypar.errors import HardwareError
 from hypar.machine import lines
 from hypar.machine.collectives import schedules
 from hypar.machine.collectives.grids import grid_of
+from hypar.machine.collectives.steps import listed
+from hypar.machine.exchanged import route_sets
 from hypar.machine.lines import Line, Lines
 from hypar.machine.loads import Level, wires_of
 from hypar.sharding.redistribution import COLLECTIVES
@@ -24,13 +26,13 @@ from hypar.sharding.redistribution import COLLECTIVES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.machine.collectives.steps import Schedule, Step
+    from hypar.machine.collectives.steps import Exchange, Messages, Schedule, Step
     from hypar.machine.loads import Numbers, Routed, Wires
     from hypar.machine.tiers import Tier
 
 
 MOST_MESSAGES = 2**17
-"""Most messages of one level; each is routed, which takes some seconds in all."""
+"""Most messages of one level that are listed and routed one by one; more are counted, on networks that count them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +92,12 @@ def level_links(name: str, tiers: tuple[Tier, ...], array: tuple[int, ...]) -> t
             f"found an array of {used} devices ({ways})",
             "two ways a level at least" if single else f"{allowed}, all that it has",
         )
-    for wide in array:
-        if used * (wide - 1) > MOST_MESSAGES:
-            found = f"{used * (wide - 1):,} messages of a level of {wide} ways"
-            raise HardwareError(
-                f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
-            )
+    wide, listing = max(array, default=1), _listing(tiers)
+    if used * (wide - 1) > MOST_MESSAGES and listing:
+        found = f"{used * (wide - 1):,} messages of a level of {wide} ways on a network {listing[0]!r}"
+        raise HardwareError(
+            f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
+        )
     places, wires = _wired(tiers, array)
     return tuple(_level_link(tiers, Level(tiers, wires, places, array, level)) for level in range(len(array)))
 
@@ -111,15 +113,26 @@ def joined_link(tiers: tuple[Tier, ...], array: tuple[int, ...], first: int, las
         last: the innermost.
 
     Returns:
-        None if there are more messages than ``MOST_MESSAGES``.
+        None if there are more messages than ``MOST_MESSAGES`` and a network does not count them.
     """
     ways = math.prod(array[first : last + 1])
-    if math.prod(array) * (ways - 1) > MOST_MESSAGES:
+    if math.prod(array) * (ways - 1) > MOST_MESSAGES and _listing(tiers):
         return None
     # The devices stay where the levels have put them.
     places, wires = _wired(tiers, array)
     joined = (*array[:first], ways, *array[last + 1 :])
     return _level_link(tiers, Level(tiers, wires, places, joined, first))
+
+
+def _listing(tiers: Sequence[Tier]) -> list[str]:
+    """Return the names of the networks on which all messages are listed."""
+    return [tier.name for tier in tiers if not tier.topology.counts_sets]
+
+
+def wired_level(tiers: Sequence[Tier], array: tuple[int, ...], level: int) -> Level:
+    """Return a level of an array on the networks of a machine."""
+    places, wires = _wired(tiers, array)
+    return Level(tiers, wires, places, array, level)
 
 
 def _wired(tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[list[Numbers], list[Wires]]:
@@ -164,19 +177,31 @@ class _Router:
 
     def __init__(self, level: Level) -> None:
         self.level = level
+        self.lists = level.messages <= MOST_MESSAGES
         self.known: dict[object, tuple[Step, Routed]] = {}
+        self.listed: dict[tuple[Exchange, ...], Messages] = {}
 
     def __call__(self, step: Step) -> Routed:
         """Return the time of all rounds of a step."""
+        if step.exchanges and self.lists:
+            if step.exchanges not in self.listed:
+                self.listed[step.exchanges] = listed(step.exchanges)
+            step = step._replace(messages=self.listed[step.exchanges], exchanges=())
         key, amount = self._key(step)
         if key not in self.known:
-            routed = self.level.route(step.messages, summed=step.summed)
-            self.known[key] = step, routed.scaled(1 / amount)
+            self.known[key] = step, self._routed(step).scaled(1 / amount)
         found = self.known[key][1].scaled(amount * step.factor)
         return found._replace(latency_s=found.latency_s * step.rounds)
 
+    def _routed(self, step: Step) -> Routed:
+        if step.exchanges:
+            return route_sets(self.level, step.exchanges, summed=step.summed)
+        return self.level.route(step.messages, summed=step.summed)
+
     def _key(self, step: Step) -> tuple[object, float]:
         """Return what equal steps have in common, and the amount of a message."""
+        if step.exchanges:
+            return (step.exchanges, step.summed), 1.0
         amounts = {*step.messages.values()}
         if len(amounts) > 1:
             return id(step.messages), 1.0

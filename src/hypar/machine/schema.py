@@ -28,8 +28,8 @@ MOST_GROUPS = 8
 MOST_NETWORKS = 4
 """Most networks of a machine, one inside the other."""
 
-MOST_HELD = 4096
-"""Most devices of a machine; every message between them is routed on its own."""
+MOST_HELD = 2**14
+"""Most devices of a machine; the messages of rings and trees between them are routed one by one."""
 
 
 def _named(value: Any) -> Any:

@@ -126,8 +126,8 @@ class Einsum:
 
     @property
     def contracts(self) -> bool:
-        """Whether tensors are multiplied: by a weight, or activations by each other."""
-        return bool(self.weight or self.others)
+        """Whether tensors are multiplied: by a weight, by each other, or by a selection of elements."""
+        return bool(self.weight or self.others or self.products)
 
     @cached_property
     def cuttable(self) -> tuple[str, ...]:

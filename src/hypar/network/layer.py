@@ -54,7 +54,7 @@ class Layer:
 
     def macs(self, batch: int = 1) -> int:
         """Return the multiply-accumulates, forward."""
-        return self.einsum(batch).macs if self.op.weighted or self.op.operands > 1 else 0
+        return self.einsum(batch).macs if self.op.multiplies else 0
 
     def flop(self, batch: int = 1) -> int:
         """Return the floating-point operations, forward."""

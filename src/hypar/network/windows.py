@@ -166,5 +166,29 @@ class TransposedWindow(Window):
         return read
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedWindow(Window):
+    """A sliding window whose places make several outputs each, as the patches beside each other in an image's rows.
+
+    Attributes:
+        outputs: outputs of one place.
+    """
+
+    outputs: int
+
+    def reads(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """Return the input elements that outputs ``low`` to ``high - 1`` read: the first, and the one past the last.
+
+        Examples:
+            >>> SharedWindow(kernel=16, stride=16, outputs=14).reads(13, 15)
+            (0, 32)
+        """
+        return Window.reads(self, low // self.outputs, (high - 1) // self.outputs + 1)
+
+    def taps(self, size: int, places: Any) -> Any:
+        """Return the input element that each tap meets at some places, -1 outside the input: ``[places, kernel]``."""
+        return Window.taps(self, size, places // self.outputs)
+
+
 def _inside(places: Any, size: int) -> Any:
     return np.where((places >= 0) & (places < size), places, -1)

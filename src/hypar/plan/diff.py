@@ -107,9 +107,11 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
 
 def alike(before: Plan, after: Plan) -> bool:
     """Return whether the levels of two plans correspond: those of equal arrays, or of stages sought over equal ones."""
-    sought = [None if plan.stages is None else plan.stages.array for plan in (before, after)]
+    sought = [
+        None if plan.stages is None else plan.stages.array or plan.stages.arrays for plan in (before, after)
+    ]
     arrays = before.array == after.array or (sought[0] is not None and sought[0] == sought[1])
-    return arrays and before.arrays == after.arrays
+    return arrays and (before.arrays == after.arrays or sought[0] is not None)
 
 
 def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:

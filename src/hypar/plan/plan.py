@@ -219,6 +219,17 @@ class Plan(Result, Record):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         """Check that levels, layers, choices and shares agree."""
+        self.require_whole()
+        return self
+
+    def require_whole(self) -> None:
+        """Check that levels, layers, choices and shares agree.
+
+        Raises:
+            ValueError: they do not.
+            ValidationError: a dim is unknown.
+            InputError: the space is none.
+        """
         self._require_dims()
         if not self.splits and self.stages is None:
             raise ValueError("splits: found []; allowed: at least 1 where there are no stages")
@@ -248,7 +259,6 @@ class Plan(Result, Record):
         self._require_bounds()
         self._require_timed()
         parse_space(self.space, self.model.dims or ())
-        return self
 
     def _require_dims(self) -> None:
         """Check that every dim that is divided is one of all networks, or one that this network names.
@@ -310,7 +320,8 @@ class Plan(Result, Record):
             raise ValueError(
                 f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
             )
-        if not self.staged and (self.array != stages.array or self.score.groups is not None):
+        alike = not self.staged and stages.arrays is None
+        if alike and (self.array != stages.array or self.score.groups is not None):
             raise ValueError(f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups")
 
     def _lanes_of(self, stages: StagesRecord) -> Iterator[str]:
@@ -340,7 +351,7 @@ class Plan(Result, Record):
             ValueError: it has.
         """
         shared = self.shares is not None or self.integral is not None
-        if self.path is not None or (shared and not self.uneven):
+        if self.path is not None or (shared and not self.uneven and stages.arrays is None):
             raise ValueError("stages: found a path or shares; allowed: none, as no group shares a layer")
         if any(group.idle for group in self.groups):
             raise ValueError("stages: found a group without a share; allowed: a share for each group")
@@ -357,7 +368,7 @@ class Plan(Result, Record):
             what = f"array: found {self.array}" if self.array else "score: found none"
             raise ValueError(f"{what}; allowed: no array and a score on a heterogeneous machine")
         arrays, groups = self.arrays or {}, self.groups
-        if self.stages is not None:
+        if self.stages is not None and self.staged:
             self._require_no_path(self.stages)
         for group in groups:
             planned = [split.ways for split in group.splits]

@@ -97,7 +97,8 @@ class StagesRecord(Record):
 
     Attributes:
         asked: the number of stages requested, or ``best``.
-        array: for ``best``, ways of the levels over which stages and cuts were tried.
+        array: for ``best``, ways of the levels over which stages and cuts were tried; None on device groups.
+        arrays: for ``best`` on device groups, these ways inside each group of identical devices.
         solver: the solver requested; None for the cheapest exact one of each stage.
         schedule: name of the order in which the stages work.
         parts: the number of parts of each stage; None for one.
@@ -113,6 +114,7 @@ class StagesRecord(Record):
 
     asked: Annotated[int, Field(ge=1)] | Literal["best"]
     array: list[Annotated[int, Field(ge=2)]] | None = None
+    arrays: dict[str, list[Annotated[int, Field(ge=2)]]] | None = None
     solver: str | None = None
     schedule: Annotated[str, AfterValidator(_known_schedule)]
     parts: Annotated[int, Field(ge=2)] | None = None
@@ -134,7 +136,8 @@ class StagesRecord(Record):
         best, count = self.asked == "best", len(self.stages)
         if not best and self.asked != count:
             raise ValueError(f"stages.asked: found {self.asked}; allowed: {count}, as there are, or best")
-        if best is (self.array is None):
+        tried = [one for one in (self.array, self.arrays) if one is not None]
+        if len(tried) != best:
             allowed = "one where the best were asked for, and nowhere else"
             raise ValueError(f"stages.array: found {shown(self.array)}; allowed: {allowed}")
         if self.outside is not None and best:
@@ -192,8 +195,10 @@ class StagesRecord(Record):
         if len({*runs}) != len(runs) or len({count for _, count in runs}) > 1 or (None in names and runs[1:]):
             allowed = "equally many consecutive stages on each group, or no groups"
             raise ValueError(f"stages.stages: found the groups {shown(names)}; allowed: {allowed}")
-        if self.groups and self.asked == "best":
-            raise ValueError(f"stages.asked: found 'best'; allowed: {len(self.stages)}, as there are groups")
+        if self.groups and self.array is not None:
+            raise ValueError(
+                "stages.array: found one of identical devices; allowed: stages.arrays, as there are groups"
+            )
 
     @property
     def groups(self) -> tuple[str, ...]:

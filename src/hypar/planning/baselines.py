@@ -16,38 +16,42 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, TableLimitError
 from hypar.plan.plan import SEARCHED, BaselinesRecord
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.chunks.search import run_chunked
-from hypar.planning.question import ask, setting_of
+from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.question import ask
 from hypar.planning.refinement import LEAST_GAIN
 from hypar.planning.request import Request
-from hypar.planning.searches.base import costs_by_level, load_search
+from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
-from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import holds
 from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Operators
     from hypar.planning.chunks.search import Chunked
-    from hypar.planning.searches.base import Answer, Question
+    from hypar.planning.nodes.leaf import Node
+    from hypar.planning.nodes.levels import LevelPlanner
     from hypar.sharding.placement import Options
+
+    Entrants = Callable[[LevelPlanner, LayerGraph, Node], Iterator[tuple[str, Node]]]
 
 
 class Trial(NamedTuple):
-    """Choices with their time by the engine.
+    """A planned node with its time by the engine.
 
     Attributes:
         name: the baseline, or ``SEARCHED``.
-        choices: for each layer a choice at each level.
+        node: the node.
         ran: the step.
         fits: whether it fits the devices' memory.
     """
 
     name: str
-    choices: tuple[Options, ...]
+    node: Node
     ran: Chunked
     fits: bool
 
@@ -71,13 +75,13 @@ class Taken(NamedTuple):
     """The fastest plan.
 
     Attributes:
-        answer: the search's answer, or a copy with the choices and costs of a baseline.
+        node: the search's node, or that of a baseline with the costs of the request.
         ran: the step of the plan; None if nothing was timed.
         record: the timed steps; None if no baseline competed.
         passed_over: whether a faster plan does not fit the memory.
     """
 
-    answer: Answer
+    node: Node
     ran: Chunked | None = None
     record: BaselinesRecord | None = None
     passed_over: bool = False
@@ -89,27 +93,14 @@ class Taken(NamedTuple):
 
     def claim(self, claim: str) -> str:
         """Return the claim of the plan, given the claim of the search's plan."""
-        return claim_of_fastest(self.record, claim, passed_over=self.passed_over)
-
-
-def claim_of_fastest(record: BaselinesRecord | None, claim: str, *, passed_over: bool) -> str:
-    """Return the claim of the fastest plan, given the claim of the search's plan.
-
-    Args:
-        record: the timed steps; None if no baseline competed.
-        claim: the claim of the search's plan.
-        passed_over: whether a faster plan does not fit the memory.
-    """
-    if record is None:
-        return claim
-    taken, fitting = record.taken, ", of those that fit" if passed_over else ""
-    others = [name for name in record.names if name != taken]
-    if taken == SEARCHED:
-        return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
-    listed = _listed(["the search's plan", *others])
-    return (
-        f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
-    )
+        if self.record is None:
+            return claim
+        taken, fitting = self.record.taken, ", of those that fit" if self.passed_over else ""
+        others = [name for name in self.record.names if name != taken]
+        if taken == SEARCHED:
+            return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
+        listed = _listed(["the search's plan", *others])
+        return f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
 
 
 def baseline_request(request: Request, name: str) -> Request:
@@ -132,48 +123,48 @@ def baseline_request(request: Request, name: str) -> Request:
     )
 
 
-def take_fastest(request: Request, graph: LayerGraph, question: Question, answer: Answer) -> Taken:
-    """Time the search's plan and the baselines of a request, and take the fastest.
+def take_fastest(planner: LevelPlanner, graph: LayerGraph, found: Node, entrants: Entrants) -> Taken:
+    """Time the search's plan and the baselines of a request, and take the fastest that fits the memory.
 
     Args:
-        request: the request, whose ``baselines`` compete.
+        planner: the planner of the request, whose ``baselines`` compete.
         graph: the network.
-        question: the search problem.
-        answer: the result of the search.
+        found: the search's plan.
+        entrants: returns the competing baselines with their names.
 
     Raises:
         HardwareError: the array does not fit the machine.
     """
-    if not request.baselines or question.leaves_no_choice:
-        return Taken(answer)
-    trials = _trials(request, question, [(SEARCHED, answer.choices), *_entrants(request, graph, question)])
-    if len(trials) == 1:
-        return Taken(answer, trials[0].ran)
+    request = planner.request
+    if not request.baselines or planner.leaves_no_choice:
+        return Taken(found)
+    trials = _trials(planner, [(SEARCHED, found), *entrants(planner, graph, found)])
     best = trials[0]
     for trial in trials:
         best = trial if trial.beats(best) else best
+    if len(trials) == 1:
+        return Taken(found, best.ran)
     record = BaselinesRecord(taken=best.name, step_s={trial.name: trial.seconds for trial in trials})
     passed_over = any(trial.faster(best) for trial in trials)
-    if best.name == SEARCHED:
-        return Taken(answer, best.ran, record, passed_over)
-    costs = costs_by_level(question, best.choices)
-    # A bound over all levels holds for every plan of the space, a level's bound only below the search's own choices.
-    bounds = answer.bounds if len(answer.bounds) == 1 and _within(question, best.choices) else ()
-    answer = replace(answer, choices=best.choices, costs=costs, bounds=bounds)
-    return Taken(answer, best.ran, record, passed_over)
+    node = best.node
+    if best.name != SEARCHED:
+        node = planner.costed(node, planner.state_above(graph.nodes(request.graph)))
+    return Taken(node, best.ran, record, passed_over)
 
 
-def _entrants(
-    request: Request, graph: LayerGraph, question: Question
-) -> Iterator[tuple[str, tuple[Options, ...]]]:
-    """Yield the competing baselines by name: those within the space, or all if no space was requested."""
+def entrants_alike(planner: LevelPlanner, graph: LayerGraph, found: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the competing baselines of identical devices: those within the space, or all if no space was requested."""
+    request = planner.request
     for name in request.baselines:
         asked = _Asked(
             name, id(graph.nodes(request.graph)), request.graph, request.array, request.pins, graph
         )
         choices = _planned(asked)
-        if choices is not None and (request.beyond_space or _within(question, choices)):
-            yield name, choices
+        if choices is None:
+            continue
+        node = found.taking(iter(choices))
+        if request.beyond_space or planner.within(node):
+            yield name, node
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +199,7 @@ def _planned(asked: _Asked) -> tuple[Options, ...] | None:
         parameters={},
         search=named.search,
         solver=None,
-        array=asked.array,
+        arrays={WHOLE_ARRAY: asked.array},
         pins=asked.pins,
         graph=asked.nodes,
         convention=named.convention,
@@ -222,27 +213,17 @@ def _planned(asked: _Asked) -> tuple[Options, ...] | None:
         return None
 
 
-def _within(question: Question, choices: Sequence[Options]) -> bool:
-    """Return whether all choices are among a search problem's options, pins included."""
-    return all(
-        choice in options
-        for at_layer, chosen in zip(question.options, choices, strict=True)
-        for options, choice in zip(at_layer, chosen, strict=True)
-    )
-
-
-def _trials(
-    request: Request, question: Question, entrants: Sequence[tuple[str, tuple[Options, ...]]]
-) -> list[Trial]:
+def _trials(planner: LevelPlanner, entrants: Sequence[tuple[str, Node]]) -> list[Trial]:
     """Run every entrant's step, equal choices once; without chunks before a refinement, which has none."""
-    setting = setting_of(request, question)
-    known: dict[tuple[Options, ...], tuple[Chunked, bool]] = {}
-    for _, choices in entrants:
-        if choices not in known:
-            work = StepWork.of([Lane(question.graph, choices, setting)])
-            ran = run_chunked(work, None if request.refine else request.chunks)
-            known[choices] = ran, holds(work.lanes, ran.step)
-    return [Trial(name, choices, *known[choices]) for name, choices in entrants]
+    known: dict[object, tuple[Chunked, bool]] = {}
+    keys = []
+    for _, node in entrants:
+        keys.append(node.lane.choices if isinstance(node, Leaf) else node)
+        if keys[-1] not in known:
+            work = StepWork.of(*node.lanes())
+            ran = run_chunked(work, None if planner.request.refine else planner.request.chunks)
+            known[keys[-1]] = ran, holds(work.lanes, ran.step)
+    return [Trial(*entrant, *known[key]) for entrant, key in zip(entrants, keys, strict=True)]
 
 
 def _listed(names: Sequence[str]) -> str:

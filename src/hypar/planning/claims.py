@@ -40,7 +40,7 @@ def objective(request: Request) -> str:
     ignored = ""
     if request.cost == "time":
         ignored += ", nothing overlapped" if any(machine.overlap for machine in request.machines) else ""
-        joins = request.machine is not None and request.machine.joins
+        joins = request.identical is not None and request.identical.joins
         ignored += ", level by level" if joins and request.convention != PAPER else ""
     counted = "" if request.convention == PAPER else f", counted by {request.convention}"
     return f"{request.cost}{ignored}{counted}"

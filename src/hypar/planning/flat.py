@@ -49,7 +49,7 @@ def by_digits(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin,
     if not _free(request):
         return None
     digits = tuple(primes(request.array[0]))
-    question, pins = ask(replace(request, array=digits), graph)
+    question, pins = ask(request.over(digits), graph)
     if not question.by_products or question.cost.counts_work:
         return None
     try:

@@ -10,10 +10,10 @@ from hypar.activity import tell
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.answers import searched
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
-from hypar.planning.flat import by_digits
-from hypar.planning.question import ask
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import (
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
     from hypar.planning.records import Decided
-    from hypar.planning.searches.base import Answer, Question
-    from hypar.sharding.pins import Pin
 
 
 def plan_model(
@@ -146,16 +144,14 @@ def plan_model(
     optimizer = checked_optimizer(optimizer)
     named = load_strategy("hypar" if strategy is None else strategy)
     machine = None if hardware is None else _hardware(hardware)
-    heterogeneous = machine if isinstance(machine, HeterogeneousMachine) else None
-    identical = None if isinstance(machine, HeterogeneousMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     held = (pins,) if isinstance(pins, str) else tuple(pins)
     array, stages, outside = checked_nodes(array, stages)
     measured = _profile(profile)
     # A stage on one group of identical devices has no layer with shares of several.
     cut = array is not None or levels != 0
-    apart = has_stages(stages, starts, cut=cut) and not outside
-    shared = None if heterogeneous is None or (apart and not heterogeneous.nested) else heterogeneous
+    apart = has_stages(stages, starts, cut=cut) and not outside and stages != BEST
+    shared = machine if isinstance(machine, HeterogeneousMachine) and (not apart or machine.nested) else None
     own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
     rule = checked_shares(shares, named.shares, asked, shared)
@@ -200,13 +196,9 @@ def plan_model(
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=()
-        if heterogeneous
-        else checked_array(levels, array, stages=pipeline.stages not in {None, BEST}),
+        arrays=_arrays(machine, pipeline.stages, levels, array, outside),
         pins=held,
-        machine=identical,
-        heterogeneous=heterogeneous,
-        arrays=_arrays(heterogeneous, pipeline.stages, levels, array, outside) if heterogeneous else {},
+        machine=machine,
         shares=rule,
         integral=integral,
         optimizer=optimizer,
@@ -235,18 +227,13 @@ def follow(
     """
     tell(f"planning {graph.name} by {request.strategy}")
     plan = plan_of(request, graph, _decided(request, graph, progress))
-    machine = request.machine if request.heterogeneous is None else request.heterogeneous
-    origin = Origin(plan=plan, network=graph, machine=machine, profile=request.profile)
+    origin = Origin(plan=plan, network=graph, machine=request.machine, profile=request.profile)
     for made in filter(None, (plan, plan.score)):
         remember(made, origin)
     return plan
 
 
 def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
-    if request.heterogeneous is not None and request.stages is None:
-        from hypar.planning.uneven.heterogeneous_plan import decided_groups  # noqa: PLC0415 (only where it is asked for)
-
-        return decided_groups(request, request.heterogeneous, graph)
     if request.stages is not None:
         from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (as above)
 
@@ -254,30 +241,26 @@ def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int],
         if request.stages == BEST:
             whole = _decided(replace(request, stages=None), graph, lambda *_: None)
         return decided_stages(request, graph, whole, progress)
-    question, pins, found = by_digits(request, graph) or _searched(request, graph)
-    search = load_search(request.search)
-    if request.machine is None and not request.refine:
-        return decided(request, question, pins, found, claim_of(request, question, found, search.claim))
-    from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
+    if request.machine is not None:
+        from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
-    return timed(request, graph, question, pins, found, progress)
-
-
-def _searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
-    """Return the search problem of a request, its pins, and its answer."""
-    question, pins = ask(request, graph)
-    return question, pins, load_search(request.search).run(question)
+        return timed(request, graph, progress)
+    question, pins, found = searched(request, graph)
+    claim = claim_of(request, question, found, load_search(request.search).claim)
+    return decided(request, question, pins, found, claim)
 
 
 def _arrays(
-    machine: HeterogeneousMachine,
+    machine: Machine | HeterogeneousMachine | None,
     stages: int | str | None,
     levels: int | None,
     array: Sequence[int] | None,
     outside: int,
 ) -> dict[str, tuple[int, ...]]:
-    """Return the ways of each level inside each group of a heterogeneous machine, or inside each of its stages."""
-    if stages is None:
+    """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
+    if not isinstance(machine, HeterogeneousMachine):
+        return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
+    if stages in {None, BEST}:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 

@@ -78,7 +78,7 @@ def _choices(space: Space, graph: ContractedGraph, ways: int, idle: bool) -> lis
 def context_of(request: Request) -> dict[str, Any]:
     """Return the values of the fields of a cost that are no parameters."""
     return {
-        "machine": request.machine,
+        "machine": request.identical,
         "optimizer": request.optimizer,
         "profile": request.profile,
         "convention": request.convention,
@@ -118,10 +118,10 @@ def setting_for(request: Request, element_bytes: int, *, direct: bool = False) -
     Raises:
         OptionError: no hardware is named.
     """
-    if request.machine is None:
+    if request.identical is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
     return Setting(
-        machine=request.machine,
+        machine=request.identical,
         array=request.array,
         element_bytes=element_bytes,
         optimizer=request.optimizer,

@@ -16,7 +16,7 @@ from hypar.sharding.redistribution import equal_shares
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import ChunksRecord
@@ -41,6 +41,7 @@ class Decided:
         splits: the splits, outer ones first.
         cost: the cost that was minimised.
         array: ways of each level.
+        arrays: ways of each level inside each device group; None for the requested ones.
         path: the slowest device groups, whose splits the cost sums; None if it sums all.
         bounds: lower bounds of the cost; empty if none is stated.
         limits: the limits that kept the search from a proof; None if none did.
@@ -57,6 +58,7 @@ class Decided:
     splits: Sequence[Split]
     cost: float
     array: Sequence[int] = ()
+    arrays: Mapping[str, Sequence[int]] | None = None
     path: list[str] | None = None
     bounds: Sequence[float] = ()
     limits: LimitsRecord | None = None
@@ -68,11 +70,15 @@ class Decided:
 
 
 def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
-    """Record the decisions of a request for a network as a plan."""
+    """Record the decisions of a request for a network as a plan.
+
+    Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
+    """
     cost = load_cost(request.cost, request.parameters, context_of(request))
     groups, profile = request.heterogeneous is not None, request.profile
-    return Plan(
-        model=ModelRecord(
+    arrays = request.arrays if found.arrays is None else found.arrays
+    plan = Plan.model_construct(
+        model=ModelRecord.model_construct(
             name=graph.name,
             digest=graph.digest,
             batch=graph.batch,
@@ -84,7 +90,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         search=request.search,
         solver=found.solver,
         array=list(found.array),
-        arrays={name: list(array) for name, array in request.arrays.items()} if groups else None,
+        arrays={name: list(array) for name, array in arrays.items()} if groups else None,
         shares=request.shares if request.uneven else None,
         integral=True if groups and request.integral else None,
         path=found.path,
@@ -93,7 +99,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
         limits=found.limits,
         convention=recorded(request.convention),
-        cost=CostRecord(
+        cost=CostRecord.model_construct(
             name=request.cost,
             value=exact_number(found.cost),
             unit=cost.unit,
@@ -107,6 +113,8 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         chunks=found.chunks,
         score=found.score,
     )
+    plan.require_whole()
+    return plan
 
 
 def decided(request: Request, question: Question, pins: Sequence[Pin], answer: Answer, claim: str) -> Decided:
@@ -153,7 +161,7 @@ def even_split(
     depth: int = 0,
 ) -> Split:
     """Return the record of one level of identical devices."""
-    return Split(
+    return Split.model_construct(
         level=depth + level.index,
         group=group,
         ways=level.ways,

@@ -7,85 +7,78 @@ optimum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
 from hypar.plan.plan import RefinementRecord
-from hypar.schedule.step import lower
-from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
     from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
 """Relative gain below which an exchange does not count as faster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refinement:
+class Slot(NamedTuple):
+    """One layer at one node.
+
+    Attributes:
+        layer: its name.
+        chosen: its choice at each level of the node.
+        options: its options at each level.
+    """
+
+    layer: str
+    chosen: Options
+    options: tuple[Options, ...]
+
+
+class Refinement(NamedTuple):
     """The result of a refinement.
 
     Attributes:
-        choices: for each layer a choice at each level.
-        before_s: the engine's time for a step before it.
-        after_s: the engine's time for a step with these choices.
+        choices: for each slot a choice at each level.
+        record: its record in a plan.
     """
 
     choices: tuple[Options, ...]
-    before_s: float
-    after_s: float
-
-    def record(self, start: Sequence[Options]) -> RefinementRecord:
-        """Return the record in a plan, given the choices before."""
-        pairs = zip(start, self.choices, strict=True)
-        changed = sum(a != b for old, new in pairs for a, b in zip(old, new, strict=True))
-        return RefinementRecord(before_s=self.before_s, after_s=self.after_s, changed=changed)
+    record: RefinementRecord
 
 
 def refine(
-    names: Sequence[str],
+    slots: Sequence[Slot],
     seconds: Callable[[Sequence[Options]], float],
-    start: Sequence[Options],
-    options: Sequence[Sequence[Options]],
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Refinement:
     """Exchange choices one by one as long as the engine's time decreases.
 
     Args:
-        names: the layers that are cut.
-        seconds: the engine's time for a step with some choices.
-        start: for each layer a choice at each level.
-        options: for each layer, the options at each level.
-        progress: called with the number of layers done in a round, and their total.
+        slots: the layers that are cut, at each node.
+        seconds: the engine's time for a step with some choices, one for each slot.
+        progress: called with the number of slots done in a round, and their total.
     """
-    chosen = list(start)
+    chosen = [slot.chosen for slot in slots]
     before = best = seconds(chosen)
     unchanged = 0
     while unchanged < len(chosen):
-        for layer, name in enumerate(names):
-            tell(f"refining {name}")
-            held, found = chosen[layer], None
-            for changed in _exchanges(held, options[layer]):
-                chosen[layer] = changed
+        for at, slot in enumerate(slots):
+            tell(f"refining {slot.layer}")
+            held, found = chosen[at], None
+            for changed in _exchanges(held, slot.options):
+                chosen[at] = changed
                 own = seconds(chosen)
                 if own < best * (1 - LEAST_GAIN):
                     best, found = own, changed
-            chosen[layer] = held if found is None else found
+            chosen[at] = held if found is None else found
             unchanged = unchanged + 1 if found is None else 0
-            progress(layer + 1, len(chosen))
+            progress(at + 1, len(chosen))
             if unchanged >= len(chosen):
                 break
-    return Refinement(choices=tuple(chosen), before_s=before, after_s=best)
-
-
-def step_seconds(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> float:
-    """Return the engine's time for a step on identical devices."""
-    return run(lower(graph, choices, setting).tasks).makespan
+    pairs = zip(slots, chosen, strict=True)
+    changes = sum(a != b for slot, new in pairs for a, b in zip(slot.chosen, new, strict=True))
+    return Refinement(tuple(chosen), RefinementRecord(before_s=before, after_s=best, changed=changes))
 
 
 def _exchanges(held: Options, options: Sequence[Options]) -> list[Options]:

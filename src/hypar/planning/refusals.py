@@ -93,8 +93,6 @@ REFUSALS = (
             "a profile has the times of shards"),
     Refusal("a profile", "the best stages", "profile", "given where the best stages are sought", "a number of stages",
             "the levels inside the stages change from try to try"),
-    Refusal("the best stages", "a heterogeneous machine", "stages", "found best where hardware {hardware} has several device groups",
-            "a number of stages", "each group holds equally many stages, whatever their number"),
     Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
     Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
     Refusal("parts", "nested stages", "parts", "given with stages inside levels or over uneven splits", "stages outside all levels of identical devices",
@@ -102,7 +100,6 @@ REFUSALS = (
     Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
     Refusal("whole shares", "stages on identical devices of groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("an explanation", "stages on device groups", "explain", *_DIFFER, "an explanation of stages is of equal devices yet"),
-    Refusal("refinement", "uneven splits", "refine", *_DIFFER, "refinement runs one array, and each device group has its own"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
     Refusal("the mode paper", "a heterogeneous machine", "mode 'paper'", "the devices of hardware {hardware} are heterogeneous",
             "a machine of identical devices", "DeePa publishes estimates for one kind of device"),
@@ -162,10 +159,10 @@ class Asked:
     @classmethod
     def of(cls, request: Request) -> Asked:
         """Return the values of a whole request, as of a stored plan, in which everything is given."""
-        heterogeneous, stages = request.heterogeneous, request.stages
-        bare = stages is not None and not request.array and heterogeneous is None
+        stages = request.stages
+        bare = stages is not None and not request.array and request.heterogeneous is None
         return cls(
-            machine=request.machine if heterogeneous is None else heterogeneous,
+            machine=request.machine,
             cost=request.cost,
             levels=0 if bare else None,
             array=request.array or None,
@@ -208,8 +205,13 @@ class Asked:
     def uneven(self) -> bool:
         """Return whether there are uneven splits."""
         machine = self.machine
-        staged = self.staged and not self.outside
+        staged = self.staged and not self.outside and self.stages != BEST
         return isinstance(machine, HeterogeneousMachine) and (not staged or machine.nested)
+
+    @property
+    def nested(self) -> bool:
+        """Return whether a device group is heterogeneous again."""
+        return isinstance(self.machine, HeterogeneousMachine) and self.machine.nested
 
     @property
     def pinned_at(self) -> str:
@@ -263,7 +265,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "a heterogeneous machine": lambda asked: isinstance(asked.machine, HeterogeneousMachine),
     "uneven splits": lambda asked: asked.uneven,
     "stages on device groups": lambda asked: isinstance(asked.machine, HeterogeneousMachine) and asked.staged,
-    "nested stages": lambda asked: asked.staged and (asked.outside > 0 or asked.uneven),
+    "nested stages": lambda asked: asked.staged and (asked.outside > 0 or asked.nested),
     "stages on identical devices of groups": lambda asked: (
         isinstance(asked.machine, HeterogeneousMachine) and asked.staged and not asked.uneven
     ),

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.activity import tell
 from hypar.errors import InputError, OptionError, PlanError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
-from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.plan.conventions import checked
 from hypar.plan.plan import Plan, read_plan
@@ -21,9 +19,7 @@ from hypar.planning.sources import as_planned, machine_of, model_of, require_gro
 from hypar.planning.stages.records import stages_of
 from hypar.planning.stages.replay import stored_stages
 from hypar.planning.uneven.replay import branch_of
-from hypar.planning.uneven.tree import lanes_of
 from hypar.results import Origin, remember
-from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER
@@ -31,10 +27,13 @@ from hypar.sharding.conventions import DIRECT, PAPER
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.score import Score
     from hypar.plan.splits import StagesRecord
-    from hypar.schedule.lanes import Crossing
+    from hypar.planning.chunks.search import Chunked
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.stages import Ran
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
     from hypar.timeline import Timeline
@@ -122,49 +121,40 @@ def run_plan(
         ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer
     )
     choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
-    if plan.stages is not None and plan.staged:
-        by = PAPER if counted == DIRECT else counted
-        request = replace(Request.of(plan, machine), optimizer=own, counted=by)
-        staging = stored_stages(plan, plan.stages, graph, choices, request)
-        score = staging.score
-        remember(score, Origin(plan=plan, network=graph, machine=machine))
-        return ScoredStep(
-            plan=plan,
-            graph=graph,
-            step=staging.ran.step,
-            score=score,
-            timeline=staging.ran.timeline,
-            lanes=staging.work.lanes,
-            stages=stages_of(staging, request),
-        )
-    work = StepWork.of(*_lanes(plan, graph, choices, machine, own, counted))
-    step, timeline = work.run(chunks_of(plan.chunks, work, f"{file}: chunks.layers"))
-    score = summarise(work.lanes, step, timeline, machine)
+    request = replace(Request.of(plan, machine), optimizer=own, counted=counted)
+    work, ran, stages = _again(plan, request, graph, choices, f"{file}: chunks.layers")
+    score = summarise(work.lanes, ran.step, ran.timeline, machine)
     remember(score, Origin(plan=plan, network=graph, machine=machine))
-    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline, lanes=work.lanes)
-
-
-def _lanes(
-    plan: Plan,
-    graph: LayerGraph,
-    choices: Sequence[Options],
-    machine: Machine | HeterogeneousMachine,
-    optimizer: str,
-    counted: str,
-) -> tuple[list[Lane], list[Crossing]]:
-    """Return the groups of identical devices that a plan is for, and the transfers between them."""
-    nodes = graph.nodes(plan.graph)
-    if isinstance(machine, HeterogeneousMachine):
-        return lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, optimizer, counted))
-    setting = Setting(
-        machine=machine,
-        array=tuple(plan.array),
-        element_bytes=graph.element_bytes,
-        optimizer=optimizer,
-        direct=counted == DIRECT,
-        convention=PAPER if counted == DIRECT else counted,
+    return ScoredStep(
+        plan=plan,
+        graph=graph,
+        step=ran.step,
+        score=score,
+        timeline=ran.timeline,
+        lanes=work.lanes,
+        stages=stages,
     )
-    return [Lane(nodes, choices, setting)], []
+
+
+def _again(
+    plan: Plan, request: Request, graph: LayerGraph, choices: Sequence[Options], place: str
+) -> tuple[StepWork, Ran | Chunked, StagesRecord | None]:
+    """Run a stored plan again: return its devices with their work, the step, and its stages if it has any."""
+    if plan.stages is not None and plan.staged:
+        by = PAPER if request.counted == DIRECT else request.counted
+        staging = stored_stages(plan, plan.stages, graph, choices, replace(request, counted=by))
+        return staging.work, staging.ran, stages_of(staging, request)
+    assert request.machine is not None  # noqa: S101 (a plan is run on a machine)
+    node = branch_of(
+        plan,
+        request.machine,
+        graph.nodes(plan.graph),
+        graph.element_bytes,
+        request.optimizer,
+        request.counted,
+    )
+    work = StepWork.of(*node.lanes())
+    return work, work.run(chunks_of(plan.chunks, work, place)), None
 
 
 def _counted(plan: Plan, convention: str | None, file: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.costs.base import load_cost
@@ -12,7 +12,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS, Asked, Manner
 from hypar.plan.plan import MOST_DEVICES, Operators, Plan
-from hypar.plan.splits import BALANCES, INTERLEAVED, RULES
+from hypar.plan.splits import BALANCES, INTERLEAVED, RULES, WHOLE_ARRAY
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.schedule.pipeline_orders import checked_schedule
@@ -57,14 +57,13 @@ class Request:
         search: name of the search.
         graph: ``operators`` to plan pools too; None for weighted layers and joins only.
         solver: name of the solver; None for the cheapest exact one.
-        array: ways of each level, outermost first.
+        arrays: ways of each level, outermost first, inside each group of identical devices by its name: ``all`` where
+            there is one group.
         pins: choices to hold, as text.
-        machine: the machine; None if no hardware is named.
+        machine: the machine, a tree of device groups or a group of identical devices; None if no hardware is named.
         optimizer: the optimizer whose updates a score counts.
         profile: measured times for a cost that takes them.
         refine: whether to refine the plan against the engine.
-        heterogeneous: the heterogeneous machine, in place of ``machine``.
-        arrays: ways of each level inside each of its groups of identical devices.
         shares: the rule for the shares of its device groups.
         integral: whether shares are rounded to whole elements.
         stages: the number of pipeline stages, each cut separately, or ``best``; None for no pipeline.
@@ -90,15 +89,13 @@ class Request:
     parameters: Mapping[str, float | str]
     search: str
     solver: str | None
-    array: tuple[int, ...]
+    arrays: Mapping[str, tuple[int, ...]]
     pins: tuple[str, ...]
     graph: Operators | None = None
-    machine: Machine | None = None
+    machine: Machine | HeterogeneousMachine | None = None
     optimizer: str = "sgd"
     profile: Profile | None = None
     refine: bool = False
-    heterogeneous: HeterogeneousMachine | None = None
-    arrays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     shares: str = "equal"
     integral: bool = False
     stages: int | str | None = None
@@ -118,16 +115,60 @@ class Request:
     cut: Cut | None = None
 
     @property
+    def heterogeneous(self) -> HeterogeneousMachine | None:
+        """The machine if it has several groups; None on identical devices."""
+        return self.machine if isinstance(self.machine, HeterogeneousMachine) else None
+
+    @property
+    def identical(self) -> Machine | None:
+        """The machine if all its devices are identical; None on several groups, and if no hardware is named."""
+        return None if isinstance(self.machine, HeterogeneousMachine) else self.machine
+
+    @property
     def machines(self) -> tuple[Machine, ...]:
-        """The machine, or those of all groups of identical devices; empty if no hardware is named."""
-        if self.heterogeneous is not None:
-            return tuple(machine for _, machine, _ in self.heterogeneous.identical())
+        """The machines of all groups of identical devices; empty if no hardware is named."""
+        if isinstance(self.machine, HeterogeneousMachine):
+            return tuple(machine for _, machine, _ in self.machine.identical())
         return () if self.machine is None else (self.machine,)
+
+    @property
+    def array(self) -> tuple[int, ...]:
+        """The ways of each level of identical devices; empty on several groups."""
+        return self.arrays.get(WHOLE_ARRAY, ())
+
+    @property
+    def levels(self) -> int:
+        """The largest number of uneven splits and levels above a device."""
+        if isinstance(self.machine, HeterogeneousMachine):
+            return max(depth + len(self.arrays[name]) for name, _, depth in self.machine.identical())
+        return len(self.array)
+
+    def over(self, array: Sequence[int]) -> Request:
+        """Return the request with the ways of each level of identical devices replaced."""
+        return replace(self, arrays={WHOLE_ARRAY: tuple(array)})
+
+    def as_planned(self, plan: Plan) -> Request:
+        """Return the request with the levels that a plan has, inside its stages if it has any."""
+        if plan.arrays is None:
+            return self.over(plan.array)
+        return replace(self, arrays={name: tuple(array) for name, array in plan.arrays.items()})
+
+    def on(self, machine: Machine | HeterogeneousMachine, name: str = WHOLE_ARRAY) -> Request:
+        """Return the request for a node of the machine alone.
+
+        Args:
+            machine: the devices of the node.
+            name: the name of their group.
+        """
+        if isinstance(machine, HeterogeneousMachine):
+            arrays = {own: self.arrays[own] for own, _, _ in machine.identical()}
+            return replace(self, machine=machine, arrays=arrays)
+        return replace(self, machine=machine, arrays={WHOLE_ARRAY: self.arrays[name]})
 
     @property
     def uneven(self) -> bool:
         """Whether there are uneven splits: on a heterogeneous machine, but where each stage is on identical devices."""
-        staged = self.stages is not None and not self.outside
+        staged = self.stages not in {None, BEST} and not self.outside
         return self.heterogeneous is not None and (not staged or self.heterogeneous.nested)
 
     @classmethod
@@ -151,18 +192,11 @@ class Request:
             parameters=plan.cost.parameters,
             search=plan.search,
             solver=plan.solver if plan.stages is None else plan.stages.solver,
-            array=tuple(plan.array if plan.stages is None else plan.stages.array or plan.array),
+            arrays=arrays_of(plan),
             pins=tuple(plan.pins),
             graph=plan.graph,
-            machine=None if isinstance(machine, HeterogeneousMachine) else machine,
-            heterogeneous=machine if isinstance(machine, HeterogeneousMachine) else None,
-            arrays={name: tuple(array) for name, array in (plan.arrays or {}).items()},
-            shares=checked_shares(
-                plan.shares,
-                "equal",
-                plan.cost.name,
-                machine if isinstance(machine, HeterogeneousMachine) else None,
-            ),
+            machine=machine,
+            shares=checked_shares(plan.shares, "equal", plan.cost.name, machine),
             integral=bool(plan.integral),
             stages=None if plan.stages is None else plan.stages.asked,
             schedule="1f1b" if plan.stages is None else plan.stages.schedule,
@@ -185,6 +219,15 @@ class Request:
             limited=plan.limits is not None,
             cut=cut_of(plan),
         )
+
+
+def arrays_of(plan: Plan) -> dict[str, tuple[int, ...]]:
+    """Return the requested ways of each level inside each group of identical devices of a stored plan."""
+    if plan.stages is not None and plan.stages.arrays is not None:
+        return {name: tuple(array) for name, array in plan.stages.arrays.items()}
+    if plan.arrays is not None:
+        return {name: tuple(array) for name, array in plan.arrays.items()}
+    return {WHOLE_ARRAY: tuple(plan.array if plan.stages is None else plan.stages.array or plan.array)}
 
 
 def cut_of(plan: Plan) -> Cut | None:
@@ -456,7 +499,7 @@ def checked_arrays(
 
 
 def checked_shares(
-    shares: str | None, own: str, cost: str, heterogeneous: HeterogeneousMachine | None
+    shares: str | None, own: str, cost: str, machine: Machine | HeterogeneousMachine | None
 ) -> str:
     """Check the rule for shares.
 
@@ -464,13 +507,13 @@ def checked_shares(
         shares: the requested rule; None for the strategy's if the cost is of the slowest group, otherwise ``equal``.
         own: the strategy's rule.
         cost: name of the cost.
-        heterogeneous: the machine; None if all devices are identical.
+        machine: the machine; None if none is named.
 
     Raises:
         UnknownNameError: there is no such rule.
     """
     if shares is None:
-        return own if heterogeneous is not None and load_cost(cost, {}).slowest else "equal"
+        return own if isinstance(machine, HeterogeneousMachine) and load_cost(cost, {}).slowest else "equal"
     if shares not in SHARES:
         raise UnknownNameError("shares", shares, SHARES)
     return shares

@@ -1,95 +1,82 @@
-"""Time the answer of a search on a machine: hold it against baselines, refine it, and score it."""
+"""Time the nodes of a plan on a machine: hold them against baselines, refine them, and score them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.planning.baselines import take_fastest
+from hypar.planning.answers import searched
+from hypar.planning.baselines import entrants_alike, take_fastest
 from hypar.planning.chunks.search import run_chunked
-from hypar.planning.claims import claim_of
-from hypar.planning.question import setting_of
-from hypar.planning.records import decided
-from hypar.planning.refinement import refine, step_seconds
-from hypar.planning.searches.base import costs_by_level, load_search
-from hypar.schedule.lanes import Lane
+from hypar.planning.nodes.levels import LevelPlanner
+from hypar.planning.refinement import refine
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
+from hypar.schedule.step import lower_lanes
+from hypar.sharding.pins import parse_pin
+from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.chunks import ChunksRecord
     from hypar.plan.plan import RefinementRecord
-    from hypar.plan.score import Score
-    from hypar.planning.chunks.search import Chunked
+    from hypar.planning.baselines import Entrants
+    from hypar.planning.nodes.leaf import Node
     from hypar.planning.records import Decided
     from hypar.planning.request import Request
-    from hypar.planning.searches.base import Answer, Question
-    from hypar.sharding.pins import Pin
+    from hypar.sharding.placement import Options
 
 
-def timed(
-    request: Request,
-    graph: LayerGraph,
-    question: Question,
-    pins: Sequence[Pin],
-    found: Answer,
-    progress: Callable[[int, int], None],
-) -> Decided:
+def timed(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
     """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
 
     Args:
-        request: the request.
+        request: the request, for a machine and without stages.
         graph: the network.
-        question: the search problem built from both.
-        pins: the choices that are held.
-        found: the result of the search.
         progress: called with the numbers of layers done and of all layers in a round of refinement.
 
     Raises:
-        OptionError: no machine is named.
-        HardwareError: the array does not fit the machine.
+        InputError: the request does not suit the network or the machine.
+        TableLimitError: the tables of an exact search would not fit.
     """
-    taken = take_fastest(request, graph, question, found)
-    answer, refined = _refined(request, question, taken.answer, progress)
-    exact_claim = load_search(request.search).claim
-    claim = taken.claim(claim_of(request, question, answer if taken.searched else found, exact_claim))
+    planner, found, entrants = _planned(request, graph)
+    taken = take_fastest(planner, graph, found, entrants)
+    node, refined = _refined(planner, graph, taken.node, progress) if request.refine else (taken.node, None)
+    claim = taken.claim(planner.claim(node if taken.searched else found))
     if refined:
         claim += f"{'; ' if taken.record else ', '}then refined"
-    chunks, score = _scored(request, question, answer, None if refined else taken.ran)
-    plain = decided(request, question, pins, answer, claim)
-    return replace(plain, baselines=taken.record, refined=refined, chunks=chunks, score=score)
+    work = StepWork.of(*node.lanes())
+    ran = run_chunked(work, request.chunks) if refined or taken.ran is None else taken.ran
+    assert request.machine is not None  # noqa: S101 (the request is for a machine)
+    score = summarise(work.lanes, ran.step, ran.timeline, request.machine)
+    plain = planner.decided(node, claim)
+    return replace(plain, baselines=taken.record, refined=refined, chunks=ran.chunks, score=score)
+
+
+def _planned(request: Request, graph: LayerGraph) -> tuple[LevelPlanner, Node, Entrants]:
+    """Return the planner of a request, its plan, and the baselines that compete."""
+    if request.heterogeneous is not None:
+        from hypar.planning.uneven.entrants import entrants_of_groups  # noqa: PLC0415 (only for device groups)
+        from hypar.planning.uneven.search import Planner  # noqa: PLC0415 (as above)
+
+        nodes = graph.nodes(request.graph)
+        held = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)
+        planner = Planner.of(request, nodes, held, graph.element_bytes)
+        return planner, planner.planned(nodes), entrants_of_groups
+    question, pins, answer = searched(request, graph)
+    alike = LevelPlanner(request, pins, graph.element_bytes, question)
+    return alike, alike.answered(request, "", question.graph, 0, answer, question), entrants_alike
 
 
 def _refined(
-    request: Request, question: Question, answer: Answer, progress: Callable[[int, int], None]
-) -> tuple[Answer, RefinementRecord | None]:
-    """The answer with choices exchanged against the engine, where that is asked for."""
-    if not request.refine:
-        return answer, None
-    setting = setting_of(request, question)
-    names = [layer.name for layer in question.graph.layers]
-    found = refine(
-        names,
-        lambda choices: step_seconds(question.graph, choices, setting),
-        answer.choices,
-        question.options,
-        progress,
-    )
-    costs = costs_by_level(question, found.choices)
-    # A level's bound is given the choices above it, which may have been exchanged.
-    bounds = answer.bounds if len(answer.bounds) == 1 else ()
-    return replace(answer, choices=found.choices, costs=costs, bounds=bounds), found.record(answer.choices)
+    planner: LevelPlanner, graph: LayerGraph, node: Node, progress: Callable[[int, int], None]
+) -> tuple[Node, RefinementRecord]:
+    """Return a node with choices exchanged against the engine, its shares held."""
 
+    def seconds(chosen: Sequence[Options]) -> float:
+        return run(lower_lanes(*node.taking(iter(chosen)).lanes()).tasks).makespan
 
-def _scored(
-    request: Request, question: Question, answer: Answer, ran: Chunked | None
-) -> tuple[ChunksRecord | None, Score | None]:
-    """Return chunks and score of the answer if a machine is named; ``ran`` is the known result of the engine."""
-    if request.machine is None:
-        return None, None
-    work = StepWork.of([Lane(question.graph, answer.choices, setting_of(request, question))])
-    ran = run_chunked(work, request.chunks) if ran is None else ran
-    return ran.chunks, summarise(work.lanes, ran.step, ran.timeline, request.machine)
+    found = refine([*planner.slots(node)], seconds, progress)
+    above = planner.state_above(graph.nodes(planner.request.graph))
+    return planner.costed(node.taking(iter(found.choices)), above), found.record

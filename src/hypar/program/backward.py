@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.network.dims import MADE, READ
+from hypar.network.dims import KERNEL, MADE, READ
 from hypar.program.counting import overlapping
 from hypar.program.flow import axes_of, pieces_of
 from hypar.program.holding import Holding
@@ -175,7 +175,11 @@ def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...
         return tuple(work.output.members[axis] | made.members[axis] for axis in at)
     dims, devices = work.dims, work.output.devices
     if layer.op.names_dims:
-        return tuple(dims[dim] for dim in layer.einsum(flow.graph.batch).weight)
+        einsum = layer.einsum(flow.graph.batch)
+        return tuple(
+            np.ones((devices, einsum.sizes[dim]), bool) if dim.startswith(KERNEL) else dims[dim]
+            for dim in einsum.weight
+        )
     matrix = (dims["in_channels"], dims["out_channels"])
     if "height" not in dims:
         return matrix

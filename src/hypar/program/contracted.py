@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hypar.network.einsum import operand_name
 from hypar.program.cuts import MADE_AS, READ_AS, scattered
 from hypar.program.flow import SPATIAL, Made, Work, axes_of, pieces_of
 from hypar.program.holding import Holding, flattened
 from hypar.program.pieces import divide
-from hypar.program.reads import read
+from hypar.program.reads import reached, read
 from hypar.program.steps import Compute, Item
 from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from hypar.network.einsum import Einsum
     from hypar.network.layer import Layer
+    from hypar.network.ops.base import Shape
     from hypar.program.cuts import Cuts
     from hypar.program.flow import Flow, Reader
     from hypar.program.holding import Members
@@ -29,7 +32,7 @@ def contracted(flow: Flow, layer: Layer) -> None:
     einsum = layer.einsum(flow.graph.batch)
     dims = _dims(flow, layer, einsum, cuts)
     needs = tuple(Holding(_operand(layer, einsum, number, dims)) for number in range(layer.op.operands))
-    output = Holding(_members(layer, einsum.output, dims, tuple(layer.shape), "out_channels"))
+    output = Holding(_members(layer, einsum.output, dims, layer.shape, "out_channels"))
     operands = tuple(flow.operand(layer, number, need) for number, need in enumerate(needs))
     copies = cuts.copies([*dims])
     work = Work(dims=dims, needs=needs, operands=operands, output=output, copies=copies, reads={})
@@ -64,10 +67,13 @@ def _dims(flow: Flow, layer: Layer, einsum: Einsum, cuts: Cuts) -> dict[str, Mem
     made = [flow.made[name].holding.members for name in layer.inputs]
     held: dict[str, tuple[Members, ...]] = {}
     if layer.op.names_dims:
+        windows = layer.op.windows_on(layer.input_shapes)
         for number, own in enumerate(made):
             axes = ("batch", *layer.input_shapes[number])
             for dim, axis in einsum.names(operand_name(number)).items():
-                held[dim] = (*held.get(dim, ()), own[axes.index(axis)])
+                there = own[axes.index(axis)]
+                here = reached(windows[axis], there, sizes[dim]) if axis in windows else there
+                held[dim] = (*held.get(dim, ()), here)
     else:
         batch, channels = made[0][:2]
         held = {"batch": (batch,), "in_channels": () if "groups" in sizes else (channels,)}
@@ -78,7 +84,7 @@ def _dims(flow: Flow, layer: Layer, einsum: Einsum, cuts: Cuts) -> dict[str, Mem
 def _operand(layer: Layer, einsum: Einsum, number: int, dims: Mapping[str, Members]) -> tuple[Members, ...]:
     """Return what each device reads of an input."""
     shape = layer.input_shapes[number]
-    found = _members(layer, einsum.names(operand_name(number)), dims, tuple(shape), "in_channels")
+    found = _members(layer, einsum.names(operand_name(number)), dims, shape, "in_channels")
     windows = layer.op.windows_on(layer.input_shapes)
     axes = ("batch", *shape)
     return tuple(
@@ -88,12 +94,18 @@ def _operand(layer: Layer, einsum: Einsum, number: int, dims: Mapping[str, Membe
 
 
 def _members(
-    layer: Layer, names: Mapping[str, str], dims: Mapping[str, Members], shape: Sequence[str], channels: str
+    layer: Layer, names: Mapping[str, str], dims: Mapping[str, Members], shape: Shape, channels: str
 ) -> tuple[Members, ...]:
-    """Return the indices of each dim of a tensor that each device has, from those of the op's dims."""
+    """Return the indices of each dim of a tensor that each device has, from those of the op's dims; all of other dims."""
     if layer.op.names_dims:
-        own = {axis: dim for dim, axis in names.items()}
-        return tuple(dims[own[axis]] for axis in ("batch", *shape))
+        working = dims["batch"].any(axis=1, keepdims=True)
+        whole = {
+            axis: np.repeat(working, size, axis=1)
+            for axis, size in shape.items()
+            if axis not in names.values()
+        }
+        own = {axis: dims[dim] for dim, axis in names.items()} | whole
+        return tuple(own[axis] for axis in ("batch", *shape))
     return (dims["batch"], _channels(dims, channels), *(dims[dim] for dim in SPATIAL if dim in dims))
 
 

@@ -12,6 +12,8 @@ from hypar.program.tables import content_of, kinds_of, table_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from hypar.network.windows import Window
     from hypar.program.holding import Members
     from hypar.program.tables import Content
@@ -28,11 +30,46 @@ def read(window: Window, made: Members, size: int) -> Members:
     Returns:
         ``[devices, size]``.
     """
-    taps = window.taps(size, np.arange(made.shape[1]))
+    return np.asarray(made @ _read_by(window, made.shape[1], size))
+
+
+def reached(window: Window, held: Members, size: int) -> Members:
+    """Return the outputs of which devices hold something that windows read.
+
+    Args:
+        window: the window along the dim.
+        held: the indices of the input that each device holds.
+        size: number of outputs.
+
+    Returns:
+        ``[devices, size]``.
+    """
+    return np.asarray(held @ _read_by(window, size, held.shape[1]).T)
+
+
+def in_place(window: Window, held: Members, size: int) -> Members:
+    """Return the outputs that devices compute where they hold what is read; one that reads nothing goes with the next one.
+
+    Args:
+        window: the window along the dim, of one element.
+        held: the indices of the input that each device holds.
+        size: number of outputs.
+
+    Returns:
+        ``[devices, size]``.
+    """
+    reading = np.flatnonzero(_read_by(window, size, held.shape[1]).any(axis=1))
+    nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
+    return np.asarray(reached(window, held, size)[:, reading[nearest]])
+
+
+def _read_by(window: Window, made: int, size: int) -> NDArray[np.bool_]:
+    """Return whether each output reads each index, ``[outputs, size]``."""
+    taps = window.taps(size, np.arange(made))
     places, _ = np.nonzero(taps >= 0)
-    read_by = np.zeros((made.shape[1], size), bool)
-    read_by[places, taps[taps >= 0]] = True
-    return np.asarray(made @ read_by)
+    found = np.zeros((made, size), bool)
+    found[places, taps[taps >= 0]] = True
+    return found
 
 
 def owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:

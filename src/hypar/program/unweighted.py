@@ -11,7 +11,7 @@ from hypar.network.dims import CONTRACTED, CUTTABLE, READ
 from hypar.program.flow import AXES, SPATIAL, Made, Work
 from hypar.program.holding import Holding, flattened
 from hypar.program.pieces import divide
-from hypar.program.reads import read
+from hypar.program.reads import in_place, read
 from hypar.program.steps import Compute, Item
 
 if TYPE_CHECKING:
@@ -84,8 +84,12 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
         found = {"batch": batch[0], "channels": held[1]} if layer.op.view else {"batch": batch[0]}
         windows = layer.op.windows_on(layer.input_shapes)
         for number, dim in enumerate(layer.shape if not layer.op.view else (), start=1):
-            resized = dim in SPATIAL and dim in windows
-            found[dim] = _resized(layer, cuts, dim) if resized else held[number]
+            if dim in SPATIAL and dim in windows:
+                found[dim] = _resized(layer, cuts, dim)
+            elif dim in windows and layer.shape[dim] != layer.input_shapes[0][dim]:
+                found[dim] = in_place(windows[dim], held[number], layer.shape[dim])
+            else:
+                found[dim] = held[number]
         return found
     found = {"batch": divide(flow.graph.batch, cuts, "batch", batch)}
     if "channels" not in layer.shape:

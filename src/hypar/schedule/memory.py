@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 INSIDE = {"forward": "output", "backward": "input", "gradient": "weight"}
 """The tensor of a layer that is added up in each phase."""
 
+BROUGHT = 4
+"""The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
+
 
 def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, float]:
     """Return the bytes on each device of a lane at the fullest moment of a step, with room for the largest transfer.
@@ -34,7 +37,6 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         step: the lowered step, or its transfers.
         number: index of the lane in the step.
     """
-    setting, size = lane.setting, lane.setting.element_bytes
     parts = lane.place.parts or (lane,)
     buffers = [
         move.device_bytes
@@ -42,9 +44,14 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         if move is not None and number in lanes and move.level != BETWEEN_STAGES
         if move.phase == PHASE or lane.executed is lane or move.level < lane.depth
     ]
-    weights = size * math.fsum([own for part in parts for own in _weights(part)])
+    return _held(lane, max([*buffers, *(_received(part.executed) for part in parts)]))
+
+
+def _held(lane: Lane, brought: float) -> dict[str, float]:
+    """Return the bytes on each device of a lane at the fullest moment of a step, given its largest transfer but those of stages."""
+    setting, parts = lane.setting, lane.place.parts or (lane,)
+    weights = setting.element_bytes * math.fsum([own for part in parts for own in _weights(part)])
     courses = [_course(part) for part in parts]
-    received = [_received(part.executed) for part in parts]
     moments = lane.place.moments or ((lane.place.in_flight,),)
     return {
         "weights": weights,
@@ -55,20 +62,17 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
             for moment in moments
         ),
         "errors": max(max(0.0, course.peak - course.activations) for course in courses),
-        "buffers": max([*buffers, *received, *(course.entering for course in courses)]),
+        "buffers": max([brought, *(course.entering for course in courses)]),
     }
 
 
 def _weights(lane: Lane) -> Iterator[float]:
     """Yield the elements of each layer's weight on the fullest device."""
-    if lane.shares is None:
-        yield from [time.fullest["weight"] for time in lane.work.times if time is not None]
-        return
-    whole = lane.shares.graph.layers
-    for layer, chosen, time in zip(whole, lane.choices, lane.work.times, strict=True):
-        if time is not None:
-            counts = degrees(chosen, layer.einsum.counted)
-            yield layer.einsum.elements("weight") * fullest_share(layer.einsum, counts, "weight")
+    whole = lane.graph if lane.shares is None else lane.shares.graph
+    for layer, held, chosen in zip(lane.graph.layers, whole.layers, lane.choices, strict=True):
+        if layer.timed and not layer.empty:
+            einsum = held.einsum
+            yield einsum.elements("weight") * fullest_share(einsum, degrees(chosen, einsum.counted), "weight")
 
 
 def _course(lane: Lane) -> Course:
@@ -124,6 +128,17 @@ def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
+def held_besides(lane: Lane, largest: float) -> float:
+    """Return a bound of the bytes that a device of a lane holds, whatever it is brought: its transfers are not counted.
+
+    Args:
+        lane: the lane.
+        largest: the elements of the largest tensor that is moved.
+    """
+    brought = BROUGHT * largest * lane.setting.element_bytes
+    return math.fsum(_held(lane, brought).values())
+
+
 def held_at_most(graph: ContractedGraph, setting: Setting, largest: float) -> float:
     """Return a bound of the bytes that a device holds, whatever the choices: every tensor whole, at once.
 
@@ -132,13 +147,12 @@ def held_at_most(graph: ContractedGraph, setting: Setting, largest: float) -> fl
     Args:
         graph: the layers of a lane.
         setting: its setting.
-        largest: the elements of the largest tensor that is moved. A transfer brings a device at most the shards that it lacks
-            of it, the terms and the sum of its own, and rows on two sides: less than four times as many.
+        largest: the elements of the largest tensor that is moved.
     """
     weights = sum(layer.einsum.elements("weight") for layer in graph.layers)
     ops = [op for layer in graph.layers for op in (*layer.ahead, *layer.trail)]
     inputs = sum(layer.einsum.input_elements for layer in graph.layers)
     tensors = sum(op.elements for op in ops) + sum(tensor.elements for tensor in graph.tensors) + inputs
     more = sum(op.more_elements + op.statistics for op in ops)
-    elements = (2 + OPTIMIZERS[setting.optimizer]) * weights + 3 * tensors + more + 4 * largest
+    elements = (2 + OPTIMIZERS[setting.optimizer]) * weights + 3 * tensors + more + BROUGHT * largest
     return setting.element_bytes * elements + sum(op.more_bytes for op in ops)

@@ -145,8 +145,8 @@ class Lowering:
 
     def _kept(self, of: tuple[int, ...], task: int) -> bool:
         """Return whether a task precedes another anyway, as they share a lane without overlap."""
-        both = {*self._in_step(of)} & {*self.found.lanes[task]}
-        return any(self._last[lane - self._first[0]] is not None for lane in both)
+        own, first = self._in_step(of), self._first[0]
+        return any(lane in own and self._last[lane - first] is not None for lane in self.found.lanes[task])
 
     def wait(self, task: int) -> None:
         """Let all tasks that follow wait for a task."""

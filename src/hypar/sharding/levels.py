@@ -121,9 +121,17 @@ class LocalSizes:
         return costs * self.of(WORKING)[:, None] if self.idle else costs
 
     def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
-        """Return the sizes below a level of some ways, for each tuple above and each option of the level."""
-        divisors, idle = _divisors(einsum.roles, options, ways)
-        names = quantities(einsum.roles)
+        """Return the sizes below a level of some ways, for each tuple above and each option of the level; few are one object."""
+        few = self.fractions.shape[1] * len(options) <= FEW
+        return (
+            _few_divided(self, einsum.roles, options, ways)
+            if few
+            else self._divided(einsum.roles, options, ways)
+        )
+
+    def _divided(self, roles: Roles, options: Options, ways: int) -> LocalSizes:
+        divisors, idle = _divisors(roles, options, ways)
+        names = quantities(roles)
         before = self.fractions
         if names != self.names:
             before = np.stack([self.of(name) for name in names])
@@ -137,6 +145,16 @@ class LocalSizes:
 
 WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))
 """The sizes at the outermost level."""
+
+
+FEW = 4
+"""The most tuples of sizes that are kept for layers of equal roles: a search level by level asks for the same ones again."""
+
+
+@lru_cache(maxsize=4096)
+def _few_divided(sizes: LocalSizes, roles: Roles, options: Options, ways: int) -> LocalSizes:
+    """Return few sizes below a level."""
+    return sizes._divided(roles, options, ways)
 
 
 @lru_cache(maxsize=4096)

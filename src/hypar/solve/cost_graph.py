@@ -154,10 +154,8 @@ class CostGraph:
         found = object.__new__(CostGraph)
         object.__setattr__(found, "nodes", tuple([arrays[id(costs)] for costs in self.nodes]))
         edges = [
-            Edge(
-                source=edge.source, target=edge.target, terms=tuple([arrays[id(term)] for term in edge.terms])
-            )
-            for edge in self.edges
+            Edge(source, target, tuple([arrays[id(term)] for term in terms]))
+            for source, target, terms in self.edges
         ]
         object.__setattr__(found, "edges", tuple(edges))
         object.__setattr__(found, "batches", _Batches(arrays.values()))

@@ -11,8 +11,7 @@ a tuple times the number of its digits instead of the matrix's size.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,7 @@ BLOCK = 2**16
 """Entries of a sum computed at once: together with the running minimum they fit a core's cache."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
+class Edge(NamedTuple):
     """The costs of each pair of choices of two nodes.
 
     Attributes:

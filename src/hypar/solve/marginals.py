@@ -1,4 +1,8 @@
-"""Lower bounds of all assignments with some choice of a node, by a spanning tree: an edge that it leaves out costs its least."""
+"""Lower bounds of all assignments with some choice of a node, by a spanning tree: an edge that it leaves out costs its least.
+
+Messages are computed less their least entry. Those of equal parts of a network, as of the blocks of a transformer, are then the
+same after a few parts, and are computed once.
+"""
 
 from __future__ import annotations
 
@@ -24,30 +28,56 @@ def marginals(
         pairs: the costs of each edge, ``[choices of the first node, choices of the second]``.
         far: whether edges between nodes that are far apart come into the tree first.
     """
-    order, above, floor = _spanning(len(nodes), ends, pairs, far=far)
+    return _Spanned(nodes, ends, pairs, far=far).marginals()
 
-    def between(edge: int, first: int) -> Costs:
-        return pairs[edge] if ends[edge][0] == first else pairs[edge].T
 
-    least = [costs.copy() for costs in nodes]
-    sent: dict[int, Costs] = {}
-    for node in reversed(order):
-        if node in above:
-            other, edge = above[node]
-            sent[node] = (between(edge, other) + least[node]).min(axis=1)
-            least[other] += sent[node]
-    roots = {node: float(least[node].min()) for node in order if node not in above}
-    whole = sum(roots.values()) + floor
-    own: dict[int, float] = {}
-    for node in order:
-        if node in above:
-            other, edge = above[node]
-            rest = least[other] - sent[node]
-            least[node] = least[node] + (between(edge, node) + rest).min(axis=1)
-            own[node] = own[other]
-        else:
-            own[node] = whole - roots[node]
-    return [costs + own[node] for node, costs in enumerate(least)]
+def bound(nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs]) -> float:
+    """Return the least of all marginals, without those of single nodes."""
+    return _Spanned(nodes, ends, pairs, far=False).whole
+
+
+class _Spanned:
+    """The least costs of the branches of a spanning tree.
+
+    Attributes:
+        whole: the lower bound of all assignments.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Costs], ends: Sequence[Ends], pairs: Sequence[Costs], *, far: bool
+    ) -> None:
+        self.pairs, self.ends = pairs, ends
+        self.order, self.above, floor = _spanning(len(nodes), ends, pairs, far=far)
+        self.known: dict[object, Costs] = {}
+        self.least = [costs.copy() for costs in nodes]
+        self.sent: dict[int, Costs] = {}
+        self.whole = floor
+        for node in reversed(self.order):
+            lowest = float(self.least[node].min())
+            self.least[node] -= lowest
+            self.whole += lowest
+            if node in self.above:
+                other, edge = self.above[node]
+                self.sent[node] = self._through(edge, other, self.least[node])
+                self.least[other] += self.sent[node]
+
+    def marginals(self) -> list[Costs]:
+        """Return the marginals of each node."""
+        found = self.least
+        for node in self.order:
+            if node in self.above:
+                other, edge = self.above[node]
+                found[node] = found[node] + self._through(edge, node, found[other] - self.sent[node])
+        return [costs + self.whole for costs in found]
+
+    def _through(self, edge: int, first: int, costs: Costs) -> Costs:
+        """Return the least costs of one end of an edge, with those of the other end."""
+        turned = self.ends[edge][0] != first
+        key = (id(self.pairs[edge]), turned, costs.tobytes())
+        if key not in self.known:
+            pairs = self.pairs[edge].T if turned else self.pairs[edge]
+            self.known[key] = (pairs + costs).min(axis=1)
+        return self.known[key]
 
 
 def _spanning(

@@ -53,6 +53,7 @@ FREE = (
     "solver",
     "space",
     "stages.array",
+    "stages.arrays.*",
     "stages.asked_microbatches",
     "stages.balance",
     "stages.parts",

@@ -93,7 +93,7 @@ def costs_of(
     own = plan.convention or PAPER
     if not follows(plan.cost.name) or convention == own:
         return tuple(split.cost for split in plan.splits)
-    request = replace(Request.of(plan, identical), array=tuple(plan.array), convention=convention)
+    request = replace(Request.of(plan, identical).as_planned(plan), convention=convention)
     return tuple(map(math.fsum, zip(*_costs_of_stages(plan, plan.stages, graph, request), strict=True)))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from hypar.errors import OptionError, suggestion
 from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
 from hypar.planning.refusals import refusal
 from hypar.planning.request import Request
@@ -21,7 +22,7 @@ from hypar.planning.stages.sites import of_stage
 from hypar.planning.stages.spans import CutSpans
 from hypar.planning.uneven.replay import branch_of
 from hypar.planning.uneven.search import Planner
-from hypar.planning.uneven.tree import Branching, Leaf
+from hypar.planning.uneven.tree import Branching
 from hypar.results import Result
 from hypar.sharding.pins import level_of
 from hypar.sharding.space import parse_space
@@ -169,7 +170,7 @@ def explain_plan(
     if machine is not None:
         require_groups(plan, machine, Path("plan"))
     graph = model.with_batch(plan.model.batch)
-    request = replace(Request.of(plan, machine, profile), array=tuple(plan.array), pins=(), refine=False)
+    request = replace(Request.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     one, level = isinstance(layer, str), None
     if isinstance(layer, str) and "@" in layer:
         layer, _, text = layer.partition("@")
@@ -456,7 +457,7 @@ def _held(problem: CostGraph, node: int, choice: int) -> CostGraph:
 def _cut_edge(edge: Edge, node: int, choice: int) -> Edge:
     """Return an edge of one level with one end restricted."""
     if edge.source == node:
-        return replace(edge, terms=(edge.terms[0][choice : choice + 1],))
+        return edge._replace(terms=(edge.terms[0][choice : choice + 1],))
     if edge.target == node:
-        return replace(edge, terms=(edge.terms[0][:, :, choice : choice + 1],))
+        return edge._replace(terms=(edge.terms[0][:, :, choice : choice + 1],))
     return edge

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError, suggestion
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.score import totals_of
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.question import question_of, setting_for
@@ -18,22 +17,22 @@ from hypar.planning.sources import times_of
 from hypar.planning.stages.replay import stored_stages
 from hypar.planning.uneven.replay import branch_of
 from hypar.planning.uneven.search import split_options
-from hypar.planning.uneven.tree import lanes_of, leaves_of
-from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise, totals
 from hypar.schedule.stages import StepWork
+from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score, Totals
     from hypar.plan.splits import Split
-    from hypar.schedule.lanes import Crossing
+    from hypar.planning.uneven.tree import Branch
     from hypar.sharding.placement import Choice, Options
 
 Choices = tuple["Choice", ...]
@@ -73,9 +72,8 @@ class Field:
             found = "the plan's stages are on device groups"
             raise OptionError("vary", found, "stages on identical devices, or none")
         self.plan, self.graph, self.machine = plan, graph, machine
-        self.request = replace(
-            Request.of(plan, machine, times_of(plan)), pins=(), refine=False, array=tuple(plan.array)
-        )
+        request = Request.of(plan, machine, times_of(plan)).as_planned(plan)
+        self.request = replace(request, pins=(), refine=False)
         self.nodes = graph.nodes(plan.graph)
 
     def places(self, text: str) -> Iterator[Place]:
@@ -123,22 +121,17 @@ class Field:
     @cached_property
     def _options(self) -> dict[tuple[int, str], tuple[Options, ...]]:
         """The options of each layer at each split, by its level and group."""
-        if not isinstance(self.machine, HeterogeneousMachine):
-            question = question_of(self.request, self.nodes, (), self.graph.element_bytes)
-            return {
-                (split.level, split.group): tuple(options[split.level] for options in question.options)
-                for split in self.plan.splits
-            }
         found = {
             (split.level, split.group): split_options(self.request, self.nodes, split.ways)
             for split in self.plan.splits
             if split.sides is not None
         }
-        optimizer, element_bytes = self.request.optimizer, self.graph.element_bytes
-        for leaf in leaves_of(branch_of(self.plan, self.machine, self.nodes, element_bytes, optimizer)):
+        for leaf in self._node(self.plan).leaves():
             setting = leaf.lane.setting
-            own = replace(self.request, machine=setting.machine, heterogeneous=None, array=setting.array)
-            options = question_of(own, leaf.graph, (), element_bytes).options if setting.array else ()
+            own = replace(self.request, machine=setting.machine).over(setting.array)
+            options = (
+                question_of(own, leaf.graph, (), self.graph.element_bytes).options if setting.array else ()
+            )
             for level in range(len(setting.array)):
                 place = (leaf.lane.depth + level, leaf.name)
                 found[place] = tuple(each[level] for each in options)
@@ -167,7 +160,7 @@ class Field:
     @cached_property
     def _setting(self) -> Setting | None:
         """The setting of a step of the whole array; None for device groups and for stages."""
-        if self.request.machine is None or self.plan.staged:
+        if self.request.identical is None or self.plan.staged:
             return None
         return setting_for(self.request, self.graph.element_bytes, direct=self._direct)
 
@@ -194,14 +187,12 @@ class Field:
         if plan.stages is not None and plan.staged:
             choices = [plan.choices(layer) for layer in plan.layers]
             return stored_stages(plan, plan.stages, self.graph, choices, self.request).score
-        work = StepWork.of(*self._lanes(plan))
+        counted = DIRECT if self._direct and self.request.counted == PAPER else self.request.counted
+        work = StepWork.of(*self._node(plan, counted).lanes())
         ran = run_chunked(work, self.request.chunks)
         return summarise(work.lanes, ran.step, ran.timeline, self.machine)
 
-    def _lanes(self, plan: Plan) -> tuple[list[Lane], list[Crossing]]:
-        """Return the groups of identical devices of a plan without stages, and the transfers between them."""
-        if isinstance(self.machine, HeterogeneousMachine):
-            size, optimizer, counted = self.graph.element_bytes, self.request.optimizer, self.request.counted
-            return lanes_of(branch_of(plan, self.machine, self.nodes, size, optimizer, counted))
-        assert self._setting is not None  # noqa: S101 (the devices are identical, and there are no stages)
-        return [Lane(self.nodes, [plan.choices(layer) for layer in plan.layers], self._setting)], []
+    def _node(self, plan: Plan, counted: str = PAPER) -> Branch:
+        """Return the node of the whole machine of a plan without stages."""
+        size, optimizer = self.graph.element_bytes, self.request.optimizer
+        return branch_of(plan, self.machine, self.nodes, size, optimizer, counted)

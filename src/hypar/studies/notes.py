@@ -16,6 +16,7 @@ from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import parse_pin
+from hypar.solve.limits import DEFAULT_BYTES, Limits
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_bytes, format_seconds
 
@@ -37,6 +38,9 @@ WIDER = "all divisors"
 
 CHEAP_WIDER = 2**19
 """The most table entries for which that space is searched beside a plan: some tenths of a second."""
+
+REMARK_S = 2.0
+"""The most seconds of a joint search without pins, beside a plan with pins."""
 
 CHEAP_ENTRIES = 2**22
 """The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
@@ -162,7 +166,7 @@ def machine_lines(
     untimed = dict.fromkeys(
         layer.op_name
         for layer in graph.layers
-        if not (layer.op.weighted or layer.op.operands > 1) and layer.op.unweighted_flop(layer.input_shapes)
+        if not layer.op.multiplies and layer.op.unweighted_flop(layer.input_shapes)
     )
     if untimed:
         yield f"no weights, so not timed: {', '.join(untimed)}"
@@ -175,7 +179,7 @@ def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:
     else:
         solver = None if load_solver(plan.solver).exact else plan.solver
     try:
-        free = follow(replace(request, pins=(), solver=solver), graph)
+        free = follow(replace(_briefly(request), pins=(), solver=solver), graph)
     except TableLimitError:
         return "the cost of the pins is unknown: without them the search would not fit"
     except HardwareError:
@@ -189,6 +193,12 @@ def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:
     share = f" ({(now - then) / then:+.2%})" if then else ""
     word = "save" if now < then else "cost"
     return f"the pins {word} {amount(abs(now - then), unit)}{share}"
+
+
+def _briefly(request: Request) -> Request:
+    """Return the same request for a search whose result is a remark."""
+    seconds, size = (min(pair) for pair in zip(request.limits, (REMARK_S, DEFAULT_BYTES), strict=True))
+    return replace(request, limits=Limits(seconds, size), limited=False, cut=None)
 
 
 def proven(plan: Plan) -> bool:
@@ -275,7 +285,7 @@ def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
         for level in (levels if pin.level is None else [pin.level])
     )
     array = (*plan.array[:outside], len(plan.stages.stages), *plan.array[outside:])
-    return replace(request, array=array, pins=inside)
+    return replace(request.over(array), pins=inside)
 
 
 def _score_of(request: Request, graph: LayerGraph) -> Score | None:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "vgg16": ("vgg16", {"hardware": "hmc"}),
     "resnet50": ("resnet50", {"strategy": "deepa", "array": [16], "hardware": "p100-4x4"}),
-    "mixed": ("alexnet", {"strategy": "accpar", "hardware": "tpu-v2-v3"}),
+    "mixed": ("lenet-c", {"strategy": "accpar", "hardware": "tpu-v2-v3"}),
     "sfc": ("sfc", {"stages": 4, "levels": 2, "hardware": "hmc"}),
-    "bare": ("vgg16", {"strategy": "optimal"}),
+    "bare": ("alexnet", {"strategy": "optimal"}),
     "deep": ("resnet18", {"levels": 4}),
     "overlapped": ("lenet-c", {"hardware": "h100-8x", "levels": 3, "chunks": "best", "pins": ["fc1=dp"]}),
     "unfit": ("vgg16", {"strategy": "mp", "hardware": "hmc"}),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.solve.counts import chain, entries, solution
-from hypar.solve.counts.blocks import blocks_of
+from hypar.solve.counts.blocks import blocks_of, components
 from hypar.solve.counts.columns import Columns, Plan
+from hypar.solve.counts.near import floor_of
 from hypar.solve.counts.relaxed import Relaxed
 from hypar.solve.counts.solution import solve
 from tests.counts import count_graphs, groups_of, least, tiered
@@ -29,7 +31,7 @@ def first(search: Columns, *_: object) -> Plan:
     return Plan(orders, groups, graph.cost(orders, groups))
 
 
-@settings(max_examples=examples(300, short=30))
+@settings(max_examples=examples(300, short=10))
 @given(graph=count_graphs())
 def test_the_bound_is_below_the_optimum_and_the_plan_above(graph: CountGraph) -> None:
     found, best = solve(graph), least(graph)
@@ -52,7 +54,7 @@ def test_it_is_the_optimum_where_every_block_has_a_pivot(
         monkeypatch.setattr(Columns, "greedy", first)
         monkeypatch.setattr(Columns, "improving", lambda *_: iter(()))
 
-    @settings(max_examples=examples(150, short=15))
+    @settings(max_examples=examples(150, short=6))
     @given(graph=count_graphs(shapes))
     def equal(graph: CountGraph) -> None:
         found = solve(graph)
@@ -64,7 +66,7 @@ def test_it_is_the_optimum_where_every_block_has_a_pivot(
     equal()
 
 
-@settings(max_examples=examples(300, short=15))
+@settings(max_examples=examples(300, short=6))
 @given(graph=tiered(st.one_of(chains(), trees(), series_parallel())))
 def test_it_is_the_optimum_on_tiers_with_costs_of_states(graph: CountGraph) -> None:
     found = solve(graph)
@@ -90,7 +92,15 @@ def test_no_state_of_an_optimum_is_left_out(graph: CountGraph) -> None:
     assert relaxed.bound() <= best + 1e-9 * max(1.0, abs(best))
     relaxed.narrow(best + 1e-6)
     assert all(len(states) for states in relaxed.states)
-    assert relaxed.bound() <= best + 1e-9 * max(1.0, abs(best))
+    tree = relaxed.bound()
+    assert floor_of(graph) <= best
+    assert tree <= best + 1e-9 * max(1.0, abs(best))
+    assert (
+        tree - 1e-9 * max(1.0, abs(best))
+        <= relaxed.by_cliques(best + 1e-6)
+        <= best + 1e-9 * max(1.0, abs(best))
+    )
+    assert all(len(states) for states in relaxed.states)
 
 
 @settings(max_examples=examples(50))
@@ -133,3 +143,14 @@ def test_too_many_levels_or_states_are_not_searched(monkeypatch: pytest.MonkeyPa
         assert solve(graph) is None
 
     refused()
+
+
+@settings(max_examples=examples(200, short=20))
+@given(shape=st.one_of(chains(), trees(), series_parallel(), bridges()))
+def test_components_are_those_of_networkx(shape: tuple[int, list[tuple[int, int]]]) -> None:
+    size, pairs = shape
+    graph = nx.Graph(pairs)
+    graph.add_nodes_from(range(size))
+    found = components({node: {*graph[node]} - {node} for node in graph})
+    expected: Any = nx.biconnected_components(graph)
+    assert sorted(map(sorted, found)) == sorted(map(sorted, expected))

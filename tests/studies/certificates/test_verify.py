@@ -42,7 +42,7 @@ def certified(model: str, **asked: Any) -> tuple[Plan, LayerGraph, Certificate]:
         ("vgg-e", {"levels": 4, "space": "batch,in_channels"}),
         ("sconv", {"array": [16]}),
         ("resnet18", {"levels": 3}),
-        ("resnet50", {"levels": 4}),
+        pytest.param("resnet50", {"levels": 4}, marks=pytest.mark.slow),
         ("lenet-c", {"array": [3, 3], "space": "batch,in_channels,out_channels"}),
         ("alexnet", {"levels": 3, "inter_weight": 0.5}),
     ],
@@ -76,7 +76,7 @@ def changed(data: dict[str, Any], place: tuple[Any, ...], by: float) -> dict[str
 @pytest.mark.parametrize(
     ("model", "asked"),
     [
-        ("alexnet", {"levels": 3}),
+        pytest.param("alexnet", {"levels": 3}, marks=pytest.mark.slow),
         ("lenet-c", {"array": [16]}),
         pytest.param("resnet18", {"levels": 3}, marks=pytest.mark.slow),
     ],

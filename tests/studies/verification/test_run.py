@@ -18,7 +18,7 @@ from hypar.studies.verification import run as module
 from tests.studies.verification.nets import chain, mlp, planned, residual
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.json"))
-QUICK = ("lenet-c-hypar", "sfc-hypar", "vgg16-accpar-joint", "resnet18-accpar-pinned")
+QUICK = ("sfc-hypar", "vgg16-accpar-joint", "resnet18-accpar-pinned")
 LONG = [pytest.mark.slow, pytest.mark.long]
 SLICES = [pytest.param(file, id=file.stem, marks=[] if file.stem in QUICK else LONG) for file in GOLDEN]
 

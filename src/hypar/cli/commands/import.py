@@ -12,17 +12,21 @@ from hypar.errors import OptionError, shown
 from hypar.importers.formats import FORMATS, import_network
 from hypar.reports.terminal import note, progress_bar, write
 
+WHOLE = ":int64"
+"""Behind the shape of an input of whole numbers, as tokens are."""
+
 
 def read_sizes(text: str) -> tuple[int, ...]:
-    """Read ``3x224x224`` as the shape of one sample.
+    """Read ``3x224x224``, or ``128:int64`` for whole numbers, as the shape of one sample.
 
     Raises:
         OptionError: it is not of that form.
     """
-    parts = text.split("x")
+    parts = text.removesuffix(WHOLE).split("x")
     if not all(part.isascii() and part.isdigit() and 0 < int(part) < 2**24 for part in parts):
-        raise OptionError("--input", f"found {shown(text)}", "the shape of a sample, as 3x224x224 or 784")
-    return tuple(int(part) for part in parts)
+        allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
+        raise OptionError("--input", f"found {shown(text)}", allowed)
+    return tuple(map(int, parts))
 
 
 @click.command("import", cls=Command)
@@ -34,7 +38,7 @@ def read_sizes(text: str) -> tuple[int, ...]:
     heading=NETWORK,
     multiple=True,
     metavar="SIZES",
-    help="Shape of one sample of each argument, as 3x224x224; for torch and jax.",
+    help="Shape of one sample of each argument, as 3x224x224, or 128:int64 for tokens; for torch and jax.",
 )
 @option("--batch", heading=NETWORK, type=int, metavar="N",
         help="Samples in a mini-batch of the model file.  [default: 256]")  # fmt: skip
@@ -72,7 +76,10 @@ def command(
     """
     with progress_bar(f"importing {network}"):
         sizes = [read_sizes(text) for text in inputs]
-        found = import_network(framework, network, sizes, batch=batch, sequence=sequence, partial=partial)
+        tokens = frozenset(number for number, text in enumerate(inputs) if text.endswith(WHOLE))
+        found = import_network(
+            framework, network, sizes, tokens=tokens, batch=batch, sequence=sequence, partial=partial
+        )
         found.graph()
     note(str(found.coverage))
     for line in found.notes:

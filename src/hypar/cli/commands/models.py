@@ -19,11 +19,7 @@ def command(model: str | None, as_json: bool) -> None:
     """List the models that come with hypar, or the layers of one MODEL."""
     if model is None:
         graphs = [load_model(name) for name in data_names("models")]
-        data, table = models_data(graphs), models_table(graphs)
+        write_json(models_data(graphs)) if as_json else show(models_table(graphs))
     else:
         graph = load_model(model)
-        data, table = layers_data(graph), layers_table(graph)
-    if as_json:
-        write_json(data)
-    else:
-        show(table)
+        write_json(layers_data(graph)) if as_json else show(layers_table(graph))

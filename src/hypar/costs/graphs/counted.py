@@ -85,7 +85,14 @@ def counted(
     Raises:
         UncountableError: it is none.
     """
-    offered = [_offered(own, levels) for own in options]
+    known: dict[object, _Offered] = {}
+    offered = []
+    for own in options:
+        # Layers share the options of a level.
+        key = tuple(map(id, own))
+        if key not in known:
+            known[key] = _offered(own, levels)
+        offered.append(known[key])
     dims = tuple(tuple(dict.fromkeys(dim for at in own.dims for dim in at)) for own in offered)
     kinds = [(level.ways, tuple(own.dims[level.index] for own in offered)) for level in levels]
     tiers = tiered(cost, levels, kinds)
@@ -200,6 +207,7 @@ class _Amounts:
     def links(self, graph: ContractedGraph, above: Above) -> list[Link]:
         """Return the costs between layers."""
         meetings: dict[object, Meeting] = {}
+        forms: dict[object, Form] = {}
         found = []
         for at, tensor in enumerate(graph.tensors):
             ends = (tensor.producer, tensor.consumer)
@@ -208,8 +216,12 @@ class _Amounts:
             key = (above.between[at], dims, replaced)
             if key not in meetings:
                 meetings[key] = meeting(above.between[at], dims, replaced, self.ways)
-            form = form_of(above.parts[at], self.prices, meetings[key], late=self.late)
-            found.append(Link(*ends, form._replace(idle=_idle(form, above.parts[at], dims))))
+            parts = above.parts[at]
+            own = (key, id(parts))
+            if own not in forms:
+                form = form_of(parts, self.prices, meetings[key], late=self.late)
+                forms[own] = form._replace(idle=_idle(form, parts, dims))
+            found.append(Link(*ends, forms[own]))
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -115,41 +116,59 @@ class Worked:
             axis=1,
         )
         kinds, which = np.unique(by_ways.reshape(len(states), -1), axis=0, return_inverse=True)
-        number: dict[Choice, int] = {}
+        named = [at for at, dim in enumerate(layer.dims) if dim not in {None, IDLE}]
+        dims = [str(layer.dims[at]) for at in named]
+        spatial = [str(dim) for dim in layer.replaced if dim is not None]
+        batch = dims.index(BATCH) if spatial else -1
+        number: dict[Degrees, int] = {}
         places: list[int] = []
         firsts: list[int] = []
-        for kind in kinds.reshape(-1, len(names), len(layer.dims)).tolist():
+        for kind in kinds.reshape(-1, len(names), len(layer.dims))[:, :, named].tolist():
             firsts.append(len(places))
-            places += [number.setdefault(own, len(number)) for own in _grids(layer, kind, names)]
-        items = self.cost.work(self.flat, layer.layer, tuple(number), WHOLE_LAYER)
+            every = _degrees(kind, names, batch, 1 + len(spatial))
+            places += [number.setdefault(own, len(number)) for own in every]
+        options = tuple(_grid((*dims, *spatial), own) for own in number)
+        items = self.cost.work(self.flat, layer.layer, options, WHOLE_LAYER)
         costs = sum((own[0] for own in items.values()), np.zeros(len(number)))
         least = np.minimum.reduceat(costs[places], firsts)
         return np.asarray(least[which.reshape(-1)])
 
 
-def _grids(layer: Layer, counts: Sequence[Sequence[int]], ways: Sequence[int]) -> Iterator[Choice]:
-    """Yield the choices of all levels together: degrees of all dims, that of the batch split in any way."""
-    degrees = {
-        dim: math.prod(own ** number[at] for own, number in zip(ways, counts, strict=True))
-        for at, dim in enumerate(layer.dims)
-        if dim not in {None, IDLE}
-    }
-    spatial = [dim for dim in layer.replaced if dim is not None]
-    if not spatial:
-        yield grid({str(dim): degree for dim, degree in degrees.items()})
-        return
-    place = layer.dims.index(BATCH)
-    shares = [(1,) * (1 + len(spatial))]
-    for own, number in zip(ways, counts, strict=True):
-        parts = [*_parts(number[place], 1 + len(spatial))]
-        shares = [
-            tuple(share * own**part for share, part in zip(before, more, strict=True))
-            for before in shares
-            for more in parts
+@lru_cache(maxsize=2**16)
+def _grid(dims: tuple[str, ...], degrees: Degrees) -> Choice:
+    return grid(dict(zip(dims, degrees, strict=True)))
+
+
+def _degrees(counts: Sequence[Sequence[int]], ways: Sequence[int], batch: int, shares: int) -> list[Degrees]:
+    """Return the degrees of all dims for some counts of each number of ways.
+
+    Args:
+        counts: for each number of ways how often it divides each dim.
+        ways: the numbers of ways.
+        batch: the place of the batch, of which the cuts are split over several dims; the further ones are last.
+        shares: the number of these dims; 1 for the batch alone.
+    """
+    plain = [
+        math.prod(size ** own[at] for size, own in zip(ways, counts, strict=True))
+        for at in range(len(counts[0]))
+    ]
+    if shares == 1:
+        return [tuple(plain)]
+    split = [(1,) * shares]
+    for size, own in zip(ways, counts, strict=True):
+        more = _powers(size, own[batch], shares)
+        split = [
+            tuple(one * other for one, other in zip(before, part, strict=True))
+            for before in split
+            for part in more
         ]
-    for share in shares:
-        split = dict(zip((BATCH, *spatial), share, strict=True))
-        yield grid({**{str(dim): degree for dim, degree in degrees.items()}, **split})
+    return [(*plain[:batch], first, *plain[batch + 1 :], *rest) for first, *rest in split]
+
+
+@lru_cache(maxsize=1024)
+def _powers(size: int, total: int, count: int) -> list[Degrees]:
+    """Return the ways to write a power of a number as a product of powers of it."""
+    return [tuple(size**part for part in parts) for parts in _parts(total, count)]
 
 
 def _parts(total: int, count: int) -> Iterator[tuple[int, ...]]:

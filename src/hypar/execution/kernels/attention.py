@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel, boxed, letters, output_shape
+from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
+from hypar.execution.computing.products import boxed, letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.execution.boxes import Array, Box, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 INPUTS = ("input", "input 1", "input 2")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel, output_shape
+from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box, Indices, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from hypar.execution.kernels.base import Convolution, Kernel
+from typing import TYPE_CHECKING
+
+from hypar.execution.computing.convolution import Convolution
+
+if TYPE_CHECKING:
+    from hypar.execution.computing.kernel import Kernel
 
 plugin: Kernel = Convolution()

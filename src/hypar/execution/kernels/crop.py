@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from hypar.execution.kernels.base import Kernel, Resampling
+from typing import TYPE_CHECKING
+
+from hypar.execution.computing.resampling import Resampling
+
+if TYPE_CHECKING:
+    from hypar.execution.computing.kernel import Kernel
 
 plugin: Kernel = Resampling()

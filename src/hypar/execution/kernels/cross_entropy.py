@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from hypar.execution.kernels.base import Kernel, Shares
+from typing import TYPE_CHECKING
+
+from hypar.execution.computing.statistics import Shares
+
+if TYPE_CHECKING:
+    from hypar.execution.computing.kernel import Kernel
 
 plugin: Kernel = Shares()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.execution.computing.elementwise import Elementwise
 from hypar.execution.draws import uniform
-from hypar.execution.kernels.base import Elementwise, Kernel
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box
+    from hypar.execution.computing.kernel import Kernel
     from hypar.network.layer import Layer
 
 

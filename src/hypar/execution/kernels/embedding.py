@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel, boxed, output_shape
+from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
+from hypar.execution.computing.products import boxed
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.execution.boxes import mask, put, take
-from hypar.execution.kernels.base import Gradients, Kernel, output_shape
+from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box, Mask, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 

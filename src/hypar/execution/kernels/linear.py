@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel, Weighted, boxed, letters, output_shape
-from hypar.network.dims import MADE
+from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
+from hypar.execution.computing.products import boxed, letters
+from hypar.execution.computing.weighted import Weighted
+from hypar.network.dims import MADE, READ
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 
@@ -32,7 +34,8 @@ class Linear(Weighted):
 
     def fan_in(self, layer: Layer) -> float:
         """Return the number of products of an output element."""
-        return math.prod(self.weight_shape(layer)) / math.prod(self.bias_shape(layer))
+        sizes = layer.einsum(1).sizes
+        return math.prod(size for dim, size in sizes.items() if dim.startswith(READ))
 
     def output(self, layer: Layer, piece: Piece) -> Box:
         """Return the box of the output that a piece computes."""

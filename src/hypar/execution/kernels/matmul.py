@@ -4,60 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel, boxed, letters, output_shape
+from hypar.execution.computing.products import Product
 
 if TYPE_CHECKING:
-    from hypar.execution.boxes import Array, Box, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
-    from hypar.network.layer import Layer
+    from hypar.execution.computing.kernel import Kernel
 
-INPUTS = ("input", "input 1")
-
-
-class Matmul(Kernel):
-    """A sum of products; the error of each input is the product of the output's error and the other."""
-
-    def output(self, layer: Layer, piece: Piece) -> Box:
-        """Return the box of the output that a piece computes."""
-        return boxed(layer, "output", piece)
-
-    def boxes(self, layer: Layer, piece: Piece) -> tuple[Box, ...]:
-        """Return the box of each input that a piece reads."""
-        return tuple(boxed(layer, tensor, piece) for tensor in INPUTS)
-
-    def forward(
-        self, layer: Layer, inputs: Inputs, parameters: Parameters, piece: Piece, sums: Sums
-    ) -> Array:
-        """Return the terms over the piece's part of the dims that are contracted."""
-        local = [take(whole, box) for whole, box in zip(inputs, self.boxes(layer, piece), strict=True)]
-        one, two, made = (letters(layer, tensor) for tensor in (*INPUTS, "output"))
-        value = np.einsum(f"{one},{two}->{made}", *local, optimize=True)
-        return put(output_shape(layer, inputs), self.output(layer, piece), value)
-
-    def backward(
-        self,
-        layer: Layer,
-        inputs: Inputs,
-        parameters: Parameters,
-        error: Array,
-        piece: Piece,
-        sums: Sums,
-        back_sums: Sums,
-    ) -> Gradients:
-        """Return the terms of both inputs' errors."""
-        boxes = self.boxes(layer, piece)
-        local = [take(whole, box) for whole, box in zip(inputs, boxes, strict=True)]
-        own, made = take(error, self.output(layer, piece)), letters(layer, "output")
-        one, two = (letters(layer, tensor) for tensor in INPUTS)
-        found = (
-            np.einsum(f"{made},{two}->{one}", own, local[1], optimize=True),
-            np.einsum(f"{made},{one}->{two}", own, local[0], optimize=True),
-        )
-        pairs = zip(inputs, boxes, found, strict=True)
-        return Gradients(tuple(put(whole.shape, box, values) for whole, box, values in pairs), {})
-
-
-plugin: Kernel = Matmul()
+plugin: Kernel = Product()

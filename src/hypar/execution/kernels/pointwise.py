@@ -8,10 +8,11 @@ import numpy as np
 
 from hypar.execution import normalisation
 from hypar.execution.boxes import Array, Box, Piece, put, take
-from hypar.execution.kernels.base import FUNCTIONS, Elementwise, Gradients, Kernel, output_shape
+from hypar.execution.computing.elementwise import FUNCTIONS, Elementwise
+from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
 
 if TYPE_CHECKING:
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel, Resampling, output_shape
+from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
+from hypar.execution.computing.resampling import Resampling
 from hypar.execution.taps import gather, scatter
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Indices, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
     from hypar.network.windows import Window
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel, applied, summed
+from hypar.execution.computing.kernel import Gradients, Kernel
+from hypar.execution.computing.statistics import applied, summed
 
 if TYPE_CHECKING:
     import numpy as np
 
     from hypar.execution.boxes import Array, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 

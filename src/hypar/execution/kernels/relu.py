@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.kernels.base import Elementwise, Kernel
+from hypar.execution.computing.elementwise import Elementwise
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box
+    from hypar.execution.computing.kernel import Kernel
     from hypar.network.layer import Layer
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel
+from hypar.execution.computing.kernel import Gradients, Kernel
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Piece
-    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
 
 BASE = 10_000.0

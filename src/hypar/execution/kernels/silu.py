@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from hypar.execution.kernels.base import FUNCTIONS, Kernel, Named
+from typing import TYPE_CHECKING
+
+from hypar.execution.computing.elementwise import FUNCTIONS, Named
+
+if TYPE_CHECKING:
+    from hypar.execution.computing.kernel import Kernel
 
 plugin: Kernel = Named(FUNCTIONS["silu"])

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.kernels.base import Kernel, Resampling
+from hypar.execution.computing.resampling import Resampling
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Indices
+    from hypar.execution.computing.kernel import Kernel
     from hypar.network.windows import Window
 
 

@@ -7,14 +7,12 @@ Efficient Algorithms for All-to-all Communications (TPDS 1997), for numbers of s
 
 from __future__ import annotations
 
-from itertools import permutations
-
-from hypar.machine.collectives.steps import Messages, Schedule, Step
+from hypar.machine.collectives.steps import Exchange, Schedule, Step
 
 
-def pairs(ways: int, amount: float) -> Messages:
+def pairs(ways: int, amount: float) -> Step:
     """Return an equal message between any two subgroups."""
-    return dict.fromkeys(permutations(range(ways), 2), amount)
+    return Step({}, 1, exchanges=(Exchange((tuple(range(ways)),), amount),))
 
 
 def whole(ways: int) -> float:

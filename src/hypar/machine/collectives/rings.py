@@ -8,11 +8,11 @@ Collectives on Torus Interconnects (ICS 2010), for all edges at once with the da
 
 from __future__ import annotations
 
-from itertools import pairwise, permutations
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.machine.collectives.grids import Grid, Order, ring_order
-from hypar.machine.collectives.steps import Messages, Schedule, Step, merged, simultaneous
+from hypar.machine.collectives.steps import Exchange, Messages, Schedule, Step, merged, simultaneous
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,13 +45,14 @@ class Lines:
             hops: number of links between two subgroups.
         """
         self.grid, self.manner = grid, manner
-        self.rounds = [self._round(axis, hops) for axis in range(len(grid.sizes))]
+        self.lines = [tuple(grid.lines(axis)) for axis in range(len(grid.sizes))]
+        self.rounds = (
+            [] if manner == "direct" else [self._round(axis, hops) for axis in range(len(grid.sizes))]
+        )
 
     def _round(self, axis: int, hops: Callable[[int, int], int]) -> tuple[Messages, int]:
         """Return the messages of a round, as fractions of the data of a subgroup, and the number of rounds."""
-        size, lines = self.grid.sizes[axis], list(self.grid.lines(axis))
-        if self.manner == "direct":
-            return {pair: 1 / size for line in lines for pair in permutations(line, 2)}, 1
+        size, lines = self.grid.sizes[axis], self.lines[axis]
         orders = [ring_order(line, hops) for line in lines]
         found = [(1.0, round_of(order, 1 / size)) for order in orders]
         if self.manner == "two_rings" and size > 2:
@@ -60,10 +61,9 @@ class Lines:
 
     def in_turn(self, axes: Sequence[int]) -> Schedule:
         """Return a reduce-scatter along one edge after another."""
-        found, data = [], self._whole
+        found, data = list[Step](), self._whole
         for axis in axes:
-            messages, rounds = self.rounds[axis]
-            found.append(Step(merged([(data * rounds, messages)]), rounds))
+            found += self._sent([(data, axis)])
             data /= self.grid.sizes[axis]
         return tuple(found)
 
@@ -73,9 +73,16 @@ class Lines:
         data = [self._whole / count] * count
         for turn in range(count):
             axes = [(part + turn) % count for part in range(count)]
-            found += simultaneous([(data[part], *self.rounds[axis]) for part, axis in enumerate(axes)])
+            found += self._sent(list(zip(data, axes, strict=True)))
             data = [amount / self.grid.sizes[axis] for amount, axis in zip(data, axes, strict=True)]
         return tuple(found)
+
+    def _sent(self, parts: Sequence[tuple[float, int]]) -> list[Step]:
+        """Return the steps in which amounts of data are exchanged, each along an edge, at the same time."""
+        if self.manner != "direct":
+            return simultaneous([(data, *self.rounds[axis]) for data, axis in parts])
+        exchanges = [Exchange(self.lines[axis], data * (1 / self.grid.sizes[axis])) for data, axis in parts]
+        return [Step({}, 1, exchanges=tuple(exchanges))]
 
     @property
     def _whole(self) -> float:

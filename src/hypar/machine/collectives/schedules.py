@@ -40,7 +40,7 @@ PAIR = 2
 def exchanges(ways: int) -> dict[str, Schedule]:
     """Return the schedules of the collectives that have one way only: all at once, and to the next subgroup."""
     return {
-        "all_to_all": (Step(pairs(ways, 1 / (ways - 1)), 1),),
+        "all_to_all": (pairs(ways, 1 / (ways - 1)),),
         "neighbours": (Step(round_of(tuple(range(ways)), 1.0), 1),),
     }
 
@@ -79,7 +79,7 @@ def reductions(
 
 def in_network(ways: int) -> Named:
     """Return an all-reduce whose sums are made by the nodes of the network, and sent back to all subgroups."""
-    return "in_tree", (Step(pairs(ways, whole(ways)), 1, summed=True),)
+    return "in_tree", (pairs(ways, whole(ways))._replace(summed=True),)
 
 
 def _whole_terms(ways: int, allowed: Collection[str]) -> Iterator[Named]:

@@ -22,7 +22,7 @@ from pydantic import Field, PrivateAttr
 
 from hypar.files.quantities import AsNumber, Count, Hertz, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work
-from hypar.machine.spatial.blocking import Blocking, best_blocking, counts, least_counts
+from hypar.machine.spatial.blocking import Blocking, best_blockings, counts, least_counts
 from hypar.machine.spatial.nests import Array, Nest, Store
 from hypar.machine.spatial.passes import array_words
 from hypar.machine.spatial.zeros import run_length_words
@@ -146,17 +146,18 @@ class BlockedRowStationary(ComputeModel):
 
     def _packed(self, shape: LocalShape) -> tuple[float, float]:
         """Return the words in memory for an element of F_in and for one of F_out; 1 where zeros are not known."""
-        known = shape.zeros if self.saves_zeros else {}
-        return run_length_words(known.get("input")), run_length_words(known.get("output"))
+        if not (self.saves_zeros and shape.zeros):
+            return 1.0, 1.0
+        return _coded(shape, "input", "in_channels"), _coded(shape, "output", "out_channels")
 
     def _best(self, ways: tuple[tuple[Nest, ...], ...], units: int) -> list[Placed]:
         """Return the best of the ways to do a phase, the first of equal ones."""
         array, store = self.array, self.store
-        found = [_placed(nest, array, store, units) for nest in ways[0]]
+        found = _placed(ways[0], array, store, units)
         for nests in ways[1:]:
             bounds = [least_counts(nest, array, nest.planes, units) for nest in nests]
             if store.rank(*_sums(bounds)) < store.rank(*_sums([part.counts for part in found])):
-                others = [_placed(nest, array, store, units) for nest in nests]
+                others = _placed(nests, array, store, units)
                 found = min(
                     found, others, key=lambda parts: store.rank(*_sums([part.counts for part in parts]))
                 )
@@ -197,6 +198,13 @@ class BlockedRowStationary(ComputeModel):
         )
 
 
+def _coded(shape: LocalShape, tensor: str, channels: str) -> float:
+    """Return the words in memory for an element of a feature map, a code being a channel of a sample, or a vector."""
+    vector = shape.words[tensor] / (shape.size("batch") * shape.size("groups"))
+    plane = vector / shape.size(channels)
+    return run_length_words(shape.zeros.get(tensor), plane if plane > 1 else max(1.0, vector))
+
+
 def _sums(counts: list[tuple[float, float, float]]) -> tuple[float, float, float]:
     cycles, memory, buffer = zip(*counts, strict=True)
     return sum(cycles), sum(memory), sum(buffer)
@@ -213,16 +221,22 @@ def _named(found: Blocking) -> dict[str, int]:
     }
 
 
-def _placed(nest: Nest, array: Array, store: Store, units: int) -> Placed:
-    """Return a nest with its mapping, samples and filters shared by the units so that the fewest words move."""
-    if units == 1:
-        return Placed(nest, best_blocking(nest, array, store, nest.planes, 1), nest.planes, 1)
+def _placed(nests: tuple[Nest, ...], array: Array, store: Store, units: int) -> list[Placed]:
+    """Return nests with their mappings, samples and filters shared by the units so that the fewest words move."""
+    planes = nests[0].planes
     found = []
     for share in _divisors(units):
-        part = nest._replace(samples=-(-nest.samples // share), filters=-(-nest.filters // (units // share)))
-        blocking = best_blocking(part, array, store, nest.planes, units)
-        found.append(Placed(part, blocking, nest.planes, units))
-    return min(found, key=lambda placed: store.rank(*placed.counts))
+        parts = nests if units == 1 else tuple([_shared(nest, share, units // share) for nest in nests])
+        blockings = best_blockings(parts, array, store, planes, units)
+        found.append([Placed(*own, planes, units) for own in zip(parts, blockings, strict=True)])
+    if len(found) == 1:
+        return found[0]
+    return [min(each, key=lambda placed: store.rank(*placed.counts)) for each in zip(*found, strict=True)]
+
+
+def _shared(nest: Nest, samples: int, filters: int) -> Nest:
+    """Return the part of a nest on one of the units among which samples and filters are shared."""
+    return nest._replace(samples=-(-nest.samples // samples), filters=-(-nest.filters // filters))
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from hypar.machine.spatial.nests import CHANNELS, INNERMOST, SAMPLES, Array, Nes
 from hypar.machine.spatial.passes import Pass, buffer_words, most_channels, pass_words, passes_of
 from hypar.machine.spatial.sets import Layout, by_rounds, layouts, wider
 from hypar.machine.spatial.tiles import Tiles, memory_words, shares, tile_fits, tiles_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,26 +57,42 @@ class Blocking:
     halved: bool = False
 
 
+Ranked = list[tuple[int, Layout]]
+"""Layouts with the rounds of each, the fewest first."""
+
+
 @lru_cache(maxsize=16384)
-def best_blocking(nest: Nest, array: Array, store: Store, planes: int, units: int) -> Blocking:
-    """Return the best mapping of a phase.
+def best_blockings(
+    nests: tuple[Nest, ...], array: Array, store: Store, planes: int, units: int
+) -> tuple[Blocking, ...]:
+    """Return the best mapping of each part of a phase; the parts differ in the kernel and what it reads alone.
 
     Args:
-        nest: the part of one unit.
+        nests: the loops of each part, on one unit.
         array: the processing elements of a unit.
         store: the buffer of a unit.
-        planes: sets of the phase on all units together.
+        planes: sets of a part on all units together.
         units: units that share them.
     """
-    laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
-    ranked = by_rounds(laid, planes, units)
-    found = _fitting(nest, array, store, ranked)
-    if store.pass_in_bank and nest.width > 1:
-        found = _or_halves(nest, array, store, (planes, units), found)
-    if found is not None:
-        return found
-    first = next(groupby(ranked, itemgetter(0)))[1]
-    return min((_bypassing(nest, array, layout) for _, layout in first), key=lambda found: found.buffer)
+    laid = [layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line) for nest in nests]
+    ranked = [by_rounds(own, planes, units) for own in laid]
+    found = _fitting(nests, array, store, ranked)
+    if store.pass_in_bank:
+        found = [
+            _or_halves(nest, array, store, (planes, units), own) if nest.width > 1 else own
+            for nest, own in zip(nests, found, strict=True)
+        ]
+    return tuple(
+        [
+            _least_bypassing(nest, array, own) if blocking is None else blocking
+            for nest, own, blocking in zip(nests, ranked, found, strict=True)
+        ]
+    )
+
+
+def best_blocking(nest: Nest, array: Array, store: Store, planes: int, units: int) -> Blocking:
+    """Return the best mapping of a phase of one part; arguments as in ``best_blockings``."""
+    return best_blockings((nest,), array, store, planes, units)[0]
 
 
 def counts(nest: Nest, found: Blocking, planes: int, units: int) -> tuple[float, float, float]:
@@ -106,7 +125,7 @@ def _or_halves(
         return found
     # A mapping as good in what comes first may be better in what comes next.
     first = math.inf if best is None else best[0] / (steps if store.fewest == "product" else 1) * (1 + 1e-9)
-    own = _fitting(halves, array, store, by_rounds(laid, 2 * planes, units), first)
+    (own,) = _fitting((halves,), array, store, [by_rounds(laid, 2 * planes, units)], first)
     if own is None:
         return found
     halved = replace(own, halved=True)
@@ -120,25 +139,33 @@ def _halved_columns(halves: Nest, store: Store) -> range:
 
 
 def _fitting(
-    nest: Nest, array: Array, store: Store, ranked: list[tuple[int, Layout]], below: float = math.inf
-) -> Blocking | None:
-    """Return the best mapping with some layouts; None if the buffer holds no pass.
+    nests: tuple[Nest, ...], array: Array, store: Store, ranked: list[Ranked], below: float = math.inf
+) -> list[Blocking | None]:
+    """Return the best mapping of each part with some layouts; None if the buffer holds no pass.
 
     Args:
-        nest: the loops.
+        nests: the loops of each part.
         array: the processing elements.
         store: the buffer.
-        ranked: the layouts, the fewest rounds first.
+        ranked: the layouts of each part.
         below: the rounds times words, or the words, that a mapping must stay below where these come first.
     """
+    found: list[Blocking | None]
     if store.fewest == "cycles":
-        equal = (list(group) for _, group in groupby(ranked, itemgetter(0)))
-        found = next(
-            (own for some in equal if (own := _least_traffic(nest, array, store, some, math.inf))), None
-        )
+        found = [_fewest_rounds(nest, array, store, own) for nest, own in zip(nests, ranked, strict=True)]
     else:
-        found = _least_traffic(nest, array, store, ranked, below)
-    return None if found is None else _widened(nest, array, store, found)
+        found = _least_traffic(nests, array, store, ranked, below)
+    return [
+        None if own is None else _widened(nest, array, store, own)
+        for nest, own in zip(nests, found, strict=True)
+    ]
+
+
+def _fewest_rounds(nest: Nest, array: Array, store: Store, ranked: Ranked) -> Blocking | None:
+    """Return the mapping of least traffic with the fewest rounds that the buffer allows."""
+    equal = (list(group) for _, group in groupby(ranked, itemgetter(0)))
+    tried = (_least_traffic((nest,), array, store, [some], math.inf)[0] for some in equal)
+    return next((own for own in tried if own is not None), None)
 
 
 def least_counts(nest: Nest, array: Array, planes: int, units: int) -> tuple[float, float, float]:
@@ -150,28 +177,65 @@ def least_counts(nest: Nest, array: Array, planes: int, units: int) -> tuple[flo
     return steps / (array.rows * array.columns * units), words / units, 0
 
 
+class _Candidates(NamedTuple):
+    """Layouts by tiles of one innermost loop.
+
+    Attributes:
+        tiles: the tiles.
+        memory: words from memory, with a row for each layout and a column for each tile.
+        first: what mappings are chosen by first, infinite where a tile does not fit the buffer.
+    """
+
+    tiles: Tiles
+    memory: NDArray[np.float64]
+    first: NDArray[np.float64]
+
+
 def _least_traffic(
-    nest: Nest, array: Array, store: Store, ranked: list[tuple[int, Layout]], below: float
-) -> Blocking | None:
-    """Return the mapping of least rank with one of several layouts; None if none fits the buffer, or none of a lower rank."""
-    numbers = [(rounds, layout.columns, layout.folds) for rounds, layout in ranked]
+    nests: tuple[Nest, ...], array: Array, store: Store, ranked: list[Ranked], below: float
+) -> list[Blocking | None]:
+    """Return each part's mapping of least rank with its layouts; None if none fits the buffer, or none of a lower rank."""
+    numbers = [(rounds, layout.columns, layout.folds) for own in ranked for rounds, layout in own]
     turns, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None]
+    joined = _joined(nests, [len(own) for own in ranked])
     listed = []
-    for innermost in _orders(nest, store):
-        tiles = tiles_of(innermost, nest.all_samples, nest.groups, nest.filters, nest.channels)
-        memory = memory_words(nest, folds, tiles)
+    for innermost in _orders(joined, store):
+        tiles = tiles_of(innermost, joined.all_samples, joined.groups, joined.filters, joined.channels)
+        memory = memory_words(joined, folds, tiles)
         first = memory * turns if store.fewest == "product" else memory
-        fits = tile_fits(nest, store, columns, tiles.samples, tiles.filters, tiles.channels)
-        listed.append((tiles, memory, np.where(fits, first, np.inf)))
-    while (least := min([rank.min() for _, _, rank in listed])) < below:
+        fits = tile_fits(joined, store, columns, tiles.samples, tiles.filters, tiles.channels)
+        listed.append(_Candidates(tiles, memory, np.where(fits, first, np.inf)))
+    found, start = [], 0
+    for nest, own in zip(nests, ranked, strict=True):
+        rows = slice(start, start := start + len(own))
+        parts = [_Candidates(tiles, memory[rows], first[rows]) for tiles, memory, first in listed]
+        found.append(_least_of(nest, array, store, own, parts, below))
+    return found
+
+
+def _joined(nests: tuple[Nest, ...], counts: list[int]) -> Nest:
+    """Return the loops of all parts, those in which they differ as columns with an entry for each of its layouts."""
+    if len(nests) == 1:
+        return nests[0]
+    fields = zip(Nest._fields, zip(*nests, strict=True), strict=True)
+    differing = {name: values for name, values in fields if len({*values}) > 1}
+    columns = np.array([*differing.values()], np.int64).repeat(counts, axis=1)[:, :, None]
+    return nests[0]._replace(**dict(zip(differing, columns, strict=True)))
+
+
+def _least_of(
+    nest: Nest, array: Array, store: Store, ranked: Ranked, listed: list[_Candidates], below: float
+) -> Blocking | None:
+    """Return one part's mapping of least rank of its candidates; None as in ``_least_traffic``."""
+    while (least := min([own.first.min() for own in listed])) < below:
         fitting = []
-        for tiles, memory, rank in listed:
-            for place in (rank.ravel() == least).nonzero()[0].tolist():
+        for tiles, memory, first in listed:
+            for place in (first.ravel() == least).nonzero()[0].tolist():
                 (rounds, layout), tile = ranked[place // len(tiles.samples)], place % len(tiles.samples)
                 words = memory[place // len(tiles.samples), tile].item()
                 own = _least_buffer(nest, array, store, tiles, layout, tile, words)
                 fitting += [] if own is None else [(own[0], rounds, own[1])]
-                rank.flat[place] = math.inf
+                first.flat[place] = math.inf
         if fitting:
             return min(fitting, key=itemgetter(0, 1))[-1]
     return None
@@ -211,6 +275,12 @@ def _least_buffer(
             least = lowest
             found = _chosen(layout, tiles.innermost, own._replace(p=p), filled, (memory, words), place)
     return None if found is None else (least, found)
+
+
+def _least_bypassing(nest: Nest, array: Array, ranked: Ranked) -> Blocking:
+    """Return the mapping with the fewest rounds that reads the fewest words, for a buffer that holds no pass."""
+    first = next(groupby(ranked, itemgetter(0)))[1]
+    return min((_bypassing(nest, array, layout) for _, layout in first), key=lambda found: found.buffer)
 
 
 def _bypassing(nest: Nest, array: Array, layout: Layout) -> Blocking:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hypar.files.quantities import Description
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from hypar.machine.sets import Loads, Sets
 
 Node = tuple[str, int] | int
 Link = tuple[Node, Node]
@@ -25,6 +27,9 @@ Path = tuple[float, tuple[Link, ...]]
 
 class Topology(Description):
     """Links and paths; subclasses add the fields of a hardware file."""
+
+    counts_sets: ClassVar[bool] = False
+    """Whether loads of many sets' messages are counted without a list of them."""
 
     @abstractmethod
     def links(self, devices: int) -> Mapping[Link, float]:
@@ -53,6 +58,16 @@ class Topology(Description):
     def adds_up(self) -> bool:
         """Whether its nodes add up the messages of an all-reduce and send the sum back."""
         return False
+
+    def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:
+        """Return the loads of links if the devices of sets exchange messages; only of a topology that ``counts_sets``.
+
+        Args:
+            sets: the sets.
+            devices: number of devices wired.
+            summed: whether the nodes of the network add up the messages of a set.
+        """
+        raise NotImplementedError
 
     def num_links(self, devices: int) -> int:
         """Return the number of links that share a total bandwidth; one counts for both directions."""

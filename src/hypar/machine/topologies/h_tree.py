@@ -5,12 +5,16 @@ Source: HyPar (HPCA 2019), section 6.1; Leiserson, Fat-Trees (1985).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from hypar.machine.sets import on_tree
 from hypar.machine.topologies.base import Link, Node, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from hypar.machine.sets import Loads, Sets
 
 
 class HTree(Topology):
@@ -19,6 +23,8 @@ class HTree(Topology):
     Attributes:
         reduction: ``in_tree`` if the inner nodes add up the messages of an all-reduce.
     """
+
+    counts_sets: ClassVar[bool] = True
 
     reduction: Literal["at_leaves", "in_tree"] = "at_leaves"
 
@@ -38,14 +44,15 @@ class HTree(Topology):
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
         """Return the path up to the first common node, and down."""
-        up: list[Link] = []
-        down: list[Link] = []
-        height = 0
-        while source != target:
-            up.append((_node(height, source), _node(height + 1, source // 2)))
-            down.append((_node(height + 1, target // 2), _node(height, target)))
-            source, target, height = source // 2, target // 2, height + 1
-        return [(1.0, (*up, *reversed(down)))]
+        common = (source ^ target).bit_length()
+        heights = range(common + 1)
+        up = [_node(height, source >> height) for height in heights]
+        down = [_node(height, target >> height) for height in reversed(heights)]
+        return [(1.0, (*pairwise(up), *pairwise(down)))]
+
+    def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
+        """Return the loads of links if the devices of sets exchange messages."""
+        return on_tree(sets, summed=summed)
 
     def num_links(self, devices: int) -> int:
         """Return the number of leaf links; the wider links of each level above sum to the same width."""

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
 from hypar.machine.edges import placed, square
+from hypar.machine.sets import on_grid
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from hypar.machine.sets import Loads, Sets
 
 
 class Mesh(Topology):
@@ -26,6 +29,8 @@ class Mesh(Topology):
     Attributes:
         rows: number of rows; None for a grid as square as the number of devices allows.
     """
+
+    counts_sets: ClassVar[bool] = True
 
     rows: Annotated[int, Field(ge=1, lt=2**20)] | None = None
 
@@ -48,6 +53,10 @@ class Mesh(Topology):
     def places(self, factors: Sequence[int]) -> Sequence[int]:
         """Return the device at each position: each factor divides the longer edge that it divides at all."""
         return placed(tuple(factors), *self._edges(math.prod(factors)))
+
+    def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
+        """Return the loads of links if the devices of sets exchange messages."""
+        return on_grid(sets, self._edges(devices)[0], closed=False)
 
     def coordinates(self, device: int, devices: int) -> tuple[int, ...]:
         """Return row and column."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from hypar.machine.sets import on_grid
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.sets import Loads, Sets
+
 
 class Ring(Topology):
     """Ring of devices in the order of the array's positions."""
+
+    counts_sets: ClassVar[bool] = True
 
     def links(self, devices: int) -> Mapping[Link, float]:
         """Return one link in each direction per device."""
@@ -29,6 +34,10 @@ class Ring(Topology):
         step, count = (1, away) if 2 * away <= devices else (-1, devices - away)
         stops = [(source + step * number) % devices for number in range(count + 1)]
         return [(1.0, tuple(itertools.pairwise(stops)))]
+
+    def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
+        """Return the loads of links if the devices of sets exchange messages."""
+        return on_grid(sets, 1, closed=True)
 
 
 plugin: type[Topology] = Ring

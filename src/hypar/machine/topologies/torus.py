@@ -9,17 +9,23 @@ round are equally long, ``dimension_ordered`` goes up and ``balanced`` sends hal
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hypar.machine.edges import placed, square
+from hypar.machine.sets import on_grid
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.sets import Loads, Sets
+
 
 class Torus(Topology):
     """Torus as square as the number of devices allows; an edge of two has one link between its ends."""
+
+    counts_sets: ClassVar[bool] = True
 
     routing: Literal["dimension_ordered", "balanced"] = "balanced"
 
@@ -41,12 +47,13 @@ class Torus(Topology):
         rows, columns = square(devices)
         found: list[tuple[float, int, tuple[Link, ...]]] = [(1.0, source, ())]
         for edge, stride in ((columns, 1), (rows, columns)):
-            away = (target // stride - source // stride) % edge
-            found = [
-                (fraction * share, *_walked(at, links, (columns, edge, stride), steps))
+            ways = self._ways_round((target // stride - source // stride) % edge, edge)
+            walked = [
+                (fraction * share, links, _walked(at, columns, edge, stride, steps))
                 for fraction, at, links in found
-                for share, steps in self._ways_round(away, edge)
+                for share, steps in ways
             ]
+            found = [(fraction, end, links + more) for fraction, links, (end, more) in walked]
         return [(fraction, links) for fraction, _, links in found]
 
     def _ways_round(self, away: int, edge: int) -> list[tuple[float, int]]:
@@ -59,19 +66,24 @@ class Torus(Topology):
         """Return the device at each position: each factor divides the longer edge that it divides at all."""
         return placed(tuple(factors), *square(math.prod(factors)))
 
+    def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
+        """Return the loads of links if the devices of sets exchange messages."""
+        return on_grid(sets, square(devices)[0], closed=True, balanced=self.routing == "balanced")
+
     def coordinates(self, device: int, devices: int) -> tuple[int, ...]:
         """Return row and column."""
         return divmod(device, square(devices)[1])
 
 
-def _walked(
-    at: int, links: tuple[Link, ...], line: tuple[int, int, int], steps: int
-) -> tuple[int, tuple[Link, ...]]:
-    """Return the end of some steps along a row or column, and the links so far."""
+@lru_cache(maxsize=2**14)
+def _walked(at: int, columns: int, edge: int, stride: int, steps: int) -> tuple[int, tuple[Link, ...]]:
+    """Return the end of some steps along a row or column, and their links; many paths have these steps."""
+    links: list[Link] = []
     for _ in range(abs(steps)):
-        after = _beside(at, *line, 1 if steps > 0 else -1)
-        links, at = (*links, (at, after)), after
-    return at, links
+        after = _beside(at, columns, edge, stride, 1 if steps > 0 else -1)
+        links.append((at, after))
+        at = after
+    return at, tuple(links)
 
 
 def _beside(device: int, columns: int, edge: int, stride: int, step: int) -> int:

@@ -79,6 +79,11 @@ class Op(Record):
     statistics_over: ClassVar[frozenset[str]] = frozenset()
 
     @property
+    def multiplies(self) -> bool:
+        """Whether it multiplies tensors, so that its einsum says what each device computes and what it adds up."""
+        return self.weighted or self.operands > 1
+
+    @property
     def together(self) -> frozenset[str]:
         """Return the dims that the maker of its input may not divide."""
         return frozenset()
@@ -92,6 +97,11 @@ class Op(Record):
     def names_dims(self) -> bool:
         """Whether the model names its dims, so that they are more than channels, height and width."""
         return False
+
+    @property
+    def rounds(self) -> Mapping[str, int]:
+        """Return the indices of each dim that it takes at a time, where these are more than one."""
+        return {}
 
     @property
     def averages(self) -> bool:
@@ -251,6 +261,19 @@ class Convolution(Contraction):
             input_sizes={"height": shape["height"], "width": shape["width"]},
             zeros=self.zeros,
         )
+
+
+class Sliding(Convolution):
+    """A convolution whose filters slide over an image."""
+
+    @property
+    def windows(self) -> Mapping[str, Window]:
+        """The window along each spatial dim."""
+        pairs = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return {
+            dim: Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+            for dim, (kernel, stride, padding, dilation) in zip(("height", "width"), pairs, strict=True)
+        }
 
 
 class Resampling(Op):

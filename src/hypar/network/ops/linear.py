@@ -22,12 +22,14 @@ class Linear(Contraction):
 
     ``out_features`` makes channels of channels. ``in`` names the dims of the input that are contracted, by default its
     last one, and ``out`` the dims that are made in their place. ``weight`` names a layer whose weight is used.
+    ``each`` names dims of the input of which every index has a matrix of its own, as each expert of a mixture.
     """
 
     sized: ClassVar[tuple[str, ...]] = ("out",)
     out_features: Size | None = None
     contracted: Names | None = Field(default=None, alias="in")
     out: Sized | None = None
+    each: Names | None = None
     bias: bool = True
     weight: Annotated[str, Field(max_length=200)] | None = None
 
@@ -51,6 +53,12 @@ class Linear(Contraction):
         if self.out is None and self.weight is not None:
             msg = "weight stands beside out alone, not beside out_features"
             raise ValueError(msg)
+        if self.out is None and self.each is not None:
+            msg = "each stands beside out alone, not beside out_features"
+            raise ValueError(msg)
+        if self.each is not None and self.bias:
+            msg = "each stands beside bias: false alone"
+            raise ValueError(msg)
         return self
 
     @property
@@ -73,6 +81,10 @@ class Linear(Contraction):
         names = tuple(shape)[-1:] if self.contracted is None else self.contracted
         return {dim: size for dim, size in shape.items() if dim in names}
 
+    def matrices(self, shape: Shape) -> Mapping[str, int]:
+        """Return the dims of an input of which every index has a matrix of its own, with their sizes."""
+        return {dim: size for dim, size in shape.items() if dim in (self.each or ())}
+
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return ``out_features`` as channels, or the dims that are not contracted and behind them those of ``out``."""
         shape = one_input(inputs)
@@ -82,7 +94,10 @@ class Linear(Contraction):
                     f"found an input of {describe(shape)}; allowed: a vector, so put a flatten before"
                 )
             return self.made
-        require_dims(shape, self.contracted or ())
+        require_dims(shape, (*(self.contracted or ()), *(self.each or ())))
+        both = [dim for dim in self.matrices(shape) if dim in self.read(shape)]
+        if both:
+            raise ShapeError(f"found {', '.join(both)} in each and in in; allowed: each dim once")
         kept = {dim: size for dim, size in shape.items() if dim not in self.read(shape)}
         twice = [dim for dim in self.made if dim in kept]
         if twice:
@@ -97,11 +112,13 @@ class Linear(Contraction):
         """Return the elements of the matrix and the biases."""
         made = math.prod(self.made.values())
         bias = {"bias": made} if self.bias else {}
-        weight = {"weight": made * math.prod(self.read(one_input(inputs)).values())}
+        shape = one_input(inputs)
+        matrices = math.prod(self.matrices(shape).values())
+        weight = {"weight": matrices * made * math.prod(self.read(shape).values())}
         return {**(weight if self.weight is None else {}), **bias}
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:  # noqa: ARG002
-        """Return ``F_out[n,p,o] = F_in[n,p,i] . W[i,o]`` for all positions p of the dims that are not contracted."""
+        """Return ``F_out[n,e,p,o] = F_in[n,e,p,i] . W[e,i,o]`` for all positions p and for e, those of ``each``."""
         shape = one_input(inputs)
         read, made = self.read(shape), self.made
         kept = {"batch": batch, **{dim: size for dim, size in shape.items() if dim not in read}}
@@ -114,7 +131,7 @@ class Linear(Contraction):
                 **{dim: made[own] for dim, own in left.items()},
             },
             input={**free, **contracted},
-            weight=(*contracted, *left),
+            weight=(*self.matrices(shape), *contracted, *left),
             output={**free, **left},
             input_elements=batch * math.prod(shape.values()),
             zeros=self.zeros,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hypar.network.einsum import Einsum
 from hypar.network.keeping import Keeps
+from hypar.network.named import Sized, missing
 from hypar.network.ops.base import Count, Op, Shape, Size, elements_of
 from hypar.network.windows import ShapeError
 
@@ -20,21 +21,41 @@ class Opaque(Op):
 
     join: ClassVar[bool] = True
     whole: ClassVar[bool] = True
+    sized: ClassVar[tuple[str, ...]] = ("shape",)
     kind: Annotated[str, Field(min_length=1, max_length=100)]
-    channels: Size
+    channels: Size | None = None
     height: Size | None = None
     width: Size | None = None
+    shape: Sized | None = None
     trained: Count = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _some(cls, data: Any) -> Any:
+        """Require channels where there is no shape."""
+        if isinstance(data, dict) and not {"channels", "shape"} & {*data}:
+            raise missing("channels", data)
+        return data
+
+    @model_validator(mode="after")
+    def _channels_or_shape(self) -> Self:
+        """Require channels or a shape."""
+        if self.shape is not None and {"channels", "height", "width"} & self.model_fields_set:
+            msg = "a shape takes no channels, height or width beside it"
+            raise ValueError(msg)
+        return self
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the stated shape."""
         if not inputs:
             raise ShapeError("found 0 inputs; allowed: 1 or more")
+        if self.shape is not None:
+            return dict(self.shape)
         if self.height is None and self.width is None:
-            return {"channels": self.channels}
+            return {"channels": self.channels or 1}
         if self.height is None or self.width is None:
             raise ShapeError("found one of height and width; allowed: both or neither")
-        return {"channels": self.channels, "height": self.height, "width": self.width}
+        return {"channels": self.channels or 1, "height": self.height, "width": self.width}
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
         """Return the stated number."""

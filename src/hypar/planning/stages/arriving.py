@@ -7,12 +7,13 @@ choices of its own; inside them no device has anything of the tensor.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.stages.places import places_for
-from hypar.planning.uneven.tree import Leaf, leaves_of
+from hypar.planning.uneven.search import as_branching
 from hypar.schedule.entering import Arrival, Entering, by_paper, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.above import between_of
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hypar.machine.machine import Machine
+    from hypar.machine.setting import Setting
+    from hypar.network.contraction import ContractedGraph
     from hypar.network.einsum import Einsum
-    from hypar.planning.stages.span import Cuts
-    from hypar.planning.stages.spans import CutSpans, Outer
+    from hypar.planning.stages.span import Cuts, Outer, Site
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.schedule.entering import Link
     from hypar.sharding.amounts.between import Between
+    from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
     from hypar.sharding.placement import Choice
@@ -75,42 +78,49 @@ def beside(groups: Iterable[tuple[Machine, tuple[int, ...]]], stages: int) -> Be
 
 def link_of(branch: Branch, stages: int) -> Beside:
     """Return the links between stages below a node of their tree."""
-    settings = [leaf.lane.setting for leaf in leaves_of(branch)]
+    settings = [leaf.lane.setting for leaf in branch.leaves()]
     return beside(((setting.machine, setting.array) for setting in settings), stages)
 
 
 def entering_groups(
-    spans: CutSpans, span: tuple[int, int], cuts: Cuts, outer: Callable[[int], Outer | None]
+    network: tuple[ContractedGraph, Flows],
+    span: tuple[int, int],
+    cuts: Cuts,
+    setting: Setting,
+    site: Site,
+    outer: Callable[[int], Outer | None],
 ) -> tuple[Entering, Entering]:
     """Return what a stage on several groups receives of a microbatch's F, and of its E.
 
     Args:
-        spans: the spans of the network.
+        network: the layers of the network for a microbatch, and what moves between them.
         span: the first layer of the stage, and the first one behind it.
         cuts: its cuts.
+        setting: the setting of its first group.
+        site: its devices.
         outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
     """
-    tree, size = cuts.tree, spans.setting.element_bytes
-    assert tree is not None  # noqa: S101 (the stage has several groups)
-    if spans.setting.convention == PAPER:
+    tree, size = as_branching(cuts.node), setting.element_bytes
+    (layers, flows), outside = network, site.outside
+    if setting.convention == PAPER:
         start, found = span[0], []
         for arrivals, link in zip(
-            by_paper(spans.microbatch, span, lambda layer, tensor: copies(tree, layer - start, tensor), size),
-            spans.site.links,
+            by_paper(layers, span, lambda layer, tensor: copies(tree, layer - start, tensor), size),
+            site.links,
             strict=True,
         ):
-            own = link_of(tree, spans.site.stages) if spans.request.outside and link is not None else link
+            own = link_of(tree, site.stages) if outside and link is not None else link
             found.append(Entering(seconds_of(own, math.fsum(one.num_bytes for one in arrivals)), arrivals))
         return found[0], found[1]
-    arriving = {phase: _Arriving(spans, tree) for phase in spans.site.links._fields}
-    for index, tensor in enumerate(spans.microbatch.tensors):
+    arriving = {phase: _Arriving(site, tree, size) for phase in site.links._fields}
+    for index, tensor in enumerate(layers.tensors):
         reads, makes = (span[0] <= place < span[1] for place in (tensor.consumer, tensor.producer))
         if reads != makes:
             ends = (tensor.producer, tensor.consumer)
-            other = outer(ends[not reads]) if spans.request.outside else None
-            flow = spans.flows.tensors[index]
-            between = between_of(spans.microbatch, tensor, flow)
-            reader = spans.microbatch.layers[tensor.consumer].einsum
+            other = outer(ends[not reads]) if outside else None
+            flow = flows.tensors[index]
+            between = between_of(layers, tensor, flow)
+            reader = layers.layers[tensor.consumer].einsum
             for part in parts_of(flow, between):
                 if part.forward is reads:
                     way = _Way(index, part, between, reader, reads, ends[reads] - span[0], other)
@@ -174,8 +184,8 @@ class _Arriving:
         seams: the bytes that each node at the place of the stages receives from other stages, by the node's number.
     """
 
-    def __init__(self, spans: CutSpans, tree: Branching) -> None:
-        self.spans, self.tree, self.outside = spans, tree, spans.request.outside
+    def __init__(self, site: Site, tree: Branching, element_bytes: int) -> None:
+        self.site, self.tree, self.outside, self.element_bytes = site, tree, site.outside, element_bytes
         self.arrivals: list[Arrival] = []
         self.seams: dict[str, tuple[Branch, float]] = {}
         self.crossing, self.lane = 0, 0
@@ -184,15 +194,15 @@ class _Arriving:
         """Return all of it."""
         times = []
         for node, num_bytes in self.seams.values():
-            own = getattr(self.spans.site.links, phase)
-            link = link_of(node, self.spans.site.stages) if self.outside else own
+            own = getattr(self.site.links, phase)
+            link = link_of(node, self.site.stages) if self.outside else own
             times.append(seconds_of(link, num_bytes))
         return Entering(max(times, default=0.0), tuple(self.arrivals))
 
     def add(self, way: _Way) -> None:
         """Add a transfer."""
         self.crossing, self.lane = 0, 0
-        other = None if way.other is None else way.other.cuts.tree
+        other = None if way.other is None else cast("Branch", way.other.cuts.node)
         self._node(way, self.tree, other, OUTERMOST, apart=False)
 
     def _node(self, way: _Way, own: Branch, other: Branch | None, products: Products, *, apart: bool) -> None:
@@ -214,7 +224,7 @@ class _Arriving:
         if any(amount.elements):
             if apart and way.part.manner != "sums":
                 amount = amount._replace(collective="all_gather")
-            num_bytes = self.spans.setting.element_bytes * math.fsum(map(float, amount.elements))
+            num_bytes = self.element_bytes * math.fsum(map(float, amount.elements))
             self.arrivals.append(
                 Arrival(way.layer, way.tensor, 0.0, crossed=((self.crossing, amount, num_bytes),))
             )
@@ -249,7 +259,7 @@ class _Arriving:
 
     def _from_stage(self, way: _Way, node: Branch, elements: float, replicas: int) -> None:
         """Add what a node at the place of the stages receives from another stage."""
-        num_bytes = self.spans.setting.element_bytes * elements
+        num_bytes = self.element_bytes * elements
         if num_bytes:
             before = self.seams.get(node.name, (node, 0.0))[1]
             self.seams[node.name] = (node, before + num_bytes / replicas)

@@ -17,7 +17,6 @@ import numpy as np
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
-from hypar.planning.question import question_of
 from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.moves import moves_inside, timed
 from hypar.schedule.totals import repeated
@@ -198,7 +197,7 @@ def _layer_bounds(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
 
 def _over_choices(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
     """Return the least time and memory of each layer over all its choices."""
-    question = question_of(spans.request, spans.whole, spans.pins, spans.setting.element_bytes)
+    question = spans.question(0, len(spans.whole.layers))
     known: dict[object, LayerBounds] = {}
     found = []
     for layer, sums, options in zip(spans.microbatch.layers, _added_up(spans), question.options, strict=True):

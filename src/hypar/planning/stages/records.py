@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from hypar.plan.splits import WHOLE_ARRAY, Split, StageRecord, StagesRecord
+from hypar.plan.splits import WHOLE_ARRAY, StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
+from hypar.planning.request import BEST
 from hypar.planning.searches.base import load_search
-from hypar.planning.stages.groups import TreeAnswer
 from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
 from hypar.planning.uneven.records import splits_of, together
-from hypar.sharding.redistribution import equal_shares
+from hypar.planning.uneven.tree import Branching
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hypar.network.graph import LayerGraph
+    from hypar.plan.splits import Split
     from hypar.planning.request import Request
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan
+    from hypar.planning.uneven.tree import Branch
 
 
 def decided_stages(
@@ -62,11 +64,12 @@ def decided_stages(
     splits = list(_splits_of(staging))
     return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
-        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in staging.stages if _cut(span))),
+        solver=", ".join(dict.fromkeys(span.cuts.solver for span in staging.stages if _cut(span))),
         pins=pins,
         splits=splits,
         cost=math.fsum(split.cost for split in splits),
         array=staging.request.array,
+        arrays=staging.request.arrays,
         stages=stages_of(staging, request),
         refined=refined,
         chunks=staging.ran.chunks,
@@ -83,8 +86,8 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     """
     return StagesRecord(
         asked=request.stages,  # type: ignore[arg-type]
-        array=list(request.array) if request.stages == "best" else None,
-        asked_microbatches=request.microbatches if request.stages == "best" else None,
+        **_tried_over(request),
+        asked_microbatches=request.microbatches if request.stages == BEST else None,
         solver=request.solver,
         schedule=request.schedule,
         parts=request.parts,
@@ -110,6 +113,15 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     )
 
 
+def _tried_over(request: Request) -> dict[str, Any]:
+    """Return the fields of the levels over which the best stages were sought; none for a number of stages."""
+    if request.stages != BEST:
+        return {}
+    if request.heterogeneous is None:
+        return {"array": list(request.array)}
+    return {"arrays": {name: list(array) for name, array in request.arrays.items()}}
+
+
 def _balance(request: Request) -> str | None:
     """Return the recorded balance; None for time."""
     return None if request.balance == "time" else request.balance
@@ -125,7 +137,7 @@ def _no_stages(request: Request, whole: Decided) -> StagesRecord:
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
         asked=request.stages,  # type: ignore[arg-type]
-        array=list(request.array),
+        **_tried_over(request),
         asked_microbatches=request.microbatches,
         solver=request.solver,
         schedule=request.schedule,
@@ -139,7 +151,7 @@ def _no_stages(request: Request, whole: Decided) -> StagesRecord:
 
 def _claim(request: Request, staging: Staging) -> str:
     """Return the claim of a plan in stages: the plans that it is optimal among."""
-    tried = "of all numbers of stages tried the fastest: " if request.stages == "best" else ""
+    tried = "of all numbers of stages tried the fastest: " if request.stages == BEST else ""
     fitting = " that fit" if any(each.memory_bytes is not None for each in request.machines) else ""
     least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
     words = least.get(request.balance, f"{request.balance} in the costliest")
@@ -157,17 +169,18 @@ def _claim(request: Request, staging: Staging) -> str:
     if not any(map(_cut, staging.stages)):
         return f"{bounds}, not cut"
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
-    exact = all(span.cuts.answer.exact for span in staging.stages)
+    exact = all(leaf.answer.exact for span in staging.stages for leaf in span.cuts.node.leaves())
     solver = "" if exact else f" and solver {request.solver!r}, not exact,"
-    if request.uneven:
+    if any(isinstance(span.cuts.node, Branching) for span in staging.stages):
         solver += f" with {request.shares} shares, not proven optimal,"
     return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
 
 
 def _replicated(span: CutSpan, outside: int) -> bool:
     """Return whether the layers of a stage divide samples at all levels outside the stages."""
-    if span.cuts.tree is not None:
-        return not outside or all(offer.choice.divided == ("batch",) for offer in span.cuts.tree.offers)
+    node = span.cuts.node
+    if isinstance(node, Branching):
+        return not outside or all(offer.choice.divided == ("batch",) for offer in node.offers)
     return all(
         choice.divided == ("batch",) for options in span.cuts.lane.choices for choice in options[:outside]
     )
@@ -175,36 +188,15 @@ def _replicated(span: CutSpan, outside: int) -> bool:
 
 def _cut(span: CutSpan) -> bool:
     """Return whether the layers of a stage are cut."""
-    return span.cuts.tree is not None or bool(span.cuts.lane.setting.array)
+    return isinstance(span.cuts.node, Branching) or bool(span.cuts.lane.setting.array)
 
 
 def _splits_of(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
     for group in dict.fromkeys(span.site.group for span in staging.stages):
         stages = [span for span in staging.stages if span.site.group == group]
-        if stages[0].cuts.tree is not None:
-            answers = (span.cuts.answer for span in stages)
-            each = [[*splits_of(answer.tree)] for answer in answers if isinstance(answer, TreeAnswer)]
-            yield from (together(splits) for splits in zip(*each, strict=True))
-            continue
-        for level, ways in enumerate(stages[0].cuts.lane.setting.array):
-            choices, costs = {}, {}
-            for span in stages:
-                rows = zip(
-                    span.cuts.lane.graph.layers,
-                    span.cuts.lane.choices,
-                    span.cuts.answer.costs[level],
-                    strict=True,
-                )
-                for layer, chosen, cost in rows:
-                    choices[layer.name] = chosen[level].as_degrees()
-                    costs[layer.name] = exact_number(cost)
-            yield Split(
-                level=level,
-                group=WHOLE_ARRAY if group is None else group,
-                ways=ways,
-                shares=list(equal_shares(ways)),
-                choices=choices,
-                costs=costs,
-                cost=exact_number(math.fsum(costs.values())),
-            )
+        each = [[*splits_of(cast("Branch", span.cuts.node))] for span in stages]
+        for splits in zip(*each, strict=True):
+            own = together(splits)
+            alone = group is not None and own.group == WHOLE_ARRAY
+            yield own.model_copy(update={"group": group}) if alone else own

@@ -7,7 +7,6 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hypar.planning.refinement import refine
-from hypar.planning.searches.base import costs_by_level
 from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.spans import joined
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.plan.plan import RefinementRecord
+    from hypar.planning.nodes.leaf import Node
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
@@ -31,28 +31,28 @@ def refine_stages(
         spans: for each stage the spans that it is of.
         progress: called with the number of layers done in a round, and their total.
     """
-    bounds = [*accumulate((len(span.cuts.lane.graph.layers) for span in staging.stages), initial=0)]
+    bounds = pairwise(accumulate((span.layers for span in staging.stages), initial=0))
+    places = [*zip(spans, bounds, strict=True)]
+    start = [
+        own.of_batch(span.cuts.node, *ends) for span, (own, ends) in zip(staging.stages, places, strict=True)
+    ]
     alone = replace(staging.request, chunks=None)
 
-    def cut(choices: Sequence[Options]) -> list[CutSpan]:
-        return joined(spans, [
-            own.given(start, end, tuple(choices[start:end]))
-            for own, (start, end) in zip(spans, pairwise(bounds), strict=True)
-        ])  # fmt: skip
+    def taking(choices: Sequence[Options]) -> list[Node]:
+        chosen = iter(choices)
+        return [node.taking(chosen) for node in start]
+
+    def cut(nodes: Sequence[Node]) -> list[CutSpan]:
+        each = zip(places, nodes, strict=True)
+        return joined(spans, [own.having(*ends, node) for (own, ends), node in each])
 
     def seconds(choices: Sequence[Options]) -> float:
-        return run_stages(alone, staging.microbatches, cut(choices)).ran.timeline.makespan
+        return run_stages(alone, staging.microbatches, cut(taking(choices))).ran.timeline.makespan
 
-    start = [options for span in staging.stages for options in span.cuts.lane.choices]
-    questions = [own.question(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-    options = [own for question in questions for own in question.options]
-    names = [layer.name for layer in spans[0].whole.layers]
-    found = refine(names, seconds, start, options, progress)
-    stages = [
-        span._replace(cuts=span.cuts._replace(answer=replace(
-            old.cuts.answer, choices=span.cuts.answer.choices, bounds=(),
-            costs=costs_by_level(question, span.cuts.answer.choices),
-        )))
-        for span, old, question in zip(cut(found.choices), staging.stages, questions, strict=True)
-    ]  # fmt: skip
-    return run_stages(staging.request, staging.microbatches, stages), found.record(start)
+    slots = [slot for own, node in zip(spans, start, strict=True) for slot in own.planner.slots(node)]
+    found = refine(slots, seconds, progress)
+    nodes = [
+        own.planner.costed(node, own.planner.state_above(node.graph))
+        for own, node in zip(spans, taking(found.choices), strict=True)
+    ]
+    return run_stages(staging.request, staging.microbatches, cut(nodes)), found.record

@@ -36,9 +36,8 @@ def stored_stages(
     Raises:
         HardwareError: the array does not fit the machine.
     """
-    own = replace(
-        request, array=tuple(plan.array), pins=(), schedule=stages.schedule, parts=stages.parts_of_each
-    )
+    request = request.as_planned(plan)
+    own = replace(request, pins=(), schedule=stages.schedule, parts=stages.parts_of_each)
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
     found = [

@@ -56,8 +56,9 @@ class Staging:
     def score(self) -> Score:
         """The score of a step."""
         lanes = self.work.lanes
-        machine = self.request.heterogeneous or lanes[0].setting.machine
-        return summarise(lanes, self.ran.step, self.ran.timeline, machine)
+        return summarise(
+            lanes, self.ran.step, self.ran.timeline, self.request.machine or lanes[0].setting.machine
+        )
 
     @property
     def bottleneck_s(self) -> float:
@@ -126,8 +127,7 @@ def run_stages(
             place = StagePlace(places, microbatches, kept[stage], outside, outward)
             if parts is not None:
                 place = place._replace(moments=moments(own_works[stage], parts))
-            own = lane.name if span.cuts.tree is not None else ""
-            lanes.append(lane.at(f"{stage_name(stage)} {own}".rstrip(), place))
+            lanes.append(lane.at(f"{stage_name(stage)} {lane.name}".rstrip(), place))
         crossings = tuple(_of_stage(crossing, stage) for crossing in span.cuts.crossings)
         works.append(StageWork(tuple(lanes), crossings, span.received, span.returned))
     order = Order(schedule, microbatches, _minibatches(schedule, count))

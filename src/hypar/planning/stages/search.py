@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight, run_stages
@@ -30,7 +32,6 @@ from hypar.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.stages.running import Staging
@@ -80,13 +81,8 @@ def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
     Raises:
         OptionError: there is no such layer, level or choice.
     """
-    levels = max(map(len, (request.array, *request.arrays.values())))
-    if request.heterogeneous is not None:
-        inside = 0 if request.outside else 1
-        levels = max(
-            depth - inside + len(request.arrays[name]) for name, _, depth in request.heterogeneous.identical()
-        )
-    nodes = graph.nodes(request.graph)
+    apart = request.heterogeneous is not None and not request.outside
+    nodes, levels = graph.nodes(request.graph), request.levels - apart
     return tuple(parse_pin(text, nodes, levels) for text in request.pins)
 
 
@@ -114,24 +110,24 @@ def plan_stages(
     if request.stages != BEST:
         assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
         return _in_orders(request, graph, request.stages)
-    assert request.machine is not None  # noqa: S101 (stages without a machine, or the best on groups, are refused)
-    tries = list(_tries(request, graph, request.machine))
-    known: dict[tuple[int, ...], KnownOf] = {}
+    tries = list(_tries(request, graph))
+    known: dict[tuple[object, ...], KnownOf] = {}
     found: list[tuple[float, int, Divided]] = []
     least = limit
-    for number, (stages, own) in enumerate(tries):
+    for number, (groups, own) in enumerate(tries):
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
-        tell(f"trying {stages} stages{inside}, {own.microbatches} microbatches")
+        tell(f"trying {len(groups)} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):  # stages that do not fit are not candidates
-            of_array = known.setdefault(own.array, {})
-            divided = _divided(own, graph, (None,) * stages, of_array, least * NEAR)
+            of_array = known.setdefault((*own.arrays.items(),), {})
+            divided = _divided(own, graph, groups, of_array, least * NEAR)
             if divided is not None:
                 seconds = estimated_s(divided.request, divided.microbatches, divided.stages)
                 least = min(least, seconds)
                 found.append((seconds, number, divided))
         progress(number + 1, len(tries))
+    overlap = any(machine.overlap for machine in request.machines)
     near = [divided for seconds, _, divided in sorted(found) if seconds <= least * NEAR]
-    return _fastest(near[: MOST_RUN if request.machine.overlap or request.chunks else 1], limit)
+    return _fastest(near[: MOST_RUN if overlap or request.chunks else 1], limit)
 
 
 def _in_orders(request: Request, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:
@@ -166,21 +162,38 @@ def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, tupl
     return best
 
 
-def _tries(request: Request, graph: LayerGraph, machine: Machine) -> Iterator[tuple[int, Request]]:
-    """Yield the candidates: stages over the outermost levels, then all remaining levels or the innermost."""
+def _tries(request: Request, graph: LayerGraph) -> Iterator[tuple[tuple[str | None, ...], Request]]:
+    """Yield the candidates, each with the device groups of its stages: stages over the outermost levels."""
     layers = len(graph.nodes(request.graph).layers)
+    for stages, arrays in _divisions(request):
+        several = request.parts is not None and graph.batch % stages
+        if stages * (request.parts or 1) <= layers and not several:
+            for microbatches in _microbatches(request, graph.batch, stages):
+                own = replace(request, arrays=arrays, microbatches=microbatches)
+                for groups in dict.fromkeys(orders_of(own, stages)):
+                    yield groups, own
+
+
+def _divisions(request: Request) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:
+    """Yield numbers of stages over the outermost levels, with the levels inside: all that remain, or the innermost.
+
+    Device groups hold equally many stages each, and all their other levels are inside.
+    """
+    machine = request.machine
+    if isinstance(machine, HeterogeneousMachine):
+        each = [
+            {math.prod(array[:at]): at for at in range(len(array) + 1)} for array in request.arrays.values()
+        ]
+        for count in sorted(each[0].keys() & set.intersection(*map(set, each))):
+            inside = zip(request.arrays.items(), each, strict=True)
+            yield count * len(machine.groups), {name: array[at[count] :] for (name, array), at in inside}
+        return
+    assert machine is not None  # noqa: S101 (stages without a machine are refused)
     for outer in range(1, len(request.array) + 1):
         stages = math.prod(request.array[:outer])
         for inner in range(outer, len(request.array) + 1):
-            array = request.array[inner:]
-            several = request.parts is not None and graph.batch % stages
-            if (
-                stages * (request.parts or 1) <= layers
-                and not several
-                and machine.num_devices % math.prod((stages, *array)) == 0
-            ):
-                for microbatches in _microbatches(request, graph.batch, stages):
-                    yield stages, replace(request, array=array, microbatches=microbatches)
+            if machine.num_devices % math.prod((stages, *request.array[inner:])) == 0:
+                yield stages, {WHOLE_ARRAY: request.array[inner:]}
 
 
 def _microbatches(request: Request, batch: int, stages: int) -> list[int]:

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.request import BEST, checked_array, require_ways
-from hypar.planning.stages.arriving import beside
-from hypar.planning.stages.groups import GroupSpans
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.spans import CutSpans
-from hypar.planning.uneven.search import solver_for
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
 
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
+    from hypar.planning.nodes.leaf import Node
     from hypar.planning.request import Request
-    from hypar.planning.searches.base import Answer
     from hypar.planning.stages.span import LayerBounds
 
 
@@ -42,7 +40,7 @@ class Known(NamedTuple):
         bounds: the lower bounds of all layers, for each number of microbatches.
     """
 
-    answers: dict[object, Answer]
+    answers: dict[object, Node]
     bounds: dict[int, list[LayerBounds]]
 
 
@@ -164,58 +162,29 @@ def _spans(
 ) -> CutSpans:
     """Return the spans on the devices of a group, for stages with or without another group before and behind them."""
     name, before, behind = kind
-    if name is None and request.heterogeneous is None:
-        own = of_stage(request, counts[0])
-        return replace(CutSpans.of(own, graph, counts, known.answers), bounds=known.bounds)
-    if name is None:
-        return _of_groups(request, graph, counts, known)
-    group = _group(request, name)
+    group = None if name is None else _group(request, name)
+    inside = of_stage(request if group is None else request.on(group.machine, group.name), counts[0])
+    spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
+    if group is None:
+        return spans
     devices = group.using(request.arrays).num_devices
-    if isinstance(group.machine, HeterogeneousMachine):
-        inside = replace(request, heterogeneous=group.machine, arrays=_arrays_of(group.machine, request))
-        spans: CutSpans = _of_groups(inside, graph, counts, known, name)
-    else:
-        array = request.arrays[name]
-        inside = replace(request, machine=group.machine, heterogeneous=None, array=array)
-        spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
-    outward = Receiver(name, (), devices, group.bytes_per_s, group.latency_s)
+    outward = Receiver(group.name, (), devices, group.bytes_per_s, group.latency_s)
     forward, backward = spans.site.links
     return spans.over(Links(outward if before else forward, outward if behind else backward))
 
 
-def _arrays_of(machine: HeterogeneousMachine, request: Request) -> dict[str, tuple[int, ...]]:
-    """Return the arrays of a request's groups of identical devices that belong to a group of it."""
-    return {name: request.arrays[name] for name, _, _ in machine.identical()}
-
-
-def _of_groups(
-    request: Request,
-    graph: LayerGraph,
-    counts: tuple[int, int],
-    known: Known,
-    name: str | None = None,
-) -> GroupSpans:
-    """Return the spans on the device groups of a request's machine."""
-    machine, arrays = request.heterogeneous, request.arrays
-    assert machine is not None  # noqa: S101 (the request has device groups)
-
-    def ways(group: str, own: Machine) -> int:
-        return places_for(own, arrays[group], counts[0])
-
-    inside = machine.of_stage(request.outside, ways).using(arrays)
-    own = replace(request, heterogeneous=inside, solver=solver_for(request, graph.nodes(request.graph)))
-    spans = GroupSpans.on(own, graph, counts, known.answers, name)
-    groups = [(each, arrays[group]) for group, each, _ in inside.identical()]
-    link = beside(groups, counts[0]) if counts[0] > 1 else None
-    return replace(spans, bounds=known.bounds, site=spans.site._replace(links=Links(link, link)))
-
-
 def of_stage(request: Request, stages: int) -> Request:
-    """Return a request for stages of identical devices whose machine is that of a stage."""
-    if not request.outside or request.machine is None:
+    """Return a request whose machine is that of a stage, with no more devices than its arrays have."""
+
+    def ways(name: str, machine: Machine) -> int:
+        return places_for(machine, request.arrays[name], stages)
+
+    machine = request.machine
+    if isinstance(machine, HeterogeneousMachine):
+        return replace(request, machine=machine.of_stage(request.outside, ways).using(request.arrays))
+    if not request.outside or machine is None:
         return request
-    places = places_for(request.machine, request.array, stages)
-    return replace(request, machine=request.machine.of_stage(request.outside, places))
+    return replace(request, machine=machine.of_stage(request.outside, ways(WHOLE_ARRAY, machine)))
 
 
 def _group(request: Request, name: str) -> DeviceGroup:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import Tensor
-    from hypar.planning.searches.base import Answer
-    from hypar.planning.uneven.tree import Branching
+    from hypar.planning.nodes.leaf import Node
     from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Move
@@ -26,20 +25,20 @@ class Cuts(NamedTuple):
     """The cuts of a span.
 
     Attributes:
-        answer: the result of the search.
+        node: the planned devices, with the layers of a microbatch and the costs of a mini-batch.
+        solver: the name of its solver.
         lanes: its layers for a microbatch, their choices and their setting, on each group of identical devices.
         crossings: the transfers at uneven splits between the groups, outer splits first.
         phases: the durations of the tasks of a microbatch.
         memory: bytes on each device of each group, including one microbatch's activations.
-        tree: the uneven splits with the shares of a microbatch; None on identical devices.
     """
 
-    answer: Answer
+    node: Node
+    solver: str
     lanes: tuple[Lane, ...]
     crossings: tuple[Crossing, ...]
     phases: Phases
     memory: tuple[dict[str, float], ...]
-    tree: Branching | None = None
 
     @property
     def lane(self) -> Lane:
@@ -59,8 +58,19 @@ class Cuts(NamedTuple):
     @property
     def macs(self) -> int:
         """The multiply-accumulates of a microbatch forward, on all groups."""
-        whole = self.lane.graph if self.tree is None else self.tree.graph
-        return sum(layer.einsum.macs for layer in whole.layers)
+        return sum(layer.einsum.macs for layer in self.node.graph.layers)
+
+
+class Outer(NamedTuple):
+    """A layer of another stage.
+
+    Attributes:
+        cuts: the cuts of that stage.
+        layer: the index of the layer there.
+    """
+
+    cuts: Cuts
+    layer: int
 
 
 class Site(NamedTuple):
@@ -70,11 +80,13 @@ class Site(NamedTuple):
         group: name of the device group; None if all devices of the machine are identical.
         stages: number of stages on the devices of that group.
         links: the links that carry tensors from other stages.
+        outside: the number of levels and uneven splits outside the stages.
     """
 
     group: str | None = None
     stages: int = 1
     links: Links = Links()
+    outside: int = 0
 
     @property
     def outward(self) -> tuple[str, ...]:

@@ -12,19 +12,25 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from hypar.costs.base import load_cost
 from hypar.network.contraction import ContractedGraph
+from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.splits import FLUSHES
+from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
-from hypar.planning.searches.base import Answer, load_search
+from hypar.planning.searches.base import Answer
+from hypar.planning.stages.arriving import beside, entering_groups
 from hypar.planning.stages.places import places_for
-from hypar.planning.stages.span import Cuts, CutSpan, Site, phases_of
+from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_of
+from hypar.planning.uneven.replay import subtree_of
+from hypar.planning.uneven.search import Planner, as_planner
+from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Links, entering
-from hypar.schedule.lanes import Lane, StagePlace
+from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes
 from hypar.sharding.amounts.flows import flows_of
@@ -39,26 +45,14 @@ if TYPE_CHECKING:
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.planning.nodes.leaf import Node
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
-    from hypar.schedule.entering import Entering
+    from hypar.schedule.entering import Entering, Link
     from hypar.sharding.amounts.flows import Flows
-    from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
-
-
-class Outer(NamedTuple):
-    """A layer of another stage.
-
-    Attributes:
-        cuts: the cuts of that stage.
-        layer: the index of the layer there.
-    """
-
-    cuts: Cuts
-    layer: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,23 +60,23 @@ class CutSpans:
     """All spans of a network, each on the same number of devices.
 
     Attributes:
-        request: the request; its array is the one inside a stage, and may be empty.
+        request: the request; its arrays are those inside a stage, and may be empty.
+        planner: the planner of the devices of a stage.
         whole: the layers for a mini-batch.
         microbatch: the layers for a microbatch.
-        pins: choices to hold.
-        setting: the setting of a stage.
+        setting: the setting of a stage, or of its first group of identical devices.
         site: the devices of a stage, and the links to them.
-        answers: the best cuts of spans, which do not depend on microbatches or the number of stages.
+        answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
         bounds: for each number of microbatches the lower bounds of all layers, which do not depend on the number of stages.
     """
 
     request: Request
+    planner: LevelPlanner
     whole: ContractedGraph
     microbatch: ContractedGraph
-    pins: tuple[Pin, ...]
     setting: Setting
     site: Site
-    answers: dict[object, Answer]
+    answers: dict[object, Node]
     bounds: dict[int, list[LayerBounds]] = field(default_factory=dict)
     _cuts: dict[object, Cuts] = field(default_factory=dict)
     _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
@@ -93,7 +87,7 @@ class CutSpans:
         request: Request,
         graph: LayerGraph,
         counts: tuple[int, int],
-        answers: dict[object, Answer] | None = None,
+        answers: dict[object, Node] | None = None,
         group: str | None = None,
     ) -> Self:
         """Build the spans of a network.
@@ -103,32 +97,35 @@ class CutSpans:
             graph: the network.
             counts: the numbers of stages on these devices, and of microbatches in a mini-batch.
             answers: the known best cuts of spans for the same request; others are added.
-            group: the name of the device group whose devices they are; None if all devices are identical.
+            group: the name of the device group whose devices they are; None if they are those of the whole machine.
 
         Raises:
-            InputError: the request does not suit the network, or the array the machine.
+            InputError: the request does not suit the network, or an array the machine.
         """
         stages, microbatches = counts
         whole = graph.nodes(request.graph)
-        direct = load_cost(request.cost, request.parameters).direct
-        setting = setting_for(request, graph.element_bytes, direct=direct)
-        link = (
-            setting.machine.stage_link(request.array, places_for(setting.machine, request.array, stages))
-            if stages > 1
-            else None
-        )
-        levels = max(map(len, (request.array, *request.arrays.values())))
+        pins = tuple(parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins)
+        pins = tuple(pin for pin in pins if pin.level is None or pin.level < request.levels)
+        alone, planner = request, LevelPlanner(request, pins, graph.element_bytes)
+        if request.heterogeneous is not None:
+            name, first, _ = next(request.heterogeneous.identical())
+            alone = request.on(first, name)
+            planner = Planner.of(request, whole, pins, graph.element_bytes, root=group, in_stage=True)
+        setting = setting_for(alone, graph.element_bytes, direct=planner.cost.direct)
+        link: Link | None = None
+        if stages > 1 and request.heterogeneous is not None:
+            each = request.heterogeneous.identical()
+            link = beside(((machine, request.arrays[name]) for name, machine, _ in each), stages)
+        elif stages > 1:
+            places = places_for(setting.machine, request.array, stages)
+            link = setting.machine.stage_link(request.array, places)
         return cls(
             request=request,
+            planner=planner,
             whole=whole,
             microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
-            pins=tuple(
-                pin
-                for pin in (parse_pin(text, whole, max(1, levels)) for text in request.pins)
-                if pin.level is None or pin.level < len(request.array) or not levels
-            ),
             setting=setting,
-            site=Site(group, stages, Links(link, link)),
+            site=Site(group, stages, Links(link, link), request.outside),
             answers={} if answers is None else answers,
         )
 
@@ -143,15 +140,23 @@ class CutSpans:
         return self._found[start, end]
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
-        """Return the span of the layers from ``start`` up to ``end`` with given cuts."""
+        """Return the span of the layers from ``start`` up to ``end`` with given cuts, on identical devices."""
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        outside = shared_with_others(self.microbatch, start, end)
-        cuts = self._lowered(self._of(self.microbatch, start, end), outside, answer)
-        return self._as_stage(start, end, cuts)
+        graph = self._of(self.microbatch, start, end)
+        return self.having(start, end, self.planner.answered(self.request, "", graph, 0, answer))
 
-    def stored(self, plan: Plan, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:  # noqa: ARG002 (device groups have shares)
-        """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan."""
-        return self.given(start, end, choices)
+    def stored(self, plan: Plan, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
+        """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
+        if self.request.heterogeneous is None:
+            return self.given(start, end, choices)
+        graph, own = self._of(self.microbatch, start, end), as_planner(self.planner)
+        counted = (self.setting.element_bytes, self.setting.optimizer, self.request.counted)
+        return self.having(start, end, subtree_of(plan, own.root, own.machine, graph, *counted))
+
+    def having(self, start: int, end: int, node: Node) -> CutSpan:
+        """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
+        outside = shared_with_others(self.microbatch, start, end)
+        return self._as_stage(start, end, self._lowered(self._of(self.microbatch, start, end), outside, node))
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
         """Return a span with its cuts as a stage; other stages are assumed to divide samples outside the stages."""
@@ -179,6 +184,10 @@ class CutSpans:
         self, start: int, end: int, cuts: Cuts, outer: Callable[[int], Outer | None]
     ) -> tuple[Entering, Entering]:
         """Return what a span receives of a microbatch's F, and of its E; arguments as in ``between``."""
+        if isinstance(cuts.node, Branching):
+            return entering_groups(
+                (self.microbatch, self.flows), (start, end), cuts, self.setting, self.site, outer
+            )
         outside = self.request.outside
         replicated = tuple(grid({"batch": ways}) for ways in self.setting.array[:outside])
 
@@ -214,16 +223,27 @@ class CutSpans:
             return span_of(graph, start, end)
         return span_of(graph, start, end, self.flows)
 
-    def _lowered(self, graph: ContractedGraph, outside: tuple[Tensor, ...], answer: Answer) -> Cuts:
+    def _lowered(self, graph: ContractedGraph, outside: tuple[Tensor, ...], planned: Node) -> Cuts:
         """Return the cuts of the layers of a span for a microbatch, with their time and memory."""
-        lane = Lane(graph, answer.choices, self.setting, place=StagePlace(outside=outside))
-        step = lower_lanes([lane])
-        phases = phases_of(step, overlap=self.setting.machine.overlap)
-        return Cuts(answer, (lane,), (), phases, (memory_of(lane, step, 0),))
+        node = planned.of(graph)
+        node = node.at(self.setting) if isinstance(node, Leaf) else node
+        lanes, crossings = node.lanes()
+        placed = tuple(
+            lane.at(lane.name, StagePlace(outside=own))
+            for lane, own in zip(lanes, node.reading(outside), strict=True)
+        )
+        step = lower_lanes(placed, crossings)
+        memory = tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
+        # Groups work beside each other, so that only the engine knows how long a phase takes.
+        overlap = len(placed) > 1 or self.setting.machine.overlap
+        phases = phases_of(step, overlap=overlap)
+        return Cuts(node, self.planner.solver(planned), placed, tuple(crossings), phases, memory)
 
     def _named(self, cuts: Cuts, graph: ContractedGraph) -> Cuts:
         """Return the same cuts of equal layers with other names."""
-        return cuts._replace(lanes=(cuts.lane.of(graph),))
+        node = cuts.node.of(graph)
+        lanes = tuple(lane.of(leaf.graph) for lane, leaf in zip(cuts.lanes, node.leaves(), strict=True))
+        return cuts._replace(lanes=lanes, node=node)
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Return the best cuts of a span, with their time and memory."""
@@ -232,27 +252,24 @@ class CutSpans:
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
             (inside.fed, inside.sent),
-            *((layer.name for layer in inside.layers) if self.pins else ()),
+            *((layer.name for layer in inside.layers) if self.planner.pins else ()),
         )
         if key not in self.answers:
-            self.answers[key] = self._answer(inside)
+            self.answers[key] = self.planner.planned(inside)
         held = (key, outside, tuple((layer.trail, layer.ahead) for layer in inside.layers))
         if held not in self._cuts:
             graph = self._of(self.microbatch, start, end)
             self._cuts[held] = self._lowered(graph, outside, self.answers[key])
         return self._named(self._cuts[held], self._of(self.microbatch, start, end))
 
+    def of_batch(self, node: Node, start: int, end: int) -> Node:
+        """Return the cuts of a span with the layers of a mini-batch, as a search has them."""
+        return node.of(self._of(self.whole, start, end))
+
     def question(self, start: int, end: int) -> Question:
-        """Return the search problem of the cuts of a span."""
-        return self._question(self._of(self.whole, start, end))
-
-    def _question(self, inside: ContractedGraph) -> Question:
-        return question_of(self.request, inside, self.pins, self.setting.element_bytes)
-
-    def _answer(self, inside: ContractedGraph) -> Answer:
-        if not self.request.array:
-            return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
-        return load_search(self.request.search).run(self._question(inside))
+        """Return the search problem of the cuts of a span on identical devices."""
+        inside = self._of(self.whole, start, end)
+        return question_of(self.request, inside, self.planner.pins, self.setting.element_bytes)
 
 
 def joined(spans: Sequence[CutSpans], stages: Sequence[CutSpan]) -> list[CutSpan]:

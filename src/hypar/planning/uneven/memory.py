@@ -6,15 +6,15 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hypar.planning.uneven.tree import lanes_of, leaves_of
-from hypar.schedule.memory import held_at_most, holds
+from hypar.schedule.memory import held_at_most, held_besides, holds
 from hypar.schedule.step import transfers_of
 from hypar.sharding.levels import TENSORS
 from hypar.sharding.uneven.remainder import graph_of_group
 
 if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
-    from hypar.planning.uneven.tree import Branch, Branching, Leaf
+    from hypar.planning.nodes.leaf import Leaf
+    from hypar.planning.uneven.tree import Branch, Branching
 
 HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
@@ -22,20 +22,30 @@ HALVINGS = 16
 
 @lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
-    """Return whether the shards of every device below fit its memory; where even whole tensors do, without counting."""
-    if all(_holds_whole(leaf, branch.graph) for leaf in leaves_of(branch)):
+    """Return whether the shards of every device below fit its memory; without counting what whole tensors show to fit."""
+    largest = _largest(branch.graph)
+    if all(_holds_whole(leaf, branch.graph, largest) for leaf in branch.leaves()):
         return True
-    lanes, crossings = lanes_of(branch)
+    lanes, crossings = branch.lanes()
+    if all(lane.setting.machine.fits(held_besides(lane, largest)) for lane in lanes):
+        return True
     return holds(lanes, transfers_of(lanes, crossings))
 
 
-def _holds_whole(leaf: Leaf, moved: ContractedGraph) -> bool:
-    """Return whether the devices of a group fit all its tensors whole, and transfers between the layers of a graph."""
+def _largest(moved: ContractedGraph) -> float:
+    """Return the elements of the largest tensor that is moved between the layers of a graph, or inside one."""
     sizes = (layer.elements(tensor) for layer in moved.layers for tensor in TENSORS)
     made = (layer.einsum.elements("output") for layer in moved.layers)
-    largest = max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
+    return max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
+
+
+def _holds_whole(leaf: Leaf, graph: ContractedGraph, largest: float) -> bool:
+    """Return whether the devices of a group fit all tensors whole, and transfers of the largest that is moved.
+
+    The tensors are those above all splits: what a group holds of them may be more than its share, by rounding.
+    """
     setting = leaf.lane.setting
-    return setting.machine.fits(held_at_most(leaf.graph, setting, largest))
+    return setting.machine.fits(held_at_most(graph, setting, largest))
 
 
 def limits(branching: Branching) -> tuple[float, ...]:

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.plan.splits import GroupRecord, Split
+from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.records import even_split
-from hypar.planning.uneven.tree import Leaf, leaves_of
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ def splits_of(branch: Branch) -> Iterator[Split]:
     if isinstance(branch, Leaf):
         lane = branch.lane
         names = [layer.name for layer in lane.graph.layers]
-        for level, costs in zip(branch.levels, branch.costs, strict=True):
+        for level, costs in zip(branch.levels, branch.answer.costs, strict=True):
             chosen = [options[level.index] for options in lane.choices]
-            yield even_split(level, names, chosen, costs, group=lane.name, depth=lane.depth)
+            yield even_split(level, names, chosen, costs, group=branch.name, depth=lane.depth)
         return
     yield _uneven_split(branch)
     for below in branch.below:
@@ -96,7 +96,7 @@ def claim_of(request: Request, branch: Branching) -> str:
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
     whole = " of whole elements" if request.integral else ""
-    inexact = [leaf.solver for leaf in leaves_of(branch) if not leaf.exact]
+    inexact = [leaf.answer.solver for leaf in branch.leaves() if not leaf.answer.exact]
     if inexact:
         shares = f", shares{whole}," * request.integral
         return f"not optimal: solver {inexact[0]!r} is not exact; {request.search} search in each group{shares} {over}"

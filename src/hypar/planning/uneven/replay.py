@@ -1,4 +1,4 @@
-"""Rebuild the device groups of a stored plan for a heterogeneous machine."""
+"""Rebuild the nodes of a stored plan: its uneven splits, and its groups of identical devices."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.setting import Setting
 from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.searches.base import Answer
 from hypar.planning.uneven.layer_shares import Offer
-from hypar.planning.uneven.tree import Branching, Leaf
+from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
 from hypar.sharding.conventions import DIRECT, PAPER
 
@@ -21,16 +23,16 @@ if TYPE_CHECKING:
 
 def branch_of(
     plan: Plan,
-    machine: HeterogeneousMachine,
+    machine: Machine | HeterogeneousMachine,
     graph: ContractedGraph,
     element_bytes: int,
     optimizer: str,
     counted: str = PAPER,
 ) -> Branch:
-    """Return the tree of device groups of a plan, without costs.
+    """Return the node of a plan's whole machine, without costs.
 
     Args:
-        plan: a plan for a heterogeneous machine with these groups.
+        plan: a plan for this machine, or for its device groups.
         machine: the machine.
         graph: the layers that the plan cuts.
         element_bytes: bytes of an element.
@@ -40,8 +42,9 @@ def branch_of(
     Raises:
         HardwareError: a group's array does not fit its machine.
     """
-    whole = machine.using(plan.arrays or {})
-    return subtree_of(plan, WHOLE_ARRAY, whole, graph, element_bytes, optimizer, counted)
+    if isinstance(machine, HeterogeneousMachine):
+        machine = machine.using(plan.arrays or {})
+    return _Reader(plan, element_bytes, optimizer, counted).branch(WHOLE_ARRAY, machine, graph, 0)
 
 
 def subtree_of(
@@ -89,9 +92,9 @@ class _Reader:
             convention=PAPER if self.counted == DIRECT else self.counted,
         )
         choices = [tuple(split.choice(layer.name) for split in own) for layer in graph.layers]
-        return Leaf(
-            lane=Lane(graph, choices, setting, name, depth), levels=(), costs=(), solver="", exact=True
-        )
+        answer = Answer(choices=(*choices,), costs=(), solver="", exact=True)
+        lane = Lane(graph, answer.choices, setting, "" if name == WHOLE_ARRAY else name, depth)
+        return Leaf(lane=lane, levels=(), answer=answer)
 
     def split(
         self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int

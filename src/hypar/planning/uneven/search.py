@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
-from hypar.costs.base import convention_of, load_cost
+from hypar.costs.base import convention_of
 from hypar.costs.graphs.paper import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.question import context_of, question_of, setting_for, space_of
-from hypar.planning.searches.base import costs_by_level, load_search
+from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.nodes.levels import LevelPlanner
+from hypar.planning.question import space_of
+from hypar.planning.records import Decided
+from hypar.planning.refinement import Slot
+from hypar.planning.searches.base import load_search
 from hypar.planning.uneven.common_shares import best, search
 from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
 from hypar.planning.uneven.memory import fits, limits
 from hypar.planning.uneven.quadratics import quadratics_of
+from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.split import UnevenSplit
-from hypar.planning.uneven.tree import Branching, Leaf, state_above
-from hypar.schedule.lanes import Lane
+from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.transfers import simple
@@ -36,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.machine import Machine
     from hypar.network.contraction import ContractedGraph
+    from hypar.planning.nodes.leaf import Node
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.common_shares import Decision
@@ -68,38 +72,17 @@ class _Place(NamedTuple):
     options: tuple[Options, ...]
 
 
-def plan_branches(
-    request: Request, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
-) -> Branching:
-    """Plan a network for a heterogeneous machine.
-
-    Args:
-        request: the request.
-        graph: the layers that are cut.
-        pins: choices to hold.
-        element_bytes: bytes of an element.
-
-    Raises:
-        InputError: the request does not suit the network or the machine, or no shares fit the memory.
-        TableLimitError: the tables of an exact search would not fit.
-    """
-    assert request.heterogeneous is not None  # noqa: S101 (the caller requests a heterogeneous machine)
-    planner, machine = Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
-    found = planner.split(WHOLE_ARRAY, machine, graph, 0, planner.state_above(graph))
-    if planner.adapts and not fits(found):
-        names = ", ".join(group.name for group in machine.groups)
-        hint = "take a smaller batch, or --shares equal to see what they would hold"
-        raise MemoryLimitError(
-            f"hardware {machine.name!r}", f"no shares of {names} fit their memory", hint=hint
-        )
-    return found
-
-
-class Planner:
+class Planner(LevelPlanner):
     """A recursive planner of a machine's tree of device groups."""
 
     def __init__(
-        self, request: Request, pins: Sequence[Pin], element_bytes: int, *, in_stage: bool = False
+        self,
+        request: Request,
+        pins: Sequence[Pin],
+        element_bytes: int,
+        *,
+        root: str = WHOLE_ARRAY,
+        in_stage: bool = False,
     ) -> None:
         """Store the arguments.
 
@@ -107,13 +90,54 @@ class Planner:
             request: the request.
             pins: choices to hold.
             element_bytes: bytes of an element.
-            in_stage: whether the layers are those of a stage: all groups then work, and the partition regards the memory.
+            root: the name of the group that the outermost split divides.
+            in_stage: whether the layers are those of a stage: all groups then work, the partition regards the memory, and
+                the costs of all groups are summed, as another stage may have another slowest group.
         """
-        self.request, self.pins, self.element_bytes = request, pins, element_bytes
-        self.in_stage = in_stage
-        self.cost = load_cost(request.cost, request.parameters, context_of(request))
+        super().__init__(request, pins, element_bytes)
+        self.root, self.in_stage = root, in_stage
+        assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
+        self.machine = request.heterogeneous.using(request.arrays)
         self.adapts = request.shares != "equal" and self.cost.slowest
         self.counted = DIRECT if self.cost.direct and request.counted == PAPER else request.counted
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        graph: ContractedGraph,
+        pins: Sequence[Pin],
+        element_bytes: int,
+        *,
+        root: str | None = None,
+        in_stage: bool = False,
+    ) -> Self:
+        """Return the planner of a request, with the solver of all its splits for some layers; arguments as in ``__init__``.
+
+        Raises:
+            InputError: the request does not suit the network or the machine.
+        """
+        own = replace(request, solver=solver_for(request, graph))
+        return cls(own, pins, element_bytes, root=root or WHOLE_ARRAY, in_stage=in_stage)
+
+    def planned(self, graph: ContractedGraph) -> Branching:
+        """Plan all layers of a network.
+
+        Raises:
+            InputError: the request does not suit the network or the machine, or no shares fit the memory.
+            TableLimitError: the tables of an exact search would not fit.
+        """
+        machine = self.machine
+        found = self.split(self.root, machine, graph, 0, self.state_above(graph))
+        if self.in_stage:
+            return found.summed()
+        if self.adapts and not fits(found):
+            names = ", ".join(group.name for group in machine.groups)
+            hint = "take a smaller batch, or --shares equal to see what they would hold"
+            raise MemoryLimitError(
+                f"hardware {machine.name!r}", f"no shares of {names} fit their memory", hint=hint
+            )
+        return found
 
     def state_above(self, graph: ContractedGraph) -> Entered | None:
         """Return the state above all splits by which the cost counts."""
@@ -127,73 +151,27 @@ class Planner:
             return self.split(group.name, group.machine, graph, depth, entered)
         return self.leaf(group.name, group.machine, graph, depth, entered)
 
-    def leaf(
-        self, name: str, machine: Machine, graph: ContractedGraph, depth: int, entered: Entered | None
-    ) -> Leaf:
-        """Plan identical devices by the requested search."""
-        request = replace(
-            self.request, machine=machine, heterogeneous=None, array=self.request.arrays[name], pins=()
-        )
-        setting = setting_for(request, self.element_bytes, direct=self.cost.direct)
-        if not request.array:
-            lane = Lane(graph, ((),) * len(graph.layers), setting, name, depth)
-            return Leaf(lane=lane, levels=(), costs=(), solver="", exact=True)
-        question = self._question(request, graph, depth, entered)
-        answer = _answer(request.search, question)
-        return Leaf(
-            lane=Lane(graph, answer.choices, setting, name, depth),
-            levels=question.levels,
-            costs=answer.costs,
-            solver=answer.solver,
-            exact=answer.exact,
-        )
+    def _answer(self, question: Question) -> Answer:
+        return _answer(self.request.search, question)
 
-    def question_in(self, leaf: Leaf, entered: Entered | None) -> Question:
-        """Return the search problem of the levels of a group."""
-        setting = leaf.lane.setting
-        request = replace(
-            self.request, machine=setting.machine, heterogeneous=None, array=setting.array, pins=()
-        )
-        return self._question(request, leaf.graph, leaf.lane.depth, entered)
-
-    def _question(
-        self, request: Request, graph: ContractedGraph, depth: int, entered: Entered | None
-    ) -> Question:
-        """Return the search problem of a request for a group."""
-        last = depth + len(request.array)
-        pins = [
-            replace(pin, level=None if pin.level is None else pin.level - depth)
-            for pin in self.pins
-            if pin.level is None or depth <= pin.level < last
-        ]
-        if entered is None or self.cost.direct:
-            # If one of two layers is empty here, nothing moves between them inside the group.
-            empty = [layer.empty for layer in graph.layers]
-            tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-            return question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
-        return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
-
-    def costed(self, branch: Branch, entered: Entered | None) -> Branch:
-        """Return a tree with the costs that this planner counts for its choices and shares."""
-        if isinstance(branch, Leaf):
-            if not branch.lane.setting.array:
-                return branch
-            question = self.question_in(branch, entered)
-            costs = costs_by_level(question, tuple(branch.lane.choices))
-            return replace(branch, levels=question.levels, costs=costs)
+    def costed(self, node: Node, entered: Entered | None) -> Node:
+        """Return a node with the costs that this planner counts for its choices and shares."""
+        if isinstance(node, Leaf):
+            return super().costed(node, entered)
+        branch = as_branching(node)
         offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
         each = _rows_of(self.split_of(branch, entered), offers, branch.at_work, len(branch.below))
         states = () if entered is None else entered.below(branch.graph, branch.taken)
         found = dict(zip(branch.at_work, states, strict=False))
         below = tuple(
-            None if one is None else self.costed(one, found.get(group))
+            None if one is None else cast("Branch", self.costed(one, found.get(group)))
             for group, one in enumerate(branch.below)
         )
         made = replace(
             branch,
             received=tuple(row[0] for row in each),
             computed=tuple(row[1] for row in each),
-            slowest=self.cost.slowest,
+            slowest=self.cost.slowest and not self.in_stage,
         )
         return made.with_below(below)
 
@@ -207,20 +185,47 @@ class Planner:
         """Return the options of each layer at the split of a decision."""
         return self._options(branch.machine, branch.graph, branch.depth)
 
-    def within(self, branch: Branch) -> bool:
+    def within(self, node: Node) -> bool:
         """Return whether all choices of a tree are among the options of the request, pins included."""
-        if isinstance(branch, Leaf):
-            if not branch.levels:
-                return True
-            question = self.question_in(branch, None)
-            return all(
-                choice in options
-                for at_layer, chosen in zip(question.options, branch.lane.choices, strict=True)
-                for options, choice in zip(at_layer, chosen, strict=True)
-            )
+        if isinstance(node, Leaf):
+            return super().within(node)
+        branch = as_branching(node)
         options = self.options_of(branch)
         own = all(offer.choice in offered for offer, offered in zip(branch.offers, options, strict=True))
         return own and all(self.within(below) for below in branch.below if below is not None)
+
+    def slots(self, node: Node) -> Iterator[Slot]:
+        """Yield every layer at every split and every group of a tree with its options, outer nodes first."""
+        if isinstance(node, Leaf):
+            yield from super().slots(node)
+            return
+        branch = as_branching(node)
+        rows = zip(branch.graph.layers, branch.offers, self.options_of(branch), strict=True)
+        for layer, offer, options in rows:
+            yield Slot(layer.name, (offer.choice,), (options,))
+        for below in branch.below:
+            if below is not None:
+                yield from self.slots(below)
+
+    def solver(self, node: Node) -> str:  # noqa: ARG002 (all splits have one)
+        """Return the name of the solver of all splits."""
+        return self.request.solver or ""
+
+    def claim(self, node: Node) -> str:
+        """Return the claim of a tree: the plans that it is optimal among."""
+        return claim_of(self.request, as_branching(node))
+
+    def decided(self, node: Node, claim: str) -> Decided:
+        """Return the decisions of a tree, without a score."""
+        branch = as_branching(node)
+        return Decided(
+            claim=claim,
+            solver=self.solver(branch),
+            pins=self.pins,
+            splits=list(splits_of(branch)),
+            cost=branch.cost,
+            path=branch.path if branch.slowest else None,
+        )
 
     def split(
         self,
@@ -443,6 +448,18 @@ def split_options(
             what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
             raise OptionError(f"space {request.space!r}", what, "one dim over all device groups")
     return tuple(found)
+
+
+def as_planner(planner: LevelPlanner) -> Planner:
+    """Return a planner that is known to be one of uneven splits."""
+    assert isinstance(planner, Planner)  # noqa: S101 (its machine has several groups)
+    return planner
+
+
+def as_branching(node: Node) -> Branching:
+    """Return a node that is known to be an uneven split."""
+    assert isinstance(node, Branching)  # noqa: S101 (the node divides several groups)
+    return node
 
 
 @lru_cache(maxsize=512)

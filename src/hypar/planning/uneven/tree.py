@@ -9,62 +9,26 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from hypar.schedule.lanes import Crossing, Lane, Receiver, WholeShares
+from hypar.planning.nodes.leaf import Leaf
+from hypar.schedule.lanes import Crossing, Receiver, WholeShares
 from hypar.sharding.conventions import DIRECT, FUSED, PAPER
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import graph_of_group, whole_ends
+from hypar.sharding.uneven.remainder import graph_of_group, tensors_of_group, whole_ends
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.planning.nodes.leaf import Lanes
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice
+    from hypar.schedule.lanes import Lane
+    from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.sharding.uneven.transfers import Amount, Shares
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Leaf:
-    """A group of identical devices.
-
-    Attributes:
-        lane: its layers with the sizes that the splits above leave, their choices, and their setting.
-        levels: the levels inside the group.
-        costs: the cost of every layer at each level.
-        solver: the solver of its cost graphs; empty without levels.
-        exact: whether they were solved to their optimum.
-    """
-
-    lane: Lane
-    levels: tuple[Level, ...]
-    costs: tuple[tuple[float, ...], ...]
-    solver: str
-    exact: bool
-
-    @property
-    def name(self) -> str:
-        """The name of the group."""
-        return self.lane.name
-
-    @property
-    def graph(self) -> ContractedGraph:
-        """The layers, with the sizes that the splits above leave."""
-        return self.lane.graph
-
-    @property
-    def cost(self) -> float:
-        """The cost of all its levels."""
-        return math.fsum(map(math.fsum, self.costs))
-
-    def of(self, graph: ContractedGraph) -> Leaf:
-        """Return the same choices for layers of other sizes, with the costs unchanged."""
-        return replace(self, lane=self.lane._replace(graph=graph))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,6 +153,38 @@ class Branching:
             for own in zip(*(each for _, each in ends), strict=True)
         ]
 
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield the groups of identical devices that work."""
+        for below in self.below:
+            if below is not None:
+                yield from below.leaves()
+
+    def lanes(self) -> Lanes:
+        """Return the groups that work, and the transfers between them, outer splits first."""
+        lanes: list[Lane] = []
+        crossings = list(_crossings(self, lanes, state_above(self.graph, self.counted), shares_above(self)))
+        return lanes, crossings
+
+    def reading(
+        self, tensors: tuple[Tensor, ...], above: WholeShares | None = None
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
+        whole = above or shares_above(self)
+        left = [None] * len(self.at_work) if whole is None else self.whole_shares(whole)
+        graph = self.graph if whole is None else whole.graph
+        choices = [choice for choice, _ in self.taken]
+        for at, (group, shares) in enumerate(zip(self.at_work, left, strict=True)):
+            parts = [own[at] for _, own in self.taken] if shares is None else shares.parts
+            own = tensors_of_group(tensors, graph, choices, parts, integral=shares is not None)
+            below = self.below[group]
+            if below is not None:
+                yield from below.reading(own, shares)
+
+    def summed(self) -> Branching:
+        """Return the tree with the costs of all groups summed."""
+        below = tuple(one.summed() if isinstance(one, Branching) else one for one in self.below)
+        return replace(self, slowest=False, below=below)
+
     def of(self, graph: ContractedGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
         other = replace(self, graph=graph)
@@ -196,6 +192,16 @@ class Branching:
             None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
         ]
         return other.with_below(tuple(below))
+
+    def taking(self, chosen: Iterator[Options]) -> Branching:
+        """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
+        offers = tuple(offer._replace(choice=next(chosen)[0]) for offer in self.offers)
+        other = replace(self, offers=offers)
+        below = tuple(
+            None if one is None else one.of(other.graph_of(group)).taking(chosen)
+            for group, one in enumerate(self.below)
+        )
+        return other.with_below(below)
 
     def with_below(self, below: tuple[Branch | None, ...]) -> Branching:
         """Replace the subtree of each group."""
@@ -205,28 +211,10 @@ class Branching:
 Branch = Leaf | Branching
 
 
-def leaves_of(branch: Branch) -> Iterator[Leaf]:
-    """Yield the groups of identical devices that work."""
-    if isinstance(branch, Leaf):
-        yield branch
-        return
-    for below in branch.below:
-        if below is not None:
-            yield from leaves_of(below)
-
-
-def lanes_of(branch: Branch) -> tuple[list[Lane], list[Crossing]]:
-    """Return the groups that work, and the transfers between them, outer splits first."""
-    lanes: list[Lane] = []
-    counted = branch.counted if isinstance(branch, Branching) else PAPER
-    crossings = list(_crossings(branch, lanes, state_above(branch.graph, counted), shares_above(branch)))
-    return lanes, crossings
-
-
-def shares_above(branch: Branch) -> WholeShares | None:
+def shares_above(branch: Branching) -> WholeShares | None:
     """Return what all uneven splits of a tree divide; None if its sizes are no whole elements, as for a search of shares."""
     sizes = (size for layer in branch.graph.layers for size in layer.einsum.sizes.values())
-    if isinstance(branch, Leaf) or not all(isinstance(size, int) for size in sizes):
+    if not all(isinstance(size, int) for size in sizes):
         return None
     return WholeShares(branch.graph, ((),) * len(branch.graph.layers))
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
 
+FIRST_ROOM = 0.5
+"""Share of the gap for each block by which an entry may first exceed its bound; each time it exceeds that it may four times as much."""
+
 MOST_ENTRIES = 2000
 """Most entries that are made exact."""
 
@@ -48,6 +51,13 @@ class Turn(NamedTuple):
         """The table, with the states of ``above`` first."""
         assert self.table is not None and self.block is not None  # noqa: S101, PT018 (no root)
         return self.table.costs if self.block.pivot == self.above else self.table.costs.T
+
+    @property
+    def known_costs(self) -> Costs:
+        """The same of exact entries; the others are infinite."""
+        assert self.table is not None and self.block is not None  # noqa: S101, PT018 (no root)
+        exact = self.table.exact if self.block.pivot == self.above else self.table.exact.T
+        return np.where(exact, self.costs, np.inf)
 
     def entry(self, states: Sequence[int]) -> tuple[int, int]:
         """Return the entry of the table that some states use."""
@@ -74,11 +84,12 @@ class Chain:
 
     Attributes:
         turns: the nodes at which blocks may meet, roots first, each with the block that leads to it.
+        known: the cost of a known plan.
     """
 
-    def __init__(self, relaxed: Relaxed, blocks: Sequence[Block]) -> None:
+    def __init__(self, relaxed: Relaxed, blocks: Sequence[Block], known: float) -> None:
         """Compute the bounds of counts; equal blocks share a table."""
-        self.relaxed = relaxed
+        self.relaxed, self.known = relaxed, known
         tables: dict[object, Table] = {}
         around: dict[int, list[tuple[int, Block, Table]]] = {node: [] for node in range(len(relaxed.nodes))}
         inner: set[int] = set()
@@ -112,8 +123,8 @@ class Chain:
         costs = tuple(id(self.relaxed.nodes[node]) for node in block.nodes)
         return costs, tuple(sorted(shape)), place[block.pivot], place[block.port]
 
-    def best(self) -> Path:
-        """Return the best path through the tables."""
+    def best(self, *, exact_only: bool = False) -> Path:
+        """Return the best path through the tables, or through their exact entries alone."""
         least = {turn.node: self.relaxed.nodes[turn.node].copy() for turn in self.turns}
         picks: dict[int, Indices] = {}
         bound = 0.0
@@ -121,7 +132,7 @@ class Chain:
             if turn.above is None:
                 bound += float(least[turn.node].min())
                 continue
-            costs = turn.costs + least[turn.node]
+            costs = (turn.known_costs if exact_only else turn.costs) + least[turn.node]
             picks[turn.node] = costs.argmin(axis=1)
             least[turn.above] += costs.min(axis=1)
         states = [0] * len(self.relaxed.nodes)
@@ -137,12 +148,12 @@ class Chain:
                 exact &= bool(turn.table.exact[turn.entry(states)])
         return Path(states, bound, exact)
 
-    def closing(self, known: float) -> Iterator[Path]:
-        """Yield the best path after entries are made exact, until it is, or costs no less than a known plan, or there are too many."""
+    def closing(self) -> Iterator[Path]:
+        """Yield the best path after entries are made exact, until it is, or costs no less than the known plan, or there are too many."""
         while True:
             path = self.best()
             yield path
-            if path.exact or path.bound >= known * (1 - ROUNDING):
+            if path.exact or path.bound >= self.known * (1 - ROUNDING):
                 return
             open_entries = {}
             for turn in self.turns:
@@ -150,11 +161,11 @@ class Chain:
                     open_entries[id(turn.table), turn.entry(path.states)] = turn.table
             try:
                 for (_, entry), table in open_entries.items():
-                    self._raise(table, entry, known, known - path.bound)
+                    self._raise(table, entry, self.known - path.bound)
             except TooMany:
                 return
 
-    def _raise(self, table: Table, entry: tuple[int, int], known: float, gap: float) -> None:
+    def _raise(self, table: Table, entry: tuple[int, int], gap: float) -> None:
         """Make an entry exact, or raise its bound."""
         tried = table.tried.get(entry, 0)
         table.tried[entry] = tried + 1
@@ -162,8 +173,8 @@ class Chain:
             raise TooMany
         # A plan through an entry that exceeds its bound by more than ``most`` costs more than the known one.
         most = gap + table.costs[entry] - table.first[entry]
-        room = min(most, gap / max(1, len(self.turns) - 1) * 2 ** (1 + 2 * tried))
-        slack = known * 1e-9
+        room = min(most, gap / max(1, len(self.turns) - 1) * FIRST_ROOM * 4**tried)
+        slack = self.known * 1e-9
         found = Entry(table, *entry).least(room + slack)
         if found is not None and found[0] <= table.first[entry] + room + slack:
             table.costs[entry] = max(table.costs[entry], found[0])

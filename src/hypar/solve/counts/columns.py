@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,12 +18,14 @@ from hypar.solve.counts.eliminate import Elimination
 from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from hypar.solve.counts.forms import CountGraph, Form
     from hypar.solve.edge import Costs, Indices
+
+Value = TypeVar("Value", bound="Hashable")
 
 AT_ONCE = 16
 """Sets of levels that are tried at once."""
@@ -67,12 +69,12 @@ class Columns:
         self.by_width = {1: Elimination(graph, sizes), 2: Elimination(graph, [size**2 for size in sizes])}
         fits = [width for width, own in self.by_width.items() if own.complete and own.work <= MOST_WORK]
         self.widest = max(fits, default=0)
-        self.terms = graph.terms
+        self.terms = _shared(graph.terms)
         idle = graph.idle or (None,) * len(graph.nodes)
-        self.offered = [
+        self.offered = _shared(
             tuple(tuple(option for option in at if option != own) or at for at in of)
             for of, own in zip(graph.offered, idle, strict=True)
-        ]
+        )
         powers = {form: form.powers for form in dict.fromkeys(link.form for link in graph.links)}
         self.powers = [powers[link.form] for link in graph.links]
 
@@ -163,7 +165,7 @@ class Columns:
         done: dict[object, Costs] = {}
         for node, (terms, order) in enumerate(zip(self.terms, orders, strict=True)):
             further = graph.own_of(node)
-            key = (terms, id(further), self.offered[node], order.tobytes())
+            key = (id(terms), id(further), id(self.offered[node]), order.tobytes())
             if key not in done:
                 costs = np.zeros((len(taken), graph.options(node) ** len(own)))
                 for weight, options in terms:
@@ -205,12 +207,18 @@ class Columns:
         tiers = self._tiers(groups, taken, own)
         late = np.array(graph.latencies)[groups] if graph.latencies else None
         done: dict[object, Costs] = {}
+        names = [order.tobytes() for order in orders]
+        known: dict[object, Costs] = {}
         found = []
         for (source, target, form), by_option in zip(graph.links, self.powers, strict=True):
+            ends = (id(form), names[source], names[target])
+            if ends in known:
+                found.append(known[ends])
+                continue
             powers = [power[orders[source], orders[target]] for power in by_option]
             key = (form, *[own.tobytes() for own in powers])
             if late is not None:
-                key = (form, orders[source].tobytes(), orders[target].tobytes())
+                key = (form, names[source], names[target])
             if key not in done:
                 shape = (len(taken), *(len(end) ** len(own) for end in (form.made, form.read)))
                 costs = np.zeros(shape)
@@ -223,8 +231,15 @@ class Columns:
                 if late is not None and form.once:
                     costs += _late(form, (orders[source], orders[target]), late, taken)
                 done[key] = costs
+            known[ends] = done[key]
             found.append(done[key])
         return found
+
+
+def _shared(values: Iterable[Value]) -> list[Value]:
+    """Return values of which equal ones are one object."""
+    known: dict[Value, Value] = {}
+    return [known.setdefault(value, value) for value in values]
 
 
 class _Down(NamedTuple):

@@ -54,28 +54,19 @@ class Elimination:
             table = costs.reshape(len(costs), *[self.sizes[end] for end in scope])
             around[min(self._place[end] for end in scope)].append(_Table(scope, table, id(costs)))
         lowest = np.zeros(len(nodes[0])) if nodes else np.zeros(1)
-        known: dict[object, Costs] = {}
+        shared = _Shared()
+        kinds: list[_Kind] = []
         for at, step in enumerate(self.steps):
-            names = (step.node, *step.scope)
             every = [_Table((step.node,), nodes[step.node], id(nodes[step.node])), *around[at]]
-            # Equal tables are one object, so that equal parts of a network are computed once.
-            key = (len(names), *sorted((own.number, *map(names.index, own.scope)) for own in every))
-            if key not in known:
-                known[key] = _total(every, names).min(axis=1)
-            left = known[key]
+            kinds.append(shared.kind(every, (step.node, *step.scope)))
+            lowest = lowest + kinds[-1].lowest
             if step.scope:
                 first = min(self._place[other] for other in step.scope)
-                around[first].append(_Table(step.scope, left, id(left)))
-            else:
-                lowest = lowest + left
+                around[first].append(_Table(step.scope, kinds[-1].left, id(kinds[-1].left)))
         best = int(lowest.argmin())
         chosen = [0] * len(nodes)
-        for at, step in reversed([*enumerate(self.steps)]):
-            names = (step.node, *step.scope)
-            every = [_Table((step.node,), nodes[step.node], 0), *around[at]]
-            one = [own._replace(costs=own.costs[best : best + 1]) for own in every]
-            total = np.moveaxis(_total(one, names)[0], 0, -1)
-            chosen[step.node] = int(total[tuple(chosen[other] for other in step.scope)].argmin())
+        for step, kind in zip(reversed(self.steps), reversed(kinds), strict=True):
+            chosen[step.node] = kind.choice(best, tuple(chosen[other] for other in step.scope))
         return best, chosen, float(lowest[best])
 
 
@@ -91,6 +82,48 @@ class _Table(NamedTuple):
     scope: tuple[int, ...]
     costs: Costs
     number: int
+
+
+class _Kind:
+    """A step of elimination, shared by all nodes with equal tables.
+
+    Attributes:
+        left: the least costs of the node for all choices of its neighbours, less the least of each problem.
+        lowest: the least of each problem.
+    """
+
+    def __init__(self, every: Sequence[_Table], names: tuple[int, ...]) -> None:
+        self._every, self._names = every, names
+        self.left: Costs = _total(every, names).min(axis=1)
+        self.lowest: Costs = self.left.reshape(len(self.left), -1).min(axis=1)
+        self.left = self.left - self.lowest.reshape(-1, *[1] * (self.left.ndim - 1))
+        self._chosen: dict[tuple[int, ...], int] = {}
+
+    def choice(self, problem: int, others: tuple[int, ...]) -> int:
+        """Return the best choice of the node in one problem, given those of its neighbours."""
+        if others not in self._chosen:
+            one = [own._replace(costs=own.costs[problem : problem + 1]) for own in self._every]
+            total = _total(one, self._names)[0]
+            self._chosen[others] = int(total[(slice(None), *others)].argmin())
+        return self._chosen[others]
+
+
+class _Shared:
+    """The kinds of steps, and the tables that they leave: equal parts of a network leave equal ones."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[object, _Kind] = {}
+        self._tables: dict[object, Costs] = {}
+
+    def kind(self, every: Sequence[_Table], names: tuple[int, ...]) -> _Kind:
+        """Return the step of a node, which comes first among some names, with its tables."""
+        # Equal tables are one object.
+        key = (len(names), *sorted((own.number, *map(names.index, own.scope)) for own in every))
+        if key not in self._kinds:
+            found = _Kind(every, names)
+            found.left = self._tables.setdefault((found.left.shape, found.left.tobytes()), found.left)
+            self._kinds[key] = found
+        return self._kinds[key]
 
 
 def _total(every: Sequence[_Table], names: tuple[int, ...]) -> Costs:

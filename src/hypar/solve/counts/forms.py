@@ -178,21 +178,38 @@ class CountGraph:
             groups: the group of each level.
         """
         counts = self.counted(orders, groups)
+        known: dict[object, float] = {}
         total = 0.0
-        for node, terms in enumerate(self.terms):
-            own = self.own_of(node)
-            total += float(node_costs(terms, counts[node][None], self.cells)[0])
-            total += 0.0 if own is None else float(own.of(counts[node]))
+        for node, (terms, own) in enumerate(zip(self.terms, counts, strict=True)):
+            key: object = (terms, id(self.own_of(node)), own.tobytes())
+            if key not in known:
+                further = self.own_of(node)
+                known[key] = float(node_costs(terms, own[None], self.cells)[0])
+                known[key] += 0.0 if further is None else float(further.of(own))
+            total += known[key]
         for source, target, form in self.links:
-            met = []
-            for power in form.powers:
-                here = power[orders[source], orders[target]]
-                met.append({group: here[groups == group].sum() for group in range(len(self.ways))})
-            for weight, powers in zip(form.weights, met, strict=True):
-                total += float(_product(weight, powers, self.cells)) if weight else 0.0
-            ends = ([*counts[source]], [*counts[target]])
-            total += float(np.sum(further_costs(form, ends, (met[0], met[1]), self.cells)))
+            key = (form, orders[source].tobytes(), orders[target].tobytes())
+            if key not in known:
+                ends = ([*counts[source]], [*counts[target]])
+                known[key] = self._met(form, (orders[source], orders[target]), ends, groups)
+            total += known[key]
         return total
+
+    def _met(
+        self,
+        form: Form,
+        orders: tuple[Indices, Indices],
+        ends: tuple[Sequence[Counts], Sequence[Counts]],
+        groups: Indices,
+    ) -> float:
+        """Return the cost of a tensor without the terms of one end alone."""
+        met, total = [], 0.0
+        for power in form.powers:
+            here = power[orders]
+            met.append({group: here[groups == group].sum() for group in range(len(self.ways))})
+        for weight, powers in zip(form.weights, met, strict=True):
+            total += float(_product(weight, powers, self.cells)) if weight else 0.0
+        return total + float(np.sum(further_costs(form, ends, (met[0], met[1]), self.cells)))
 
     def counted(self, orders: Indices, groups: Indices) -> list[Numbers]:
         """Return how often each layer takes each option in each group, ``[groups, options]``."""

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.solve.counts.forms import node_costs
+from hypar.solve.counts.states import states_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,18 @@ def state_costs(graph: CountGraph, node: int, states: Numbers) -> Costs:
     """Return the costs of some states of a layer."""
     costs, own = node_costs(graph.nodes[node], states, graph.cells), graph.own_of(node)
     return costs if own is None else costs + own.of(states)
+
+
+def floor_of(graph: CountGraph) -> float:
+    """Return the least costs of all layers alone, which is a bound where no tensor costs less than 0."""
+    known: dict[object, float] = {}
+    total = 0.0
+    for node, terms in enumerate(graph.nodes):
+        key = (terms, id(graph.own_of(node)), graph.offered[node])
+        if key not in known:
+            known[key] = float(state_costs(graph, node, states_of(graph, node)).min())
+        total += known[key]
+    return max(0.0, total)
 
 
 def near(graph: CountGraph, states: Sequence[Numbers], known: float) -> list[Numbers]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.solve.coarse.cliques import Cliques, entries_of
 from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.near import near, state_costs
 from hypar.solve.counts.states import states_of
-from hypar.solve.marginals import marginals
+from hypar.solve.marginals import Ends, bound, marginals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,9 @@ ROUNDING = 1e-12
 STEPS = (2**14, 2**17, 2**20, 2**21)
 """Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
 
+MOST_ENTRIES = 2**25
+"""Most entries of the tables of an elimination."""
+
 
 class Relaxed:
     """The states of each layer that are left, their costs, and those of their pairs.
@@ -39,12 +43,13 @@ class Relaxed:
         costs_of: for each link the costs of pairs, ``[states of the source, states of the target]``; None if they are more.
     """
 
-    def __init__(self, graph: CountGraph, known: float = math.inf) -> None:
+    def __init__(self, graph: CountGraph, known: float = math.inf, steps: Sequence[float] = STEPS) -> None:
         """Take all states, or those that may be part of a plan of a known cost.
 
         Args:
             graph: the problem.
             known: the cost of a plan; no tensor may cost less than 0 then.
+            steps: the most pairs of states of a tensor whose costs are computed, step by step.
         """
         self.graph, self.most = graph, math.inf
         states = [states_of(graph, node) for node in range(len(graph.nodes))]
@@ -52,7 +57,7 @@ class Relaxed:
             self._set(states)
             return
         states = near(graph, states, known * (1 + ROUNDING))
-        for self.most in STEPS:
+        for self.most in steps:
             self._set(states)
             self.narrow(known)
             states = self.states
@@ -91,13 +96,28 @@ class Relaxed:
     def narrow(self, known: float) -> None:
         """Leave out the states that no plan of a known cost takes."""
         for far in (False, True):
-            least = self._marginals(far=far)
+            least = marginals(self.nodes, self._ends, self.pairs, far=far)
             most = known * (1 + ROUNDING)
             self._set([own[costs <= most] for own, costs in zip(self.states, least, strict=True)])
 
+    def by_cliques(self, known: float) -> float:
+        """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
+        least = 0.0
+        while True:
+            sizes = [len(costs) for costs in self.nodes]
+            if not self.complete or entries_of(sizes, self._ends).computed > MOST_ENTRIES:
+                return least
+            found = Cliques(self.nodes, self._ends, self.pairs)
+            most = known * (1 + ROUNDING)
+            kept = [own[costs <= most] for own, costs in zip(self.states, found.marginals, strict=True)]
+            if found.least > known or sum(map(len, kept)) == sum(sizes):
+                return max(least, found.least)
+            least = max(least, found.least)
+            self._set(kept)
+
     def bound(self) -> float:
         """Return a lower bound of all plans."""
-        return float(self._marginals(far=False)[0].min())
+        return bound(self.nodes, self._ends, self.pairs)
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
@@ -105,7 +125,8 @@ class Relaxed:
         assert costs is not None  # noqa: S101 (only some are missing, and only while states are left out)
         return costs if self.graph.links[link].source == first else costs.T
 
-    def _marginals(self, *, far: bool) -> list[Costs]:
+    @property
+    def _ends(self) -> list[Ends]:
+        """The layers of the tensors whose costs are computed."""
         links = zip(self.graph.links, self.costs_of, strict=True)
-        ends = [(link.source, link.target) for link, costs in links if costs is not None]
-        return marginals(self.nodes, ends, self.pairs, far=far)
+        return [(link.source, link.target) for link, costs in links if costs is not None]

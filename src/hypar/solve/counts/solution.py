@@ -12,23 +12,24 @@ from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.forms import MOST_LEVELS
+from hypar.solve.counts.near import floor_of
 from hypar.solve.counts.orders import written
 from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import number_of
-from hypar.solve.limits import Budget
+from hypar.solve.limits import ENTRY_BYTES, Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypar.solve.counts.columns import Plan
     from hypar.solve.counts.forms import CountGraph
     from hypar.solve.edge import Indices
 
-MOST_STATES = 2000
-"""Most states of a layer: the costs of their pairs are held."""
+FEW_STATES = 300
+"""Most states of a layer of which the costs of all pairs are computed before a plan leaves out any."""
 
-MOST_ALONE = 2**16
-"""Most states of a layer with costs of its own, which leave few of them."""
+MOST_STATES = 2**16
+"""Most states of a layer, of which a plan leaves few."""
 
 
 class Found(NamedTuple):
@@ -58,48 +59,57 @@ def solve(graph: CountGraph) -> Found | None:
 def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     """Yield plans that are no dearer and bounds that are no lower than those before; nothing where ``solve`` finds nothing."""
     sizes = [number_of(graph, node) for node in range(len(graph.nodes))]
-    if sum(graph.depths) > MOST_LEVELS or max(sizes) > (MOST_ALONE if graph.own else MOST_STATES):
+    if sum(graph.depths) > MOST_LEVELS or max(sizes) > MOST_STATES:
         return
-    tables = {
-        (form, min(sizes[a] * sizes[b], STEPS[-1] if graph.own else math.inf)) for a, b, form in graph.links
-    }
+    many = bool(graph.own) or max(sizes) > FEW_STATES
+    steps = [step for step in STEPS if _entries(graph, sizes, step) * ENTRY_BYTES <= budget.limits.bytes]
+    stored = _entries(graph, sizes, steps[-1] if many and steps else math.inf)
     search = Columns(graph)
-    if not search.widest or not budget.allows(stored=2 * sum(size for _, size in tables)):
+    if not search.widest or not budget.allows(stored=stored):
         return
     plan = search.greedy()
-    if graph.own:
-        # Costs of a layer alone leave few of its states where a plan is good.
-        for better in search.improving(plan, search.widest):
-            plan = better
-    relaxed = Relaxed(graph, plan.cost if graph.own else math.inf)
-    relaxed.narrow(plan.cost)
-    bound = relaxed.bound()
+    relaxed = None if many else Relaxed(graph)
+    bound = floor_of(graph) if relaxed is None else relaxed.bound()
     yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING):
         for better in search.improving(plan, search.widest):
             plan = better
             yield _found(graph, plan, bound)
+        # A good plan leaves few of many states by the costs of layers alone.
+        relaxed = relaxed or Relaxed(graph, plan.cost, steps)
         relaxed.narrow(plan.cost)
         bound = relaxed.bound()
+        if bound < plan.cost * (1 - ROUNDING):
+            bound = max(bound, min(relaxed.by_cliques(plan.cost), plan.cost))
         yield _found(graph, plan, bound)
-    proven = bound >= plan.cost * (1 - ROUNDING)
-    blocks = (
-        None
-        if proven or not relaxed.complete
-        else blocks_of([link[:2] for link in graph.links], len(graph.nodes))
-    )
+    if relaxed is None:
+        return
+    if bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
+        yield from _closed(relaxed, search, plan, bound)
+
+
+def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
+    """Return how many entries the costs of pairs take, with up to some of a tensor; twice as many while they are computed."""
+    return 2 * sum(size for _, size in {(form, min(sizes[a] * sizes[b], most)) for a, b, form in graph.links})
+
+
+def _closed(relaxed: Relaxed, search: Columns, plan: Plan, bound: float) -> Iterator[Found]:
+    """Yield better plans and bounds by the tables of blocks; nothing if a block has no pivot."""
+    graph = relaxed.graph
+    blocks = blocks_of([link[:2] for link in graph.links], len(graph.nodes))
     if blocks is None:
         return
-    chain = Chain(relaxed, blocks)
-    for path in chain.closing(plan.cost):
+    chain = Chain(relaxed, blocks, plan.cost)
+    for path in chain.closing():
+        # Exact entries alone are plans, of which the best one leaves less to be made exact.
+        reached = path if path.exact else chain.best(exact_only=True)
+        if reached.bound < plan.cost * (1 - ROUNDING):
+            orders = written(chain, reached)
+            value = graph.cost(orders, search.groups)
+            plan = plan._replace(orders=orders, cost=value) if value < plan.cost else plan
+            chain.known = plan.cost
         bound = max(bound, min(path.bound, plan.cost))
         yield _found(graph, plan, bound)
-        if path.exact and bound < plan.cost * (1 - ROUNDING):
-            orders = written(chain, path)
-            value = graph.cost(orders, search.groups)
-            yield _found(
-                graph, plan._replace(orders=orders, cost=value) if value < plan.cost else plan, bound
-            )
 
 
 def _found(graph: CountGraph, plan: Plan, bound: float) -> Found:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 
+AT_ONCE = 2**16
+"""Pairs of states that are added up at once."""
+
+
 class Placed(NamedTuple):
     """How often each node of a block takes each option in each cell of the pivot.
 
@@ -45,43 +49,57 @@ class Table:
     def __init__(self, relaxed: Relaxed, block: Block) -> None:
         """Compute the bound of counts."""
         self.relaxed, self.block = relaxed, block
-        rows = range(len(relaxed.states[block.pivot]))
-        self.first = np.stack([self._row(row) for row in rows])
+        self._between: dict[int, Costs] = {}
+        self.first = self._bound()
         self.costs = self.first.copy()
         self.exact = np.full(self.first.shape, len(block.nodes) == 2)
         self.tried: dict[tuple[int, int], int] = {}
         self.placed: dict[tuple[int, int], Placed] = {}
 
-    def beside(self, row: int) -> dict[int, Costs]:
-        """Return the cost of every state of the other nodes beside a state of the pivot; the port's own is left out."""
+    def beside(self, rows: slice) -> dict[int, Costs]:
+        """Return the cost of every state of the other nodes beside some states of the pivot; the port's own is left out."""
         found = {}
+        number = len(range(*rows.indices(len(self.relaxed.nodes[self.block.pivot]))))
         for node, links in self.block.spokes.items():
             own = self.relaxed.nodes[node]
-            costs = np.zeros(len(own)) if node == self.block.port else own.copy()
+            costs = np.tile(np.zeros(len(own)) if node == self.block.port else own, (number, 1))
             for link in links:
-                costs += self.relaxed.between(link, self.block.pivot)[row]
+                costs += self.relaxed.between(link, self.block.pivot)[rows]
             found[node] = costs
         return found
 
     def between(self, branch: Branch) -> Costs:
         """Return the costs of a node of a tree with the node above it, which comes first."""
         assert branch.above is not None  # noqa: S101 (asked for nodes below others)
-        return np.asarray(sum(self.relaxed.between(link, branch.above) for link in branch.links))
+        if branch.node not in self._between:
+            every = [self.relaxed.between(link, branch.above) for link in branch.links]
+            self._between[branch.node] = every[0] if len(every) == 1 else np.asarray(sum(every))
+        return self._between[branch.node]
 
-    def _row(self, row: int) -> Costs:
-        least = self.beside(row)
-        whole = 0.0
+    def _bound(self) -> Costs:
+        """Return the bound of counts, some states of the pivot at once."""
+        sizes = {node: len(costs) for node, costs in enumerate(self.relaxed.nodes)}
+        pairs = [sizes[own.node] * sizes[own.above] for own in self.block.branches if own.above is not None]
+        step = max(1, AT_ONCE // max(pairs, default=1))
+        states = sizes[self.block.pivot]
+        found = [self._rows(slice(first, first + step)) for first in range(0, states, step)]
+        return np.concatenate(found)
+
+    def _rows(self, rows: slice) -> Costs:
+        least = self.beside(rows)
+        whole: Costs = np.zeros(1)
         for tree in self.block.trees:
             for branch in reversed(tree):
                 if branch.above is not None:
-                    least[branch.above] += (self.between(branch) + least[branch.node]).min(axis=1)
+                    costs = self.between(branch) + least[branch.node][:, None]
+                    least[branch.above] += costs.min(axis=2)
                 elif branch.node != self.block.port:
-                    whole += float(least[branch.node].min())
-        return least[self.block.port] + whole
+                    whole = whole + least[branch.node].min(axis=1)
+        return least[self.block.port] + whole.reshape(-1, 1)
 
     def marginals(self, row: int, column: int) -> Marginals:
         """Return the least cost by counts for each state of each other node, given those of pivot and port."""
-        least = self.beside(row)
+        least = {node: costs[0] for node, costs in self.beside(slice(row, row + 1)).items()}
         barred = np.full(len(least[self.block.port]), np.inf)
         barred[column] = 0.0
         least[self.block.port] += barred

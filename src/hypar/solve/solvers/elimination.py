@@ -20,9 +20,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.solve.cost_graph import Solution
-from hypar.solve.elimination.dominance import undominated
 from hypar.solve.elimination.order import trace
-from hypar.solve.elimination.ties import eliminated
 from hypar.solve.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
@@ -44,6 +42,9 @@ class Elimination:
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then assign choices in reverse."""
+        from hypar.solve.elimination.dominance import undominated  # noqa: PLC0415 (its tables alone need neither)
+        from hypar.solve.elimination.ties import eliminated  # noqa: PLC0415 (as above)
+
         structure = problem.structure
         tables = self.tables(structure)
         require_tables("elimination", tables)

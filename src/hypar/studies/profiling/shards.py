@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
 from hypar.network.ops.add import Add
+from hypar.network.ops.base import Sliding
 from hypar.network.ops.concat import Concat
-from hypar.network.ops.conv import Conv
 from hypar.network.ops.conv_transpose import ConvTranspose
 from hypar.network.ops.crop import Crop
 from hypar.network.ops.linear import Linear
@@ -83,12 +83,13 @@ def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerS
     rows, windows = _read(einsum, choice, sizes)
     image = tuple(sizes[dim] for dim in windows)
     match layer.op:
-        case Conv() | ConvTranspose():
+        case Sliding() | ConvTranspose():
             groups = sizes.get("groups", 1)
             made, read, kernel = sizes["out_channels"], sizes["in_channels"], layer.op.kernel
-            filters = (groups * made, read) if isinstance(layer.op, Conv) else (groups * read, made)
+            filters = (groups * made, read) if isinstance(layer.op, Sliding) else (groups * read, made)
             return LayerShard(
-                op=layer.op_name, dtype=dtype, inputs=((batch, groups * read, *rows),),
+                op="conv" if isinstance(layer.op, Sliding) else layer.op_name,
+                dtype=dtype, inputs=((batch, groups * read, *rows),),
                 weight=(*filters, *kernel), output=(batch, groups * made, *image),
                 windows=tuple(windows.values()), groups=groups,
             )  # fmt: skip

@@ -14,7 +14,6 @@ from hypar.machine.setting import Setting
 from hypar.planning.request import Request
 from hypar.planning.stages.replay import stored_stages
 from hypar.planning.uneven.replay import branch_of
-from hypar.planning.uneven.tree import lanes_of
 from hypar.program.steps import Item
 from hypar.schedule.lanes import Lane
 from hypar.sharding.amounts.listing import amounts
@@ -68,7 +67,7 @@ def planned(
     """
     nodes = graph.nodes(plan.graph)
     if isinstance(machine, HeterogeneousMachine) and plan.uneven and not plan.staged:
-        lanes, crossings = lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, "sgd", convention))
+        lanes, crossings = branch_of(plan, machine, nodes, graph.element_bytes, "sgd", convention).lanes()
         levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
         found = _of_groups(lanes, levels) if convention in {MOVED, FUSED} else _of_lanes(lanes, levels)
         return _with_crossings(found, lanes[0].graph, crossings, levels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from hypar.network.build import with_ops
@@ -56,6 +57,12 @@ def _pieces(graph: LayerGraph, degrees: Mapping[str, Mapping[str, int]]) -> dict
         for dim, degree in own.items():
             if dim != "batch" and sizes[dim] % degree == 0:
                 found.setdefault(atom_of(dim), set()).add(degree)
+    for layer in graph.layers:
+        own = degrees.get(layer.name, {})
+        read = layer.einsum(1).input
+        for dim, size in layer.op.rounds.items():
+            pieces = [own.get(op, 1) for op, name in read.items() if name == dim]
+            found.setdefault(dim, set()).add(math.prod([size, *pieces]))
     return found
 
 

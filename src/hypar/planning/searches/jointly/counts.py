@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from hypar.planning.searches.base import Answer, costs_by_level
 from hypar.planning.searches.jointly.answers import Standing, bounded_answer
-from hypar.planning.searches.jointly.ordering import ROUNDING, ordered
+from hypar.planning.searches.jointly.ordering import ROUNDING, ordered, priced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hypar.costs.graphs.counted import Counted
     from hypar.planning.searches.base import Question
+    from hypar.planning.searches.jointly.ordering import Priced
     from hypar.solve.cost_graph import Structure
     from hypar.solve.counts.solution import Found
     from hypar.solve.limits import Budget
@@ -39,14 +40,19 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
         for found in improving(problem.graph, budget):
             yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
         return
+    price = lru_cache(maxsize=None)(partial(costs_by_level, question))
     every: list[Found] = []
     for found in improving(problem.graph, budget):
         if not every or found.bound > every[-1].bound:
-            yield _priced(question, problem, [found])
+            yield _standing(priced(price, problem, found.orders), found.bound)
         every.append(found)
+    if not every:
+        return
     # The last plan by counts, and the last one without idle devices, which cost what their counts say.
-    distinct = {one.orders.tobytes(): one for one in every[-3:]}
-    yield _priced(question, problem, [*distinct.values()])
+    distinct = {one.orders.tobytes(): one.orders for one in every[-3:]}
+    bound = every[-1].bound
+    plans = [ordered(price, problem, orders, bound) for orders in distinct.values()]
+    yield _standing(min(plans, key=itemgetter(0)), bound)
 
 
 def _answer(question: Question, problem: Counted, found: Found) -> Answer:
@@ -54,12 +60,9 @@ def _answer(question: Question, problem: Counted, found: Found) -> Answer:
     return bounded_answer(question, choices, COUNTS, exact=found.exact, bound=found.bound)
 
 
-def _priced(question: Question, problem: Counted, every: Sequence[Found]) -> Standing:
-    """Return the cheapest of some plans, with the last one's bound: what counts leave out makes plans cost more than they say."""
-    bound = every[-1].bound
-    price = partial(costs_by_level, question)
-    plans = [ordered(price, problem, found.orders, bound) for found in every]
-    cost, costs, choices = min(plans, key=itemgetter(0))
+def _standing(plan: Priced, bound: float) -> Standing:
+    """Return a plan with its price, and a bound: what counts leave out makes plans cost more than they say."""
+    cost, costs, choices = plan
     proven = bound >= cost * (1 - ROUNDING)
     bound = cost if proven else bound
     answer = Answer(choices=choices, costs=costs, solver=COUNTS, exact=proven, bounds=(bound,))

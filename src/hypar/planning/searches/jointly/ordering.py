@@ -12,6 +12,8 @@ from hypar.planning.searches.jointly.answers import total
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from numpy.typing import NDArray
+
     from hypar.costs.graphs.counted import Counted
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Indices
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-11
 """Largest difference of equal costs that are added up in another order, relative to them."""
+
+MOST_TRIES = 40
+"""Most plans that are priced."""
 
 
 def ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Priced:
@@ -35,32 +40,43 @@ def ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Pr
         orders: the option of each layer at each level.
         bound: a lower bound.
     """
-    best = _priced(price, problem, orders)
-    while problem.graph.latencies or any(own is not None for own in problem.graph.idle):
+    best = priced(price, problem, orders)
+    tries = 0
+    while True:
         found = None
         for one, other in _pairs(problem, orders):
-            if best[0] <= bound * (1 + ROUNDING):
+            if best[0] <= bound * (1 + ROUNDING) or tries == MOST_TRIES:
                 return best
+            tries += 1
             turned = orders.copy()
             turned[:, [one, other]] = orders[:, [other, one]]
-            tried = _priced(price, problem, turned)
+            tried = priced(price, problem, turned)
             if tried[0] < best[0] * (1 - ROUNDING):
                 best, found = tried, turned
+                break
         if found is None:
             return best
         orders = found
-    return best
 
 
 def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of unlike levels of one group."""
+    """Yield the pairs of unlike levels of one group: where there is no latency, of those with other layers on one device."""
+    idle = _idle(problem, orders)
     for first, last in pairwise(np.cumsum((0, *problem.graph.depths)).tolist()):
         for one, other in combinations(range(first, last), 2):
-            if (orders[:, one] != orders[:, other]).any():
+            told = orders if problem.graph.latencies else idle
+            if (told[:, one] != told[:, other]).any():
                 yield one, other
 
 
-def _priced(price: Price, problem: Counted, orders: Indices) -> Priced:
+def _idle(problem: Counted, orders: Indices) -> NDArray[np.bool_]:
+    """Return whether each layer leaves devices idle at each level."""
+    options = [-1 if own is None else own for own in problem.graph.idle]
+    return np.asarray(orders == np.array(options)[:, None])
+
+
+def priced(price: Price, problem: Counted, orders: Indices) -> Priced:
+    """Return the cost of a plan by counts, the costs of its levels, and its choices."""
     choices = problem.choices(orders)
     costs = price(choices)
     return total(costs), costs, choices

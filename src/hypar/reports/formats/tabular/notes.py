@@ -178,7 +178,7 @@ def _cuts(plain: Sequence[tuple[str, str | None]]) -> Iterator[str]:
     for dim in (*PLACES, *in_order({own for _, own in plain if own is not None} - {*PLACES})):
         for word, own in plain:
             if own == dim:
-                places.setdefault(word, PLACES.get(dim, dim.replace("_", " ")))
+                places.setdefault(word, PLACES.get(dim, f"its dim {dim}"))
     for word, own in plain:
         if own == "channels" and places[word] != PLACES[own]:
             places[word] += " (a join in its channels)"

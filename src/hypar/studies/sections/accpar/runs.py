@@ -121,7 +121,9 @@ def relinked(base: HeterogeneousMachine, links: Links) -> HeterogeneousMachine:
             "compute.peak": f"{group.machine.compute.flop_per_s(1)} FLOP/s",
         }
         outward, latency = group.bytes_per_s / links.outward, group.latency_s * links.latency
-        machine = load_machine(group.name, changes)
+        # Links as they were leave the machine, and so the plans inside it that are known.
+        same = links.inside == 1 and links.latency
+        machine = group.machine if same else load_machine(group.name, changes)
         groups.append(replace(group, machine=machine, bytes_per_s=outward, latency_s=latency))
     return replace(base, groups=tuple(groups))
 

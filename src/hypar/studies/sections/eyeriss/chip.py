@@ -68,7 +68,8 @@ def words_5() -> Section:
             " channel. Four more were chosen with Table VI in view. No number is fitted. Feature maps lie in DRAM run-length"
             " coded, but for the first layer's input; weights are not coded. Three pairs of a run of at most 31 zeros, in 5"
             " bits, and an element, in 16, take 64 bits; zeros are taken to be anywhere, so that an element takes"
-            " 4/3 (1 - z) / (1 - z^32) words. The zeros of a layer's input are the table's. Those of its output are known only"
+            " 4/3 (1 - z) / (1 - z^32) words. Each channel of a sample is a code, as a pass reads some channels: the zeros at its"
+            " end take a pair, and its last word has room for one in the mean. The zeros of a layer's input are the table's. Those of its output are known only"
             " behind the pool that may follow: they are taken from the next layer's input, which has fewer, but for conv1 and"
             " conv5, where the paper says that coding saves nearly 30 and 75 percent of the accesses for feature maps."
         ),
@@ -134,8 +135,9 @@ def held_out_words_6() -> Section:
     return Section(
         title="Table VI: words of buffer and DRAM, rows held out",
         text=(
-            "The one miss of more than 15 percent is conv4_3: the chip reads the weights once a sample, as its words show, ours"
-            " twice for three. The output of conv5_3 is taken to have as many zeros as its input."
+            "The largest difference is conv4_3's: the chip reads the weights once a sample, as its words and those of conv4_1"
+            " and conv4_2 show, ours twice for three samples, which moves fewer words. Padding is counted as if it were read,"
+            " for which AlexNet's words speak, and those of other rows here do not. The output of conv5_3 is taken to have as many zeros as its input."
         ),
         heads=WORD_HEADS,
         rows=_words(VGG16, on_chip("vgg16"), HELD_OUT),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.energy import access_energies, phase_energy, power_at_rest
 from hypar.machine.load import load_machine
-from hypar.machine.spatial.zeros import run_length_words
+from hypar.machine.spatial.zeros import run_length_words, zeros_of_words
 from hypar.network.build import load_model, with_ops
 from hypar.network.dims import CUTTABLE
 from hypar.studies.sections.eyeriss.published import (
@@ -62,16 +62,21 @@ def zeros_written(rows: Mapping[str, OnChip]) -> dict[str, float]:
     """Return the zeros of each layer's output, before the pool that may follow.
 
     They are so many that coding saves as much of a layer's feature maps, each moved once, as the paper says. Where it does
-    not say so they are those of the next layer's input; the last one's are those of its own.
+    not say so they are those of the next layer's input; the last one's are those of its own. Each channel is a code.
     """
     names = list(rows)
     found = {name: rows[after].zeros for name, after in zip(names, [*names[1:], names[-1]], strict=True)}
     if rows is ALEXNET:
         layers = {layer.name: layer.einsum(1) for layer in load_model("alexnet-2012").layers}
         for name, saved in ALEXNET_SAVED.items():
+            sizes = layers[name].sizes
             read, written = (layers[name].elements(tensor) for tensor in ("input", "output"))
-            left = (1 - saved) * (read + written) - read * run_length_words(zeros_read(rows)[name])
-            found[name] = 1 - left / written / run_length_words(0.0)
+            before, after = (
+                elements / (sizes[dim] * sizes.get("groups", 1))
+                for elements, dim in ((read, "in_channels"), (written, "out_channels"))
+            )
+            left = (1 - saved) * (read + written) - read * run_length_words(zeros_read(rows)[name], before)
+            found[name] = zeros_of_words(left / written, after)
     return found
 
 

@@ -1,0 +1,1 @@
+"""What kinds of ops compute on a piece: the bases of kernels."""

@@ -1,0 +1,139 @@
+"""Atoms: the factors of the axes of tensors, which views regroup and operations equate."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Axis = tuple[int, ...]
+Axes = tuple[Axis, ...]
+
+BATCH = 0
+"""The atom of the samples."""
+
+
+class Atoms:
+    """All atoms of a network; an axis is a product of atoms, outermost first, and an axis of one element may be empty.
+
+    An atom may be split into several, and two atoms may turn out to be one; ``leaves`` says what became of them.
+
+    Attributes:
+        fixed: names of atoms that are already known, as ``channels``; these are never split.
+        aliases: atoms that stand for another of the same tensor, as the keys' positions beside the queries'.
+    """
+
+    def __init__(self, batch: int) -> None:
+        self._sizes, self._same = [batch], [BATCH]
+        self._parts: dict[int, Axis] = {}
+        self.fixed: dict[int, str] = {BATCH: "batch"}
+        self.aliases: set[int] = set()
+        self._within: dict[int, set[int]] = {}
+
+    def note(self, axis: Iterable[int], tensor: int) -> None:
+        """Note that a tensor has the atoms of an axis; two atoms of one tensor never become the same."""
+        for atom in self.leaves(axis):
+            self._within.setdefault(atom, set()).add(tensor)
+
+    def new(self, size: int, name: str | None = None) -> int:
+        """Return a new atom."""
+        atom = len(self._sizes)
+        self._sizes.append(int(size))
+        self._same.append(atom)
+        if name is not None:
+            self.fixed[atom] = name
+        return atom
+
+    def axis(self, size: int) -> Axis:
+        """Return a new axis, empty for one element."""
+        return (self.new(size),) if size > 1 else ()
+
+    def leaves(self, axis: Iterable[int]) -> Axis:
+        """Return the atoms that an axis consists of now."""
+        found: list[int] = []
+        for atom in axis:
+            root = self._root(atom)
+            found += self.leaves(self._parts[root]) if root in self._parts else (root,)
+        return tuple(found)
+
+    def size(self, axis: Iterable[int]) -> int:
+        """Return the number of elements of an axis."""
+        return math.prod(self._sizes[self._root(atom)] for atom in axis)
+
+    def regroup(self, axes: Iterable[Axis], sizes: Sequence[int]) -> Axes | None:
+        """Return axes of other sizes over the same elements; None where an atom would have to be split that cannot be."""
+        waiting = [*reversed(self.leaves(atom for axis in axes for atom in axis))]
+        found: list[Axis] = []
+        for size in sizes:
+            axis: list[int] = []
+            left = size
+            while waiting and (left > 1 or (not axis and self.size(waiting[-1:]) == 1)):
+                atom = waiting.pop()
+                own = self.size((atom,))
+                if left % own:
+                    if left < 1 or own % left or not self._splits(atom):
+                        return None
+                    *parts, rest = self._split(atom, left)
+                    waiting.append(rest)
+                    atom, own = parts[0], left
+                axis.append(atom)
+                left //= own
+            if left != 1:
+                return None
+            found.append(tuple(axis))
+        rest_of = tuple(reversed(waiting))
+        if self.size(rest_of) != 1 or (rest_of and not found):
+            return None
+        return (*found[:-1], (*found[-1], *rest_of)) if rest_of else tuple(found)
+
+    def align(self, one: Axis, other: Axis) -> bool:
+        """Split the atoms of two axes so that both have equal sizes in order; return whether that can be."""
+        place = 0
+        while True:
+            first, second = self.leaves(one), self.leaves(other)
+            if place == len(first) or place == len(second):
+                return len(first) == len(second)
+            a, b = first[place], second[place]
+            sizes = self.size((a,)), self.size((b,))
+            large, small = (a, min(sizes)) if sizes[0] > sizes[1] else (b, min(sizes))
+            if sizes[0] != sizes[1]:
+                if small == 1 or max(sizes) % small or not self._splits(large):
+                    return False
+                self._split(large, small)
+            place += 1
+
+    def unite(self, one: Axis, other: Axis) -> bool:
+        """Make the atoms of two axes the same; return whether that can be."""
+        if self.size(one) != self.size(other) or not self.align(one, other):
+            return False
+        pairs = [
+            pair for pair in zip(self.leaves(one), self.leaves(other), strict=True) if pair[0] != pair[1]
+        ]
+        if any(a in self.fixed and b in self.fixed and self.fixed[a] != self.fixed[b] for a, b in pairs):
+            return False
+        if any(BATCH in pair or self.aliases & {*pair} for pair in pairs):
+            return False
+        if any(not self._within.get(a, set()).isdisjoint(self._within.get(b, ())) for a, b in pairs):
+            return False
+        for a, b in pairs:
+            kept, gone = (b, a) if b in self.fixed else (a, b)
+            self._same[gone] = kept
+            self._within.setdefault(kept, set()).update(self._within.pop(gone, ()))
+        return True
+
+    def _root(self, atom: int) -> int:
+        while self._same[atom] != atom:
+            atom = self._same[atom]
+        return atom
+
+    def _splits(self, atom: int) -> bool:
+        return atom not in self.fixed and atom not in self.aliases
+
+    def _split(self, atom: int, outer: int) -> Axis:
+        parts = self.new(outer), self.new(self._sizes[atom] // outer)
+        self._parts[atom] = parts
+        within = self._within.pop(atom, set())
+        self._within |= {part: {*within} for part in parts}
+        return parts

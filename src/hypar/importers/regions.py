@@ -1,0 +1,266 @@
+"""Regions: operations on elements that together are one op, as a normalisation that is written out.
+
+A region has one tensor of the network that it reads and one of the same shape that it gives; what stands between is read by
+nothing else. Which op it is follows from the kinds of its operations.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from hypar.importers.dim_rules import norm, same, softmax
+from hypar.importers.rules import View, passed, short
+from hypar.importers.trace import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.importers.drafts import Held
+    from hypar.importers.rules import Rule, Said, Table
+    from hypar.importers.trace import Trace
+
+MOST = 40
+"""Operations of the largest region."""
+
+WORDS = {
+    "add": ("add", "add_any"),
+    "sub": ("sub", "rsub"),
+    "mul": ("mul", "square"),
+    "div": ("div", "reciprocal", "scaled"),
+    "power": ("pow", "integer_pow"),
+    "root": ("sqrt", "rsqrt"),
+    "exp": ("exp",),
+    "tanh": ("tanh",),
+    "erf": ("erf", "erfc"),
+    "sigmoid": ("sigmoid", "logistic"),
+    "neg": ("neg",),
+    "mean": ("mean", "reducemean"),
+    "sum": ("sum", "reducesum", "reduce_sum"),
+    "most": ("amax", "max", "reducemax", "reduce_max", "relu"),
+    "slice": ("slice", "split"),
+    "guard": ("isnan", "where", "select_n", "lt"),
+    "concat": ("cat", "concat", "concatenate"),
+    "cast": (
+        "to", "_to_copy", "cast", "convert_element_type", "copy", "stop_gradient", "identity", "unsqueeze",
+        "reshape", "broadcast_in_dim", "squeeze", "contiguous", "expand_dims",
+    ),
+}  # fmt: skip
+"""Words of the operations on elements, with the frameworks' names in small letters."""
+
+WORD_OF = {kind: word for word, kinds in WORDS.items() for kind in kinds}
+SHARING = frozenset({"exp", "div", "sub", "most", "sum", "cast"})
+NORMALISING = frozenset({"add", "sub", "mul", "div", "power", "root", "mean", "sum", "most", "guard", "cast"})
+CURVED = frozenset({"mul", "div", "add", "sub", "power", "erf", "tanh", "cast", "neg"})
+REDUCTIONS = frozenset({"mean", "sum"})
+COMPOSED_KIND = "written-out "
+
+
+def composed(trace: Trace) -> list[Node]:
+    """Return the operations of a trace with every region that is one op as one operation."""
+    finder = _Finder(trace)
+    gone: set[int] = set()
+    made: dict[int, Node] = {}
+    for number, node in enumerate(trace.nodes):
+        if number in gone or number in made or node.result not in trace.dependent:
+            continue
+        for value in dict.fromkeys(node.read):
+            if value in trace.dependent and finder.first[value] == number:
+                found = finder.region(value)
+                if found is not None and not gone & {*found[0]} and not {*made} & {*found[0]}:
+                    *inner, last = found[0]
+                    gone |= {*inner}
+                    made[last] = found[1]
+    return [made.get(number, node) for number, node in enumerate(trace.nodes) if number not in gone]
+
+
+class _Finder:
+    """Finds regions; ``first`` is the number of the first operation that reads a value."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.nodes = trace, trace.nodes
+        self.readers: dict[str, list[int]] = {}
+        self.first: dict[str, int] = {}
+        for number, node in enumerate(trace.nodes):
+            for value in dict.fromkeys(node.read):
+                self.readers.setdefault(value, []).append(number)
+                self.first.setdefault(value, number)
+        self.weights = set(trace.parameters)
+        for node in trace.nodes:
+            if node.result not in trace.dependent and not self.weights.isdisjoint(node.read):
+                self.weights.add(node.result)
+
+    def region(self, entry: str) -> tuple[list[int], Node] | None:
+        """Return the smallest region behind a value that is one op: its operations, and the one in their place."""
+        inside, members, waiting = {entry}, list[int](), list[int]()
+        for reader in self.readers.get(entry, ()):
+            heappush(waiting, reader)
+        seen = set(waiting)
+        while waiting and len(members) < MOST:
+            number = heappop(waiting)
+            node = self.nodes[number]
+            data = {value for value in node.read if value in self.trace.dependent}
+            if not _word(node) or not data <= inside:
+                continue
+            inside.add(node.result)
+            members.append(number)
+            for reader in self.readers.get(node.result, ()):
+                if reader not in seen:
+                    seen.add(reader)
+                    heappush(waiting, reader)
+            if self.closed(entry, members) and (found := self.op(entry, members)) is not None:
+                return found
+        return None
+
+    def closed(self, entry: str, members: Sequence[int]) -> bool:
+        """Return whether nothing else reads what stands between the entry and the last operation."""
+        shapes, own = self.trace.shapes, {*members}
+        last = self.nodes[members[-1]].result
+        return (
+            len(members) > 1
+            and shapes[last] == shapes[entry]
+            and all(
+                {*self.readers.get(self.nodes[number].result, ())} <= own
+                and self.nodes[number].result != self.trace.output
+                for number in members[:-1]
+            )
+        )
+
+    def op(self, entry: str, members: list[int]) -> tuple[list[int], Node] | None:
+        """Return a region with what scales and shifts it behind; None if it is no op."""
+        nodes = [self.nodes[number] for number in members]
+        words = {_word(node) for node in nodes}
+        axes = self.reduced(nodes)
+        both = sum(value in self.trace.dependent for value in {*nodes[-1].read}) > 1
+        kind = _op_of(words, normalised=bool(axes), product=both and _word(nodes[-1]) == "mul")
+        trained = [node for node in nodes if not self.weights.isdisjoint(node.read)]
+        if kind is None or (kind != "rope" and any(entry in node.read for node in trained)):
+            return None
+        if trained and not kind.endswith("_norm") and kind != "rope":
+            return None
+        attributes: dict[str, object] = {"axes": axes}
+        if kind == "rope":
+            attributes["positions"] = self.positions(nodes)
+        if kind.endswith("_norm"):
+            members = self.extended(members)
+            nodes = [self.nodes[number] for number in members]
+        last = nodes[-1]
+        operands = {"input": (entry,)}
+        for node in nodes if kind != "rope" else ():  # a rotation has tables, and nothing trained
+            for value in node.read:
+                if value in self.weights:
+                    word = _word(node)
+                    name = "weight" if word == "mul" else "bias" if word in {"add", "sub"} else "other"
+                    operands[name] = (*operands.get(name, ()), value)
+        node = Node(
+            kind=COMPOSED_KIND + kind, operands=operands, attributes=attributes, result=last.result,
+            scope=last.scope,
+        )  # fmt: skip
+        return members, node
+
+    def reduced(self, nodes: Sequence[Node]) -> tuple[int, ...]:
+        """Return the axes of the first mean or sum, counted from the end."""
+        for node in nodes:
+            if _word(node) in REDUCTIONS:
+                read = next(value for value in node.read if value in self.trace.dependent)
+                rank = len(self.trace.shapes[read])
+                axes = next(
+                    (node.attributes[key] for key in ("dim", "axes", "axis") if key in node.attributes), ()
+                )
+                listed = axes if isinstance(axes, list | tuple) else (axes,)
+                return tuple(sorted(int(axis) % rank - rank for axis in listed))
+        return ()
+
+    def positions(self, nodes: Sequence[Node]) -> int:
+        """Return the axis along which the constant factors of a rotation differ, besides the last."""
+        for node in nodes:
+            for value in node.read:
+                sizes = self.trace.shapes.get(value, ())
+                if value not in self.trace.dependent and len(sizes) > 1 and sizes[-1] > 1:
+                    found = [axis for axis in range(-len(sizes), -1) if sizes[axis] > 1]
+                    if len(found) == 1:
+                        return found[0]
+        return -2
+
+    def extended(self, members: list[int]) -> list[int]:
+        """Return a normalisation with the product and the sum of trained tensors that follow it."""
+        found = [*members]
+        while len(after := self.readers.get(self.nodes[found[-1]].result, [])) == 1:
+            node = self.nodes[after[0]]
+            others = [value for value in node.read if value not in self.trace.dependent]
+            word = _word(node)
+            scaled = word in {"mul", "add"} and len(others) == 1 and others[0] in self.weights
+            if not scaled and not (word == "cast" and self.kept(node)):
+                break
+            found.append(after[0])
+        while _word(self.nodes[found[-1]]) == "cast" and found[-1] not in members:
+            found.pop()
+        return found
+
+    def kept(self, node: Node) -> bool:
+        """Return whether an operation keeps the shape of what it reads."""
+        return all(self.trace.shapes[value] == self.trace.shapes[node.result] for value in node.read)
+
+
+def _word(node: Node) -> str:
+    """Return the word of an operation; empty if it has none."""
+    return WORD_OF.get(node.kind.lower().split(" ")[0], "")
+
+
+def _op_of(words: set[str], *, normalised: bool, product: bool) -> str | None:
+    """Return the op that operations of some words are together.
+
+    Args:
+        words: the words.
+        normalised: whether there is a mean or a sum.
+        product: whether the last one is the product of two tensors.
+    """
+    found = {
+        "softmax": normalised and {"exp", "div"} <= words <= SHARING,
+        "layer_norm": normalised and {"root", "sub"} <= words <= NORMALISING,
+        "rms_norm": normalised and {"root"} <= words <= NORMALISING - {"sub"},
+        "guard": {"guard"} <= words <= {"guard", "add"},
+        "rope": not normalised and {"slice", "concat"} <= words and bool(words & {"neg", "sub"}),
+        "gelu": product and bool(words & {"erf", "tanh"}) and words <= CURVED,
+        "silu": product and words == {"mul", "sigmoid"},
+    }
+    return next((op for op, fits in found.items() if fits), None)
+
+
+def _norm(op: str, *trained: str) -> Rule:
+    def rule(view: View) -> Held | None:
+        names = {"scale": "weight", "shift": "bias"}
+        has = {field: names[field] in view.node.operands for field in trained}
+        return None if "other" in view.node.operands else norm(view, op, view.get("axes"), has)
+
+    return rule
+
+
+def _function(op: str) -> Rule:
+    def rule(view: View) -> Said | Held | None:
+        return [short(op)] if view.read else same(view, op)
+
+    return rule
+
+
+def _rope(view: View) -> Held | None:
+    axes, atoms = view.axes(view.data[0]), view.drafts.atoms
+    over, dim = atoms.leaves(axes[view.get("positions")]), atoms.leaves(axes[-1])
+    if len(over) != 1 or len(dim) != 1 or view.weights:
+        return None
+    return same(view, "rope", roles={"over": over, "dim": dim})
+
+
+COMPOSED: Table = {
+    f"{COMPOSED_KIND}{op}": rule
+    for op, rule in {
+        "layer_norm": _norm("layer_norm", "scale", "shift"),
+        "rms_norm": _norm("rms_norm", "scale"),
+        "gelu": _function("gelu"),
+        "silu": _function("silu"),
+        "softmax": lambda view: softmax(view, view.get("axes")[0]),
+        "rope": _rope,
+        "guard": passed,
+    }.items()
+}
+"""The rules of regions."""

@@ -1,0 +1,55 @@
+"""The least bytes of every network, and how far above them the greedy plan is: ``docs/optima.md``, row by row.
+
+``pytest tests/benchmarks/test_optima.py -m slow`` compares the page, and with ``-n 0 --update-golden`` writes it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from hypar import plan_model
+from hypar.network.build import load_model
+from tests.benchmarks.rows import Rows
+from tests.effort import NETWORKS
+
+LEVELS = (4, 8, 12, 16, 20)
+
+HEAD = f"""# Optima
+
+The least gigabytes of a training step over all devices, by `moved`, of every network on images that comes with hypar, at its own mini-batch: the plan of
+`--strategy optimal` over all dims. Behind each, how far above it the plan of the same space and count is that is searched
+level by level, as [HyPar](strategies/hypar.md) does. ≤ stands before a plan that is [not proven](unproven.md).
+
+Written by `pytest tests/benchmarks/test_optima.py -m slow -n 0 --update-golden`.
+
+| network |{"".join(f" {levels} levels |" for levels in LEVELS)}
+|---|{"---|" * len(LEVELS)}
+"""
+
+CASES = {model: f"| {model} |" for model in NETWORKS}
+PAGE = Rows("optima.md", HEAD, tuple(CASES.values()))
+
+
+def cell(best: float, greedy: float, *, proven: bool) -> str:
+    """The optimum, and how far above it the greedy plan is."""
+    return f"{'' if proven else '≤ '}{best / 1e9:.3f}, +{greedy / best - 1:.2%}"
+
+
+def test_the_page_has_a_row_for_each_network() -> None:
+    assert PAGE.path.read_text(encoding="utf-8") == PAGE.text(PAGE.found)
+    assert len(PAGE.found) == len(CASES)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("model", NETWORKS)
+def test_the_page_has_the_optima(model: str, update_golden: bool) -> None:
+    graph, cells = load_model(model), []
+    for levels in LEVELS:
+        best, greedy = (
+            plan_model(graph, levels=levels, strategy="optimal", search=search)
+            for search in ("joint", "greedy")
+        )
+        proven = best.bounds in (None, [best.cost.value])
+        cells.append(cell(best.cost.value, greedy.cost.value, proven=proven))
+    PAGE.compare(CASES[model], f"{CASES[model]} {' | '.join(cells)} |", update=update_golden)

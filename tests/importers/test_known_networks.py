@@ -1,0 +1,171 @@
+"""The networks of torchvision, timm and transformers: what is recognised, and four equal to models that come with hypar."""
+
+from __future__ import annotations
+
+import importlib.util
+import resource
+import time
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hypar
+from tests.importers.plans import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypar import LayerGraph
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+def pytorch() -> Any:
+    """PyTorch, imported where tests run and not where they are collected."""
+    return pytest.importorskip("torch", reason="PyTorch is an extra")
+
+
+def package(name: str) -> Any:
+    """A package of networks; torchvision's own operators may be missing in a build for another PyTorch."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    for operator in ("nms", "qnms"):
+        if not hasattr(pytorch().ops.torchvision, operator):
+            pytorch().library.define(
+                f"torchvision::{operator}", "(Tensor boxes, Tensor scores, float most) -> Tensor"
+            )
+    return import_module(name)
+
+
+Built = tuple[Any, tuple[Any, ...]]
+
+
+def vision(name: str, size: int = 224, **options: Any) -> Callable[[], Built]:
+    """A network of torchvision."""
+
+    def build() -> Built:
+        module = getattr(package("torchvision").models, name)(**options)
+        return pytorch().nn.Sequential(module, pytorch().nn.Softmax(1)), (pytorch().empty(2, 3, size, size),)
+
+    return build
+
+
+def timm(name: str) -> Callable[[], Built]:
+    """A network of timm."""
+    return lambda: (package("timm").create_model(name), (pytorch().empty(2, 3, 224, 224),))
+
+
+def tokens(*sizes: int) -> Any:
+    """An input of whole numbers."""
+    return pytorch().zeros(2, *sizes, dtype=pytorch().int64)
+
+
+def with_loss(model: Any) -> Any:
+    """A language model and its loss."""
+    torch = pytorch()
+
+    class Loss(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, read: Any, labels: Any) -> Any:
+            scores = self.model(read).logits
+            return torch.nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+
+    return Loss()
+
+
+def language(model: str, config: str, *, length: int, **options: Any) -> Callable[[], Built]:
+    """A language model of transformers, with its loss."""
+
+    def build() -> Built:
+        library = package("transformers")
+        module = getattr(library, model)(getattr(library, config)(**options))
+        module.config.use_cache = False
+        return with_loss(module), (tokens(length), tokens(length))
+
+    return build
+
+
+def gpt2(attention: str = "sdpa") -> Callable[[], Built]:
+    """GPT-2 as published, without dropout."""
+    rates = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    return language("GPT2LMHeadModel", "GPT2Config", length=1024, attn_implementation=attention, **rates)
+
+
+ROWS: dict[str, tuple[Callable[[], Built], float, dict[str, int] | None]] = {
+    "resnet50": (vision("resnet50"), 1.0, {}),
+    "vgg16": (vision("vgg16"), 1.0, {}),
+    "inception_v3": (vision("inception_v3", 299, aux_logits=False, init_weights=False), 1.0, {}),
+    "densenet121": (vision("densenet121"), 1.0, {}),
+    "mobilenet_v2": (vision("mobilenet_v2"), 1.0, {}),
+    "mobilenet_v3_small": (vision("mobilenet_v3_small"), 1.0, {}),
+    "efficientnet_b0": (vision("efficientnet_b0"), 1.0, {}),
+    "convnext_tiny": (vision("convnext_tiny"), 0.999, {"mul": 18}),
+    "vit_b_16": (vision("vit_b_16"), 0.999, {"cat": 1, "select": 1}),
+    "swin_t": (vision("swin_t"), 0.99, None),
+    "timm vit_base_patch16_224": (timm("vit_base_patch16_224"), 0.999, {"cat": 1, "select": 1}),
+    "gpt2": (gpt2(), 1.0, {}),
+    "gpt2, attention written out": (gpt2("eager"), 1.0, {}),
+    "bert-base": (language("BertForMaskedLM", "BertConfig", length=512), 0.9999, {"add": 1}),
+    "llama-7b": (language("LlamaForCausalLM", "LlamaConfig", length=2048), 1.0, {}),
+    "mistral-7b": (language("MistralForCausalLM", "MistralConfig", length=2048), 1.0, {}),
+    "qwen2-7b": (language("Qwen2ForCausalLM", "Qwen2Config", length=2048), 1.0, {}),
+}
+"""How to build a network, the least share of parameters that is recognised, and what is opaque: None for much of little weight."""
+
+SHIPPED = {
+    "resnet50": "resnet50",
+    "vgg16": "vgg16",
+    "inception_v3": "inception-v3",
+    "gpt2": "gpt2",
+    "gpt2, attention written out": "gpt2",
+}
+
+
+def counted(network: LayerGraph, batch: int) -> int:
+    """Return the operations as PyTorch counts them, which takes a causal attention for a full one."""
+    found = 0
+    for layer in network.layers:
+        einsum = layer.einsum(batch)
+        if layer.macs(batch) and einsum.fraction:
+            found += round(2 * layer.macs(batch) / einsum.fraction)
+    return found
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_all_operations_and_parameters_are_recognised(name: str) -> None:
+    pytorch()
+    from hypar.importers.imported import imported  # noqa: PLC0415
+    from hypar.importers.torch_capture import capture  # noqa: PLC0415
+    from hypar.importers.torch_rules import TABLE  # noqa: PLC0415
+
+    counter_of = import_module("torch.utils.flop_counter").FlopCounterMode
+    build, least, opaque = ROWS[name]
+    begin = time.perf_counter()
+    with pytorch().device("meta"):
+        module, example = build()
+    found = imported(capture(module, example, name=name, where=name), TABLE, batch=256, partial=True)
+    network = found.graph()
+    spent = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{name}: {found.coverage}; {len(network.layers)} layers, {spent:.1f} s, {peak:.0f} MB")  # noqa: T201
+    assert opaque is None or found.coverage.opaque == opaque
+    flop, parameters = found.coverage.shares
+    assert flop == 1.0
+    assert parameters >= least
+    assert counted(network, 2) == found.coverage.flop
+    if example[0].is_floating_point():
+        # Those of transformers cannot run on the meta device outside of torch.export.
+        with counter_of(display=False) as counter:
+            module.train()(*example)
+        assert counted(network, 2) == counter.get_total_flops()
+    if opaque == {}:
+        assert network.num_parameters == sum(held.numel() for held in module.parameters())
+    if name in SHIPPED:
+        for strategy in ("dp", "hypar"):
+            assert facts(network, strategy=strategy) == facts(
+                hypar.load_model(SHIPPED[name]), strategy=strategy
+            )
