@@ -61,14 +61,14 @@ MAY_IMPORT = {
 
 INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
-    "solve": "limits edge cost_graph partition balance elimination marginals coarse counts solvers",
+    "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
     "network": "training windows einsum keeping ops layer spec trails contraction graph build gradients",
     "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks alike joined moves measured entering lanes tasks pipeline_orders pipeline chunked step stages totals energy tape lifetimes memory scoring",
-    "planning": "chunks refinement searches sources strategies arguments request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
+    "planning": "chunks refinement searches sources strategies arguments checks request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
     "studies": "verification certificates problems counted read_memory comparison explanation notes report pipeline evaluation field exploration sweep page sections papers",

@@ -13,6 +13,7 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 WORDS = {
+    "importer.ipynb": ("blocks.0.attention: attention", "out_ff", "True"),
     "researcher.ipynb": ("small-unet", "bottom2", "is the fastest", "plan.pdf"),
     "maintainer.ipynb": (
         "True",
@@ -23,7 +24,22 @@ WORDS = {
         "ranker.html",
     ),
 }
+IMPORTED = pytest.mark.slow
+"""The notebook that imports PyTorch, which takes seconds."""
+
 each = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.name)
+run = pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=IMPORTED if file.stem == "importer" else ()) for file in NOTEBOOKS],
+    ids=lambda file: file.name,
+)
+
+
+def require(file: Path) -> None:
+    """Skip a notebook whose packages are not installed."""
+    pytest.importorskip("pandas")
+    if file.stem == "importer":
+        pytest.importorskip("torch", reason="PyTorch is an extra")
 
 
 def cells(file: Path) -> list[dict[str, Any]]:
@@ -44,11 +60,11 @@ def run_cell(source: str, names: dict[str, Any]) -> list[str]:
     return [value._repr_html_() if hasattr(value, "_repr_html_") else repr(value)]
 
 
-@each
+@run
 def test_the_cells_of_a_notebook_run(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("pandas")
+    require(file)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -75,6 +91,7 @@ def test_a_notebook_is_stored_without_outputs(file: Path) -> None:
 @each
 @pytest.mark.slow
 def test_a_notebook_runs_in_a_kernel_twice_alike(file: Path, tmp_path: Path) -> None:
+    require(file)
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     runs = []

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hypar import plan_model
 from hypar.network.build import load_model
-from tests.benchmarks.rows import Rows
+from tests.benchmarks.rows import DOCS, Rows
 from tests.effort import NETWORKS
 
 LEVELS = (4, 8, 12, 16, 20)
@@ -38,6 +40,14 @@ def cell(best: float, greedy: float, *, proven: bool) -> str:
 def test_the_page_has_a_row_for_each_network() -> None:
     assert PAGE.path.read_text(encoding="utf-8") == PAGE.text(PAGE.found)
     assert len(PAGE.found) == len(CASES)
+
+
+def test_the_page_on_theorems_names_the_largest_distances() -> None:
+    rows = [re.findall(r"\+([\d.]+%)", line) for line in PAGE.found.values()]
+    most = [max(column, key=lambda own: float(own[:-1])) for column in zip(*rows, strict=True)]
+    named = [f"{share} at {levels}" for share, levels in zip(most, LEVELS, strict=True)]
+    named[0] += " levels"
+    assert f"above the optimum by {', '.join(named)}." in (DOCS / "optimal.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

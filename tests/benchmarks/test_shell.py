@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -24,17 +25,22 @@ print("import", *[", ".join(name for name in sys.modules if not name.startswith(
 """
 """Prints the import of every module that the command loads, but hypar's own and those that an extension makes."""
 
+_INSTALLED = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+"""The environment with the modules compiled, as pip installs them."""
+
 
 def _imports() -> str:
     """The import of all libraries of ``hypar plan``, which its time is compared with."""
-    done = subprocess.run([sys.executable, "-c", _MODULES], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _MODULES], env=_INSTALLED, capture_output=True, text=True, check=True
+    )
     return done.stderr.strip()
 
 
 def _seconds(arguments: list[str]) -> tuple[float, float]:
     """CPU and wall seconds of one run."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+    subprocess.run([sys.executable, *arguments], env=_INSTALLED, capture_output=True, check=True)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
 
-from hypar import plan_model
+from hypar import load_model, plan_model
 from hypar.cli.commands import models
 from hypar.cli.main import main
 from hypar.units import amount, format_bytes, format_count, format_joules, format_seconds
@@ -119,7 +119,7 @@ STUDIES = {
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """A function that returns what one command prints with some more options, at a width."""
-    monkeypatch.setattr(models, "load_model", cache(models.load_model))
+    monkeypatch.setattr(models, "load_model", cache(load_model))
     for command, names in STUDIES.items():
         module = importlib.import_module(f"hypar.cli.commands.{command}")
         for name in names:

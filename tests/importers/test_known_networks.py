@@ -169,3 +169,30 @@ def test_all_operations_and_parameters_are_recognised(name: str) -> None:
             assert facts(network, strategy=strategy) == facts(
                 hypar.load_model(SHIPPED[name]), strategy=strategy
             )
+
+
+def test_llama3_405b_takes_a_minute_and_a_gigabyte_without_weights() -> None:
+    torch, library = pytorch(), package("transformers")
+    from hypar.importers.imported import imported  # noqa: PLC0415
+    from hypar.importers.torch_capture import capture  # noqa: PLC0415
+    from hypar.importers.torch_rules import TABLE  # noqa: PLC0415
+
+    sizes = {
+        "hidden_size": 16384,
+        "intermediate_size": 53248,
+        "num_attention_heads": 128,
+        "num_key_value_heads": 8,
+    }
+    config = library.LlamaConfig(vocab_size=128256, num_hidden_layers=126, use_cache=False, **sizes)
+    begin = time.process_time()
+    with torch.device("meta"):
+        module, example = library.LlamaForCausalLM(config), (tokens(8192),)
+    found = imported(capture(module, example, name="405b", where="405b"), TABLE, batch=32, partial=False)
+    network = found.graph()
+    spent = time.process_time() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"Llama-3 405B: {found.coverage}; {spent:.1f} s, {peak:.0f} MB")  # noqa: T201
+    assert network.num_parameters == 405_853_388_800
+    assert ", repeat: 126}" in found.text()
+    assert spent < 60
+    assert peak < 1024

@@ -89,7 +89,8 @@ def test_every_command_takes_a_file(tmp_path: Path) -> None:
     for arguments in (
         ["plan", str(file), "-o", plan],
         ["models", str(file)],
-        ["score", plan, "--hardware", "hmc", "--model", str(file)],
+        ["check", plan],
+        ["score", plan, "--hardware", "hmc"],
     ):
         result = CliRunner().invoke(main, arguments, prog_name="hypar")
         assert result.exit_code == 0, result.output

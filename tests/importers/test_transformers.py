@@ -41,7 +41,7 @@ def assert_one_network(found: Any, hand: hypar.LayerGraph) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("build", ["build", "written"])
+@pytest.mark.parametrize("build", [pytest.param("build", marks=pytest.mark.slow), "written"])
 def test_a_module_is_the_network_by_hand(build: str, hand: hypar.LayerGraph) -> None:
     pytest.importorskip("torch", reason="PyTorch is an extra")
     found = import_network("torch", f"hypar_gpt_torch:{build}", [(16,)], tokens=TOKENS)

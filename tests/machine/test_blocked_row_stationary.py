@@ -27,7 +27,8 @@ from tests.contracts.test_compute_models import FIELDS, shapes, sourced
 if TYPE_CHECKING:
     from hypar.machine.compute_models.base import LocalShape
     from hypar.machine.machine import Machine
-    from hypar.network.ops.base import Convolution, Shape
+    from hypar.network.ops.base import Shape
+    from hypar.network.ops.bases.windowed import Convolution
 
 WHOLE = (1,) * len(CUTTABLE)
 

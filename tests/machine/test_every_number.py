@@ -262,7 +262,8 @@ def test_half_and_twice_move_a_step_as_expected(case: Case) -> None:
             load_hardware(case.machine, case.change(2))
         if case[:2] not in BESIDE:
             return
-    last, any_move = case.key.rpartition(".")[2], []
+    last = case.key.rpartition(".")[2]
+    any_move: list[int] = []
     for factor, sign in ((0.5, -1), (2, 1)):
         if any_move and settings().max_examples < LONG:
             break

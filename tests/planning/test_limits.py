@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,17 @@ def test_the_clock_cuts_a_search_short_and_check_stops_where_it_did(
             seen.add(plan.limits.answers)
         require_found_again(plan, tmp_path)
     assert seen
+
+
+def test_tuples_that_take_too_much_work_are_searched_from_coarse_to_fine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joint, "timed", lambda _: contextlib.nullcontext())
+    asked: dict[str, Any] = {"levels": 10, "strategy": "optimal", "convention": "paper"}
+    assert plan_model("cifar-c", **asked).solver != "coarse"
+    plan = plan_model("cifar-c", time_limit=0.05, **asked)
+    assert plan.solver == "coarse"
+    assert plan.bounds == [plan.cost.value]
 
 
 def test_a_search_for_time_that_is_cut_short_at_once_has_the_layers_own_work_as_bound(

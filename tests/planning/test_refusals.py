@@ -106,7 +106,6 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
     given = {
         "a heterogeneous machine": mixed,
         "uneven splits": mixed and (nested or not staged or stages == "best"),
-        "stages on device groups": mixed and staged,
         "stages on identical devices of groups": mixed and staged and not nested and stages != "best",
         "nested stages": nested,
         "identical devices": not mixed,

@@ -190,7 +190,9 @@ EXPLAINED = [
 ]
 
 
-@pytest.mark.parametrize("asked", EXPLAINED, ids=str)
+@pytest.mark.parametrize(
+    "asked", late(EXPLAINED, {"strategy": "optimal", "cost": "time", "shares": "exact"}), ids=str
+)
 def test_explanations_have_the_costs_of_the_plan(asked: dict[str, str]) -> None:
     """At every split and level the plan's own choices cost what the plan says: each tensor once, where it is read."""
     machine = load_heterogeneous("tpu-v2-v3")

@@ -450,7 +450,7 @@ def test_bounds_that_are_none_are_refused(kind: str, bounds: list[int], said: st
     assert str(caught.value) == f"{file}: {said}"
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", late(KINDS, "shares of layers"))
 def test_an_updated_plan_is_a_fresh_one(name: str) -> None:
     plan = planned(**KINDS[name])
     file = written(plan, claim="the best of all")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
-from hypar import explain_plan, load_machine, load_model, plan_model
+from hypar import explain_plan, load_heterogeneous, load_machine, load_model, plan_model
 from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
@@ -183,3 +183,30 @@ def test_one_level_is_explained_alone_as_among_all() -> None:
     with pytest.raises(OptionError) as refused:
         explain_plan(plan, graph, layer="fc1@H4")
     assert str(refused.value) == "explain: found level 'H4'; allowed: H1 to H3, or 0 to 2"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"stages": 2, "levels": 2},
+        pytest.param({"array": [2, 2, "s2"], "strategy": "accpar"}, marks=pytest.mark.slow),
+        pytest.param({"stages": "best", "levels": 3}, marks=pytest.mark.slow),
+        pytest.param({"stages": 4, "levels": 2, "convention": "paper"}, marks=pytest.mark.slow),
+        pytest.param({"array": [2, "s2", 2], "convention": "fused"}, marks=pytest.mark.slow),
+    ],
+)
+def test_stages_on_device_groups_are_explained_by_the_costs_of_the_plan(asked: dict[str, Any]) -> None:
+    machine = load_heterogeneous("tpu-v2-v3")
+    plan = plan_model("lenet-c", batch=32, hardware=machine, **asked)
+    found = explain_plan(plan, load_model("lenet-c"), layer="*", machine=machine, others=0)
+    for split in plan.splits:
+        own = [
+            one for one in found.explained if (one.group or "all", one.level) == (split.group, split.level)
+        ]
+        assert {one.layer for one in own} == {*split.choices}
+        assert all(one.chosen.choice == split.choice(one.layer) for one in own)
+        # The cost of an uneven split is what its groups receive; their computation counts below it.
+        costs = [one.chosen.received + sum(one.chosen.items.values()) for one in own]
+        if split.sides is not None:
+            costs = [cost - one.chosen.items.get("compute", 0) for cost, one in zip(costs, own, strict=True)]
+        assert sum(costs) == pytest.approx(float(split.cost), rel=1e-9)

@@ -17,7 +17,7 @@ from hypar import (
 from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.plan.score import totals_of
-from hypar.planning.request import checked_arrays
+from hypar.planning.checks.levels import checked_arrays
 from hypar.results import view_of
 from tests.effort import crossed, late
 from tests.heterogeneous import CONV, INPUT, group, groups_of, kind, write_machine, written

@@ -13,7 +13,8 @@ import pytest
 from hypar import load_model
 from hypar.errors import OptionError
 from hypar.network.layer import Layer
-from hypar.network.ops.base import Op, Resampling, Shape
+from hypar.network.ops.base import Op, Shape
+from hypar.network.ops.bases.windowed import Resampling
 from hypar.network.ops.concat import Concat
 from hypar.network.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid

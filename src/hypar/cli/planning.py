@@ -11,7 +11,8 @@ from hypar.errors import OptionError, shown, suggestion
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS
 from hypar.plan.splits import BALANCES, FLUSHES
-from hypar.planning.request import BEST, GRAPHS, SHARES
+from hypar.planning.checks.stages import BEST
+from hypar.planning.checks.words import GRAPHS, SHARES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

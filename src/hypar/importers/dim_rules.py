@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.importers.atoms import Axes, Axis
-    from hypar.importers.rules import Rule, View
+    from hypar.importers.view import Rule, View
 
 Letters = Sequence[int]
 """A letter for each axis of a tensor; axes with one letter are the same index."""

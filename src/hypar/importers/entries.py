@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.groups import Group, Groups, Part, last_of
+from hypar.network.spec.schema import MOST_REPEATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +87,8 @@ class _Writer:
     def follows(self, before: Group, group: Group) -> bool:
         """Return whether a group is one more turn of the one before."""
         return (
-            before.form == group.form
+            before.turns < MOST_REPEATS
+            and before.form == group.form
             and before.path[:-1] == group.path[:-1]
             and group.read == before.last
             and self.groups.readers.get(before.last, set()) <= set(group.members)

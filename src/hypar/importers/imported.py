@@ -18,8 +18,8 @@ from hypar.importers.reading import read_trace
 from hypar.network.build import load_model
 
 if TYPE_CHECKING:
-    from hypar.importers.rules import Table
     from hypar.importers.trace import Trace
+    from hypar.importers.view import Table
     from hypar.network.graph import LayerGraph
 
 FORMATS = ("float64", "float32", "float16", "bfloat16")

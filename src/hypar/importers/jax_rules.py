@@ -23,7 +23,7 @@ from hypar.importers.rules import (
 
 if TYPE_CHECKING:
     from hypar.importers.atoms import Axis
-    from hypar.importers.rules import Rule, Said, Table, View
+    from hypar.importers.view import Rule, Said, Table, View
 
 
 def _conv(view: View) -> Said | None:

@@ -13,15 +13,15 @@ from hypar.importers.atoms import BATCH, Atoms
 from hypar.importers.dim_rules import put
 from hypar.importers.drafts import Draft, Drafts, Held
 from hypar.importers.regions import COMPOSED, composed
-from hypar.importers.rules import Entry, View
+from hypar.importers.view import Entry, View
 from hypar.network.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hypar.importers.rules import Said, Table
     from hypar.importers.trace import Node, Trace
+    from hypar.importers.view import Said, Table
     from hypar.network.ops.base import Op, Shape
 
 OPAQUE = "opaque"

@@ -10,15 +10,15 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from hypar.importers.dim_rules import norm, same, softmax
-from hypar.importers.rules import View, passed, short
+from hypar.importers.rules import passed, short
 from hypar.importers.trace import Node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.importers.drafts import Held
-    from hypar.importers.rules import Rule, Said, Table
     from hypar.importers.trace import Trace
+    from hypar.importers.view import Rule, Said, Table, View
 
 MOST = 40
 """Operations of the largest region."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.machine.listed import Listed
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -53,7 +55,7 @@ class _Sent(NamedTuple):
 
 
 MOST_KEPT = 1024
-"""Largest number of devices of a network whose paths are kept for machines that differ in other numbers."""
+"""Largest number of devices of a network whose paths are listed, and kept for machines that differ in other numbers."""
 
 
 def wires_of(tier: Tier) -> Wires:
@@ -70,6 +72,7 @@ class Wires:
     def __init__(self, topology: Topology, devices: int) -> None:
         """Number the links."""
         self.topology, self.devices = topology, devices
+        self.walks = devices > MOST_KEPT and topology.counts_sets
         widths = topology.links(devices)
         self.number = {link: number for number, link in enumerate(widths)}
         self.widths = np.fromiter(widths.values(), np.float64, len(widths))
@@ -127,6 +130,10 @@ class Wires:
         """
         if not sent.ends.size:
             return 0.0, sent.ends
+        if self.walks and not summed:
+            starts, ends = np.divmod(sent.ends, self.devices)
+            busy = self.topology.messages_loads(Listed(sent.rails, starts, ends, sent.amounts), self.devices)
+            return float((busy.loads if duplex else busy.loads.sum(axis=0)).max()), busy.hops
         rows = self.rows_of(sent.ends)
         starts, counts = self.starts[rows], np.diff(self.starts)[rows]
         entry = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - starts, counts)
@@ -175,9 +182,9 @@ class Level:
         self.bases = (outer + np.arange(self.inner)).reshape(-1)
 
     @property
-    def messages(self) -> int:
-        """Number of messages if each device sends one to each of its counterparts."""
-        return len(self.bases) * self.ways * (self.ways - 1)
+    def walks(self) -> bool:
+        """Whether loads are counted on all networks without a list of the links of each path."""
+        return all(wires.walks for wires in self.wires)
 
     def hops(self, one: int, other: int) -> int:
         """Return the number of links between the first devices of two subgroups."""

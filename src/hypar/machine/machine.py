@@ -252,7 +252,7 @@ _TENSORS = ("input", "weight", "output")
 
 def _copying(shape: LocalShape, phase: str) -> Work:
     """Return the work of a phase that only moves words, as that of an embedding."""
-    words = memory_words(shape, phase) if shape.words["weight"] or phase != "gradient" else 0.0
+    words = memory_words(shape, phase) if np.any(shape.words["weight"]) or phase != "gradient" else 0.0
     accesses = {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
     return Work(seconds=0.0, accesses=accesses, mapping={})
 

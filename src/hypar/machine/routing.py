@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MOST_MESSAGES = 2**17
 """Most messages of one level that are listed and routed one by one; more are counted, on networks that count them."""
 
+MOST_WALKED = 2**21
+"""Most messages in all groups of a level that are listed where the paths of each are not."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelLink:
@@ -177,13 +180,12 @@ class _Router:
 
     def __init__(self, level: Level) -> None:
         self.level = level
-        self.lists = level.messages <= MOST_MESSAGES
         self.known: dict[object, tuple[Step, Routed]] = {}
         self.listed: dict[tuple[Exchange, ...], Messages] = {}
 
     def __call__(self, step: Step) -> Routed:
         """Return the time of all rounds of a step."""
-        if step.exchanges and self.lists:
+        if step.exchanges and self._lists(step):
             if step.exchanges not in self.listed:
                 self.listed[step.exchanges] = listed(step.exchanges)
             step = step._replace(messages=self.listed[step.exchanges], exchanges=())
@@ -192,6 +194,15 @@ class _Router:
             self.known[key] = step, self._routed(step).scaled(1 / amount)
         found = self.known[key][1].scaled(amount * step.factor)
         return found._replace(latency_s=found.latency_s * step.rounds)
+
+    def _lists(self, step: Step) -> bool:
+        """Return whether the messages of exchanges are few enough for a list."""
+        if step.summed and self.level.walks:
+            return False
+        sizes = (len(members) for exchange in step.exchanges for members in exchange.sets)
+        count = sum(size * (size - 1) for size in sizes)
+        most = MOST_WALKED if self.level.walks else MOST_MESSAGES
+        return count <= MOST_MESSAGES and count * len(self.level.bases) <= most
 
     def _routed(self, step: Step) -> Routed:
         if step.exchanges:

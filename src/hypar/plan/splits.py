@@ -98,7 +98,6 @@ class StagesRecord(Record):
     Attributes:
         asked: the number of stages requested, or ``best``.
         array: for ``best``, ways of the levels over which stages and cuts were tried; None on device groups.
-        arrays: for ``best`` on device groups, these ways inside each group of identical devices.
         solver: the solver requested; None for the cheapest exact one of each stage.
         schedule: name of the order in which the stages work.
         parts: the number of parts of each stage; None for one.
@@ -109,12 +108,12 @@ class StagesRecord(Record):
         outside: number of levels and uneven splits outside the stages; None for none.
         microbatches: number of microbatches of a mini-batch.
         bottleneck_s: seconds that a mini-batch keeps the busiest stage busy.
+        arrays: for ``best`` on device groups, these ways inside each group of identical devices.
         stages: the stages, first to last.
     """
 
     asked: Annotated[int, Field(ge=1)] | Literal["best"]
     array: list[Annotated[int, Field(ge=2)]] | None = None
-    arrays: dict[str, list[Annotated[int, Field(ge=2)]]] | None = None
     solver: str | None = None
     schedule: Annotated[str, AfterValidator(_known_schedule)]
     parts: Annotated[int, Field(ge=2)] | None = None
@@ -125,6 +124,7 @@ class StagesRecord(Record):
     outside: Annotated[int, Field(ge=1)] | None = None
     microbatches: Annotated[int, Field(ge=1)]
     bottleneck_s: Amount
+    arrays: dict[str, list[Annotated[int, Field(ge=2)]]] | None = None
     stages: Annotated[list[StageRecord], Field(min_length=1)]
 
     def require_as_asked(self) -> None:

@@ -12,26 +12,21 @@ from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.answers import searched
+from hypar.planning.checks.levels import checked_array, checked_arrays
+from hypar.planning.checks.stages import BEST, checked_nodes, checked_stages, has_stages
+from hypar.planning.checks.words import (
+    checked_chunks,
+    checked_graph,
+    checked_limits,
+    checked_optimizer,
+    checked_shares,
+    space_text,
+)
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
-from hypar.planning.request import (
-    BASELINES,
-    BEST,
-    Request,
-    checked_array,
-    checked_arrays,
-    checked_chunks,
-    checked_graph,
-    checked_limits,
-    checked_nodes,
-    checked_optimizer,
-    checked_shares,
-    checked_stages,
-    has_stages,
-    space_text,
-)
+from hypar.planning.request import BASELINES, Request
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Origin, remember

@@ -14,8 +14,8 @@ from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.splits import INTERLEAVED
+from hypar.planning.checks.stages import BEST, has_stages
 from hypar.planning.counting import follows
-from hypar.planning.request import BEST, has_stages
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
@@ -99,7 +99,6 @@ REFUSALS = (
             "tensors between two parts of a stage are counted on identical devices inside it alone"),
     Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
     Refusal("whole shares", "stages on identical devices of groups", "integral", *_STAGED, "a layer is on one device group"),
-    Refusal("an explanation", "stages on device groups", "explain", *_DIFFER, "an explanation of stages is of equal devices yet"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
     Refusal("the mode paper", "a heterogeneous machine", "mode 'paper'", "the devices of hardware {hardware} are heterogeneous",
             "a machine of identical devices", "DeePa publishes estimates for one kind of device"),
@@ -264,7 +263,6 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "identical devices": lambda asked: not isinstance(asked.machine, HeterogeneousMachine),
     "a heterogeneous machine": lambda asked: isinstance(asked.machine, HeterogeneousMachine),
     "uneven splits": lambda asked: asked.uneven,
-    "stages on device groups": lambda asked: isinstance(asked.machine, HeterogeneousMachine) and asked.staged,
     "nested stages": lambda asked: asked.staged and (asked.outside > 0 or asked.nested),
     "stages on identical devices of groups": lambda asked: (
         isinstance(asked.machine, HeterogeneousMachine) and asked.staged and not asked.uneven

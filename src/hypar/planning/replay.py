@@ -12,9 +12,10 @@ from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.graph import LayerGraph
 from hypar.plan.conventions import checked
 from hypar.plan.plan import Plan, read_plan
+from hypar.planning.checks.words import checked_optimizer
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.counting import score_convention
-from hypar.planning.request import Request, checked_optimizer
+from hypar.planning.request import Request
 from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
 from hypar.planning.stages.records import stages_of
 from hypar.planning.stages.replay import stored_stages

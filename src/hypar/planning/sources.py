@@ -10,7 +10,7 @@ from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.machine.profiles import Profile, read_profile
-from hypar.network.build import load_model
+from hypar.network.build import FOREIGN, load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.files import ENDINGS
 from hypar.plan.plan import Plan
@@ -240,7 +240,7 @@ def _found(name: str, file: Path, kind: str) -> str | Path | None:
     if not _is_name(name):
         return None
     for folder in (file.parent, Path(), Path(kind)):
-        for ending in ENDINGS:
+        for ending in (*ENDINGS, *(FOREIGN if kind == "models" else ())):
             beside = folder / f"{name}{ending}"
             if beside.is_file():
                 return beside

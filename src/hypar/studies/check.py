@@ -53,7 +53,6 @@ FREE = (
     "solver",
     "space",
     "stages.array",
-    "stages.arrays.*",
     "stages.asked_microbatches",
     "stages.balance",
     "stages.parts",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
+from hypar.costs.graphs.paper import structure
 from hypar.errors import OptionError, suggestion
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf
@@ -18,10 +19,9 @@ from hypar.planning.question import ask
 from hypar.planning.refusals import refusal
 from hypar.planning.request import Request
 from hypar.planning.sources import require_groups
-from hypar.planning.stages.sites import of_stage
-from hypar.planning.stages.spans import CutSpans
+from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.replay import branch_of
-from hypar.planning.uneven.search import Planner
+from hypar.planning.uneven.search import Planner, as_branching, as_planner, split_options
 from hypar.planning.uneven.tree import Branching
 from hypar.results import Result
 from hypar.sharding.pins import level_of
@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.plan.splits import StagesRecord
     from hypar.planning.searches.base import Question
+    from hypar.planning.stages.spans import CutSpans
     from hypar.planning.uneven.split import UnevenSplit
     from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.lanes import Lane
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered, Taken
+    from hypar.solve.cost_graph import Structure
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
 
@@ -162,9 +164,6 @@ def explain_plan(
     """
     if not plan.splits:
         raise refusal("an explanation", "stages without levels")
-    if plan.staged and plan.heterogeneous:
-        hardware = "" if plan.score is None else repr(plan.score.hardware)
-        raise refusal("an explanation", "stages on device groups", hardware=hardware)
     if plan.heterogeneous and machine is None:
         raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
     if machine is not None:
@@ -180,35 +179,48 @@ def explain_plan(
         found = f"no layer that is planned is named {layer!r}"
         raise OptionError("explain", found, hint=suggestion(str(layer), plan.layers))
     asked = Asked(plan, tuple(named), others, level)
-    if isinstance(machine, HeterogeneousMachine):
+    if plan.stages is not None and plan.staged:
+        shape, explained = _in_stages(asked, plan.stages, request, graph)
+    elif isinstance(machine, HeterogeneousMachine):
         planner, branch, entered = _tree(request, plan, graph, machine)
-        structure = SplitQuestion.of(planner, branch, entered).problem.structure
-        explained = tuple(_in_tree(asked, planner, branch, entered))
+        shape = SplitQuestion.of(planner, branch, entered).problem.structure
+        explained = _in_tree(asked, planner, branch, entered)
     else:
         whole, _ = ask(request, graph)
-        structure = whole.structure(0, 1)
-        explained = tuple(
-            one
-            for question in _questions(plan, request, graph, whole)
-            for one in _in_question(asked, question)
-        )
+        shape, explained = whole.structure(0, 1), _in_question(asked, whole)
     return Explanation(
         plan=plan,
         layers=plan.layers,
-        rules=reduced(structure),
-        order=trace(structure),
-        explained=explained,
+        rules=reduced(shape),
+        order=trace(shape),
+        explained=tuple(explained),
     )
 
 
-def _questions(plan: Plan, request: Request, graph: LayerGraph, whole: Question) -> list[Question]:
-    """Return the search problem of the cuts, or one for each stage."""
-    if plan.stages is None or not plan.staged:
-        return [whole]
-    counts = (len(plan.stages.stages), plan.stages.microbatches)
-    spans = CutSpans.of(of_stage(request, counts[0]), graph, counts)
-    bounds = accumulate((len(layers) for _, layers in plan.stages.spans), initial=0)
-    return [spans.question(*ends) for ends in pairwise(bounds)]
+def _in_stages(
+    asked: Asked, stages: StagesRecord, request: Request, graph: LayerGraph
+) -> tuple[Structure, Iterator[LayerExplanation]]:
+    """Return the structure of the whole network's choices, and what is explained of each stage in turn."""
+    spans = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
+    bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
+    places = [*zip(spans, pairwise(bounds), strict=True)]
+    first, nodes = spans[0], graph.nodes(request.graph)
+    if first.request.heterogeneous is None:
+        problem = first.question(0, len(nodes.layers)).structure(0, 1)
+    else:
+        options = split_options(first.request, nodes, len(first.request.heterogeneous.groups))
+        problem = structure(nodes, [(own,) for own in options])
+    return problem, (one for own, ends in places for one in _in_stage(asked, own, ends))
+
+
+def _in_stage(asked: Asked, spans: CutSpans, ends: tuple[int, int]) -> Iterator[LayerExplanation]:
+    """Yield the explained layers of a stage."""
+    if spans.request.heterogeneous is None:
+        yield from _in_question(asked, spans.question(*ends), spans.site.group or "")
+        return
+    node = spans.of_batch(spans.stored(asked.plan, *ends, ()).cuts.node, *ends)
+    planner, entered = as_planner(spans.planner), spans.planner.state_above(node.graph)
+    yield from _in_tree(asked, planner, as_branching(planner.costed(node, entered)), entered)
 
 
 class Asked(NamedTuple):
@@ -227,10 +239,10 @@ class Asked(NamedTuple):
     level: int | None
 
 
-def _in_question(asked: Asked, question: Question) -> Iterator[LayerExplanation]:
+def _in_question(asked: Asked, question: Question, group: str = "") -> Iterator[LayerExplanation]:
     """Yield the explained layers of a search problem for identical devices."""
     choices = [asked.plan.choices(layer.name) for layer in question.graph.layers]
-    yield from _explained(asked, _with_choices(question, choices), choices)
+    yield from _explained(asked, _with_choices(question, choices), choices, group=group)
 
 
 def _with_choices(question: Question, choices: Sequence[Options]) -> Question:
@@ -262,13 +274,15 @@ def _in_tree(
     if isinstance(branch, Leaf):
         if branch.levels:
             question = _with_choices(planner.question_in(branch, entered), branch.lane.choices)
-            yield from _explained(asked, question, branch.lane.choices, branch.lane)
+            lane = branch.lane
+            yield from _explained(asked, question, lane.choices, lane.depth, lane.name)
         return
     if asked.level in {None, branch.depth}:
         split = SplitQuestion.of(planner, branch, entered)
         space = parse_space(asked.plan.space, None)
-        for name in asked.layers:
-            node = asked.plan.layers.index(name)
+        names = [layer.name for layer in branch.graph.layers]
+        for name in (own for own in asked.layers if own in names):
+            node = names.index(name)
             yield LayerExplanation(
                 layer=name,
                 level=branch.depth,
@@ -337,10 +351,10 @@ class SplitQuestion:
 
 
 def _explained(
-    asked: Asked, question: Question, choices: Sequence[Options], lane: Lane | None = None
+    asked: Asked, question: Question, choices: Sequence[Options], depth: int = 0, group: str = ""
 ) -> Iterator[LayerExplanation]:
     """Yield the explained layers at one level or level by level, each level given the plan's choices above it."""
-    plan, depth = asked.plan, 0 if lane is None else lane.depth
+    plan = asked.plan
     sizes = question.outermost()
     space = parse_space(plan.space, None)
     layers = [layer.name for layer in question.graph.layers]
@@ -362,7 +376,7 @@ def _explained(
                     left_out=space.left_out(question.graph.layers[node], level.ways),
                     ways=level.ways,
                     jointly=plan.search == "joint" and not level.innermost,
-                    group="" if lane is None else lane.name,
+                    group=group,
                 )
         sizes = question.below(sizes, chosen, level.ways)
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.plan.plan import SEARCHED
+from hypar.planning.checks.stages import BEST
 from hypar.planning.counting import bytes_received, cost_convention, score_convention
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
-from hypar.planning.request import BASELINES, BEST, FIXED, Request
+from hypar.planning.request import BASELINES, FIXED, Request
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import DIRECT, PAPER

@@ -20,8 +20,10 @@ from hypar.network.graph import LayerGraph
 from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
 from hypar.planning.arguments import BASELINE, HeldArguments, of_baseline, require_known
+from hypar.planning.checks.levels import checked_array
+from hypar.planning.checks.stages import has_stages, named_starts
+from hypar.planning.checks.words import checked_optimizer
 from hypar.planning.refusals import refusal
-from hypar.planning.request import checked_array, checked_optimizer, has_stages, named_starts
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Result
 from hypar.schedule.scoring import totals

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
+from hypar.solve.cliques import Cliques
 from hypar.solve.coarse import exchanges, search
-from hypar.solve.coarse.cliques import Cliques
 from hypar.solve.coarse.search import Found, fits, improving
 from hypar.solve.coarse.states import Coarse, Spans
 from hypar.solve.limits import UNLIMITED, Budget, Limits

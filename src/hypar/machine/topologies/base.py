@@ -15,6 +15,7 @@ from hypar.files.quantities import Description
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.listed import Busy, Listed
     from hypar.machine.sets import Loads, Sets
 
 Node = tuple[str, int] | int
@@ -29,7 +30,7 @@ class Topology(Description):
     """Links and paths; subclasses add the fields of a hardware file."""
 
     counts_sets: ClassVar[bool] = False
-    """Whether loads of many sets' messages are counted without a list of them."""
+    """Whether loads are counted without a list of the links of each path."""
 
     @abstractmethod
     def links(self, devices: int) -> Mapping[Link, float]:
@@ -67,6 +68,10 @@ class Topology(Description):
             devices: number of devices wired.
             summed: whether the nodes of the network add up the messages of a set.
         """
+        raise NotImplementedError
+
+    def messages_loads(self, sent: Listed, devices: int) -> Busy:
+        """Return the loads of links by messages; only of a topology of any number of devices that ``counts_sets``."""
         raise NotImplementedError
 
     def num_links(self, devices: int) -> int:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from hypar.machine.listed import messages_on_tree
 from hypar.machine.sets import on_tree
 from hypar.machine.topologies.base import Link, Node, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.listed import Busy, Listed
     from hypar.machine.sets import Loads, Sets
 
 
@@ -53,6 +55,10 @@ class HTree(Topology):
     def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
         """Return the loads of links if the devices of sets exchange messages."""
         return on_tree(sets, summed=summed)
+
+    def messages_loads(self, sent: Listed, devices: int) -> Busy:
+        """Return the loads of links by messages."""
+        return messages_on_tree(sent, devices)
 
     def num_links(self, devices: int) -> int:
         """Return the number of leaf links; the wider links of each level above sum to the same width."""

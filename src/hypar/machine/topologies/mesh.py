@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from hypar.machine.edges import placed, square
+from hypar.machine.listed import messages_on_grid
 from hypar.machine.sets import on_grid
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.listed import Busy, Listed
     from hypar.machine.sets import Loads, Sets
 
 
@@ -57,6 +59,10 @@ class Mesh(Topology):
     def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
         """Return the loads of links if the devices of sets exchange messages."""
         return on_grid(sets, self._edges(devices)[0], closed=False)
+
+    def messages_loads(self, sent: Listed, devices: int) -> Busy:
+        """Return the loads of links by messages."""
+        return messages_on_grid(sent, *self._edges(devices), closed=False)
 
     def coordinates(self, device: int, devices: int) -> tuple[int, ...]:
         """Return row and column."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, ClassVar
 
+from hypar.machine.listed import messages_on_grid
 from hypar.machine.sets import on_grid
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.listed import Busy, Listed
     from hypar.machine.sets import Loads, Sets
 
 
@@ -38,6 +40,10 @@ class Ring(Topology):
     def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
         """Return the loads of links if the devices of sets exchange messages."""
         return on_grid(sets, 1, closed=True)
+
+    def messages_loads(self, sent: Listed, devices: int) -> Busy:
+        """Return the loads of links by messages."""
+        return messages_on_grid(sent, 1, devices, closed=True)
 
 
 plugin: type[Topology] = Ring

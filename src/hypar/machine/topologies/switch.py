@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from hypar.machine.listed import messages_on_switch
 from hypar.machine.sets import on_switch
 from hypar.machine.topologies.base import Link, Node, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.listed import Busy, Listed
     from hypar.machine.sets import Loads, Sets
 
 _SWITCH: Node = ("switch", 0)
@@ -31,6 +33,10 @@ class Switch(Topology):
     def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
         """Return the loads of links if the devices of sets exchange messages."""
         return on_switch(sets)
+
+    def messages_loads(self, sent: Listed, devices: int) -> Busy:
+        """Return the loads of links by messages."""
+        return messages_on_switch(sent, devices)
 
 
 plugin: type[Topology] = Switch

@@ -13,12 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hypar.machine.edges import placed, square
+from hypar.machine.listed import messages_on_grid
 from hypar.machine.sets import on_grid
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.listed import Busy, Listed
     from hypar.machine.sets import Loads, Sets
 
 
@@ -69,6 +71,10 @@ class Torus(Topology):
     def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
         """Return the loads of links if the devices of sets exchange messages."""
         return on_grid(sets, square(devices)[0], closed=True, balanced=self.routing == "balanced")
+
+    def messages_loads(self, sent: Listed, devices: int) -> Busy:
+        """Return the loads of links by messages."""
+        return messages_on_grid(sent, *square(devices), closed=True, balanced=self.routing == "balanced")
 
     def coordinates(self, device: int, devices: int) -> tuple[int, ...]:
         """Return row and column."""

@@ -8,7 +8,6 @@ sample, ``{"channels": 64, "height": 56, "width": 56}`` or ``{"channels": 4096}`
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -18,7 +17,6 @@ from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.network.einsum import Einsum
 from hypar.network.keeping import Keeps
-from hypar.network.named import Names
 from hypar.network.windows import ShapeError, Window
 
 LARGEST_SIZE = 2**24
@@ -187,208 +185,10 @@ class Contraction(Op):
         return {tensor: zeros for tensor, zeros in given.items() if zeros is not None}
 
 
-class Convolution(Contraction):
-    """A weighted op whose filters meet an image in windows; subclasses say which windows.
-
-    With ``groups`` the einsum has a dim ``groups`` in all three tensors; ``in_channels`` and ``out_channels`` then
-    count the channels within a group.
-    """
-
-    out_channels: Size
-    kernel: SizePair
-    stride: SizePair = (1, 1)
-    padding: CountPair = (0, 0)
-    dilation: SizePair = (1, 1)
-    groups: Size = 1
-    bias: bool = True
-
-    @property
-    @abstractmethod
-    def windows(self) -> Mapping[str, Window]:
-        """The window along each spatial dim."""
-
-    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
-        """Return the window along each spatial dim."""
-        return self.windows
-
-    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Return ``out_channels`` by the outputs of the windows."""
-        shape = image_input(inputs)
-        for name, channels in (("in", shape["channels"]), ("out", self.out_channels)):
-            if channels % self.groups:
-                raise ShapeError(
-                    f"found {channels} {name}_channels in {self.groups} groups;"
-                    f" allowed: a multiple of {self.groups}"
-                )
-        spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
-        return {"channels": self.out_channels, **spatial}
-
-    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
-        """Return the elements of the filters and the biases."""
-        return sum(self.parameters(inputs).values())
-
-    def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
-        """Return the elements of the filters and the biases."""
-        per_filter = image_input(inputs)["channels"] // self.groups * math.prod(self.kernel)
-        bias = {"bias": self.out_channels} if self.bias else {}
-        return {"weight": self.out_channels * per_filter, **bias}
-
-    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h',w'] . W[g,i,o,r,s]`` for the h' and w' that the windows read."""
-        shape = image_input(inputs)
-        grouped = self.groups > 1
-        # Channels cut inside every group are not the consecutive channels that a neighbour cuts.
-        inner = "channels_in_group" if grouped else "channels"
-        group_sizes = {"groups": self.groups} if grouped else {}
-        group_dims = {"groups": "channels"} if grouped else {}
-        spatial = {"height": "height", "width": "width"}
-        return Einsum(
-            sizes={
-                "batch": batch,
-                **group_sizes,
-                "in_channels": shape["channels"] // self.groups,
-                "out_channels": self.out_channels // self.groups,
-                "height": output["height"],
-                "width": output["width"],
-                "kernel_height": self.kernel[0],
-                "kernel_width": self.kernel[1],
-            },
-            input={"batch": "batch", **group_dims, "in_channels": inner, **spatial},
-            weight=(*group_sizes, "in_channels", "out_channels", "kernel_height", "kernel_width"),
-            output={"batch": "batch", **group_dims, "out_channels": inner, **spatial},
-            input_elements=batch * elements_of(shape),
-            windows=self.windows,
-            input_sizes={"height": shape["height"], "width": shape["width"]},
-            zeros=self.zeros,
-        )
-
-
-class Sliding(Convolution):
-    """A convolution whose filters slide over an image."""
-
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The window along each spatial dim."""
-        pairs = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
-        return {
-            dim: Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-            for dim, (kernel, stride, padding, dilation) in zip(("height", "width"), pairs, strict=True)
-        }
-
-
-class Resampling(Op):
-    """An op without a weight that reads an image in windows, channel by channel, and gives another.
-
-    It is a node of the operator graph.
-    """
-
-    pools: ClassVar[bool] = True
-
-    @abstractmethod
-    def image_windows(self, shape: Shape) -> Mapping[str, Window]:
-        """Return the window along each spatial dim of an input."""
-
-    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:
-        """Return the window along each spatial dim."""
-        return self.image_windows(image_input(inputs))
-
-    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Return the channels by the outputs of the windows."""
-        shape = image_input(inputs)
-        spatial = {dim: window.output_size(shape[dim]) for dim, window in self.image_windows(shape).items()}
-        return {"channels": shape["channels"], **spatial}
-
-    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Return ``F_out[n,c,h,w]`` of ``F_in[n,c,h',w']``, channel by channel."""
-        shape = image_input(inputs)
-        dims = {"batch": "batch", **{dim: dim for dim in output}}
-        return Einsum(
-            sizes={"batch": batch, **output},
-            input=dims,
-            weight=(),
-            output=dims,
-            input_elements=batch * elements_of(shape),
-            windows=self.image_windows(shape),
-            input_sizes={"height": shape["height"], "width": shape["width"]},
-        )
-
-
 class Pointwise(Op):
     """An elementwise op."""
 
     flop_per_element: ClassVar[int] = 1
-
-
-class Norm(Op):
-    """A normalisation over some dims of each position, with a trained scale for each of their elements."""
-
-    over: Names
-    scale: bool = True
-
-    @property
-    def statistics_over(self) -> frozenset[str]:  # type: ignore[override]
-        """The dims that it normalises over."""
-        return frozenset(self.over)
-
-    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Return the input's shape."""
-        shape = one_input(inputs)
-        require_dims(shape, self.over)
-        return shape
-
-    def reduced(self, name: str, shape: Shape) -> frozenset[str]:
-        """Return the dims that a sum runs over: the others for the gradient of a trained tensor."""
-        if name in self.trained:
-            return frozenset({"batch", *shape}) - frozenset(self.over)
-        return frozenset(self.over)
-
-    @property
-    def trained(self) -> tuple[str, ...]:
-        """The names of its trained tensors."""
-        return ("weight",) if self.scale else ()
-
-    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
-        """Return the elements of its trained tensors."""
-        return sum(self.parameters(inputs).values())
-
-    def parameters(self, inputs: tuple[Shape, ...]) -> Mapping[str, int]:
-        """Return the elements of each trained tensor."""
-        shape = one_input(inputs)
-        return dict.fromkeys(self.trained, math.prod(shape[dim] for dim in self.over))
-
-    def parameter_dims(self, name: str, shape: Shape) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the dims of a trained tensor, in the order of the input."""
-        return tuple(dim for dim in shape if dim in self.over)
-
-    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:
-        """Return that it keeps its input, and the statistics of each position."""
-        shape = one_input(inputs)
-        positions = math.prod(size for dim, size in shape.items() if dim not in self.over)
-        return Keeps(input=True, elements=len(self.statistics) * positions)
-
-
-class Shares(Op):
-    """A softmax over some dims: an exponential, an addition and a division an element."""
-
-    flop_per_element: ClassVar[int] = 3
-    statistics: ClassVar[tuple[str, ...]] = ("exponential",)
-    back_statistics: ClassVar[tuple[str, ...]] = ("product",)
-    over: Names
-
-    @property
-    def statistics_over(self) -> frozenset[str]:  # type: ignore[override]
-        """The dims that are summed over."""
-        return frozenset(self.over)
-
-    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Return the input's shape."""
-        shape = one_input(inputs)
-        require_dims(shape, self.over)
-        return shape
-
-    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:  # noqa: ARG002
-        """Return that it keeps its output."""
-        return Keeps(output=True)
 
 
 class Alike(Op):

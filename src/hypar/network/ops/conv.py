@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from hypar.network.ops.base import Op, Sliding
+from typing import TYPE_CHECKING
+
+from hypar.network.ops.bases.windowed import Sliding
+
+if TYPE_CHECKING:
+    from hypar.network.ops.base import Op
 
 
 class Conv(Sliding):

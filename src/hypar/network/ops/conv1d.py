@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from hypar.network.ops.base import CountPair, Op, Shape, SizePair, Sliding, describe
+from hypar.network.ops.base import CountPair, Op, Shape, SizePair, describe
+from hypar.network.ops.bases.windowed import Sliding
 from hypar.network.windows import ShapeError
 
 

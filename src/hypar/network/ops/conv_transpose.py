@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hypar.network.ops.base import Convolution, CountPair, Op, Shape
+from hypar.network.ops.base import CountPair, Op, Shape
+from hypar.network.ops.bases.windowed import Convolution
 from hypar.network.windows import ShapeError, TransposedWindow
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hypar.network.ops.base import CountPair, Op, Resampling, Shape, image_input
+from hypar.network.ops.base import CountPair, Op, Shape, image_input
+from hypar.network.ops.bases.windowed import Resampling
 from hypar.network.windows import ShapeError, Window
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from hypar.network.ops.base import Op, Shares
+from typing import TYPE_CHECKING
+
+from hypar.network.ops.bases.normalising import Shares
+
+if TYPE_CHECKING:
+    from hypar.network.ops.base import Op
 
 
 class CrossEntropy(Shares):

@@ -8,7 +8,8 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from hypar.network.keeping import Keeps
-from hypar.network.ops.base import CountPair, Op, Resampling, Shape, SizePair, elements_of, image_input
+from hypar.network.ops.base import CountPair, Op, Shape, SizePair, elements_of, image_input
+from hypar.network.ops.bases.windowed import Resampling
 from hypar.network.windows import ShapeError, Window
 
 INDEX_BYTES = 8

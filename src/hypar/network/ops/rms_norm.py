@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from hypar.network.ops.base import Norm, Op
+from hypar.network.ops.bases.normalising import Norm
+
+if TYPE_CHECKING:
+    from hypar.network.ops.base import Op
 
 
 class RmsNorm(Norm):

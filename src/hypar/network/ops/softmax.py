@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypar.network.named import Names
-from hypar.network.ops.base import Op, Shares
+from hypar.network.ops.bases.normalising import Shares
+
+if TYPE_CHECKING:
+    from hypar.network.ops.base import Op
 
 
 class Softmax(Shares):

@@ -6,7 +6,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from hypar.network.ops.base import Op, Shape, Shares, Size, describe
+from hypar.network.ops.base import Op, Shape, Size, describe
+from hypar.network.ops.bases.normalising import Shares
 from hypar.network.windows import ShapeError
 
 

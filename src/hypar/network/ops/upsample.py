@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from hypar.network.ops.base import Op, Resampling, Shape, SizePair, elements_of
+from hypar.network.ops.base import Op, Shape, SizePair, elements_of
+from hypar.network.ops.bases.windowed import Resampling
 from hypar.network.windows import TransposedWindow
 
 

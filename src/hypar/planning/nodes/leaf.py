@@ -35,6 +35,9 @@ class Node(Protocol):
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
 
+    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
+        """Yield the lanes of the groups that work, with what the uneven splits above leave in whole elements."""
+
     def lanes(self) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
 
@@ -87,6 +90,10 @@ class Leaf:
     def leaves(self) -> Iterator[Leaf]:
         """Yield the group itself."""
         yield self
+
+    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
+        """Yield its own lane, with what the uneven splits above leave in whole elements."""
+        yield self.lane._replace(shares=above)
 
     def lanes(self) -> Lanes:
         """Return the group alone, to which nothing comes from others."""

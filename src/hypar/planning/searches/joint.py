@@ -74,7 +74,7 @@ def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
     question = question.without_spatial()
     structure = question.structure(0, len(question.levels))
     answered = False
-    if is_coarse(question, structure):
+    if is_coarse(question, structure, budget):
         for found in from_coarse(question, budget):
             answered = True
             yield found

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hypar.plan.splits import WHOLE_ARRAY, StageRecord, StagesRecord
+from hypar.planning.checks.stages import BEST
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
-from hypar.planning.request import BEST
 from hypar.planning.searches.base import load_search
 from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages

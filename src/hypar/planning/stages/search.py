@@ -17,7 +17,7 @@ from hypar.activity import tell
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.request import BEST
+from hypar.planning.checks.stages import BEST
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight, run_stages
 from hypar.planning.stages.shifting import shifted

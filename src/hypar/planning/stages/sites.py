@@ -15,7 +15,8 @@ from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.request import BEST, checked_array, require_ways
+from hypar.planning.checks.levels import checked_array, require_ways
+from hypar.planning.checks.stages import BEST
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.entering import Links

@@ -26,9 +26,9 @@ def fits(branch: Branch) -> bool:
     largest = _largest(branch.graph)
     if all(_holds_whole(leaf, branch.graph, largest) for leaf in branch.leaves()):
         return True
-    lanes, crossings = branch.lanes()
-    if all(lane.setting.machine.fits(held_besides(lane, largest)) for lane in lanes):
+    if all(lane.setting.machine.fits(held_besides(lane, largest)) for lane in branch.sharing()):
         return True
+    lanes, crossings = branch.lanes()
     return holds(lanes, transfers_of(lanes, crossings))
 
 

@@ -136,8 +136,14 @@ class Branching:
             integral=self.integral,
         )
 
-    def whole_shares(self, above: WholeShares) -> list[WholeShares]:
-        """Return what the split leaves each group that works in whole elements, below what the splits above leave."""
+    def whole_shares(self, above: WholeShares | None) -> Sequence[WholeShares | None]:
+        """Return what the split leaves each group that works in whole elements, below what the splits above leave.
+
+        Args:
+            above: what these leave; None if its sizes are no whole elements.
+        """
+        if above is None:
+            return [None] * len(self.at_work)
         ends = [
             (dim_of(choice), _whole_ends(layer, choice, shares))
             for layer, (choice, shares) in zip(above.graph.layers, self.taken, strict=True)
@@ -165,15 +171,22 @@ class Branching:
         crossings = list(_crossings(self, lanes, state_above(self.graph, self.counted), shares_above(self)))
         return lanes, crossings
 
+    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
+        """Yield the lanes of the groups that work, with what all uneven splits leave in whole elements."""
+        for group, shares in zip(self.at_work, self.whole_shares(above or shares_above(self)), strict=True):
+            below = self.below[group]
+            if below is not None:
+                yield from below.sharing(shares)
+
     def reading(
         self, tensors: tuple[Tensor, ...], above: WholeShares | None = None
     ) -> Iterator[tuple[Tensor, ...]]:
         """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
         whole = above or shares_above(self)
-        left = [None] * len(self.at_work) if whole is None else self.whole_shares(whole)
         graph = self.graph if whole is None else whole.graph
         choices = [choice for choice, _ in self.taken]
-        for at, (group, shares) in enumerate(zip(self.at_work, left, strict=True)):
+        each = zip(self.at_work, self.whole_shares(whole), strict=True)
+        for at, (group, shares) in enumerate(each):
             parts = [own[at] for _, own in self.taken] if shares is None else shares.parts
             own = tensors_of_group(tensors, graph, choices, parts, integral=shares is not None)
             below = self.below[group]
@@ -255,12 +268,12 @@ def _crossings(
     crossed = None if entered is None else entered.crossing(branch.graph, branch.taken)
     amounts = _by_paper(branch) if crossed is None else (crossed.inside, crossed.between)
     states = itertools.repeat(None) if crossed is None else crossed.below
-    own_shares = [None] * len(branch.at_work) if shares is None else branch.whole_shares(shares)
-    for number, state, left in zip(branch.at_work, states, own_shares, strict=False):
+    left = branch.whole_shares(shares)
+    for number, state, own_shares in zip(branch.at_work, states, left, strict=False):
         group, below = branch.machine.groups[number], branch.below[number]
         if below is not None:
             first = len(lanes)
-            inner += _crossings(below, lanes, state, left)
+            inner += _crossings(below, lanes, state, own_shares)
             own = tuple(range(first, len(lanes)))
             receivers.append(Receiver(group.name, own, group.num_devices, group.bytes_per_s, group.latency_s))
     yield Crossing(

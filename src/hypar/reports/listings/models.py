@@ -38,9 +38,9 @@ def models_data(graphs: Iterable[LayerGraph]) -> Data:
 def models_table(graphs: Iterable[LayerGraph]) -> Sheet:
     """Return one row for each model."""
     table = make_table(["model", "weighted layers", "parameters", "MACs per sample", "batch"], "lr")
-    for row in models_data(graphs):
-        sizes = (format_count(row["parameters"]), format_count(row["macs_per_sample"]))
-        table.add_row(row["model"], str(row["weighted_layers"]), *sizes, str(row["batch"]))
+    for graph in graphs:
+        sizes = (format_count(graph.num_parameters), format_count(graph.macs()))
+        table.add_row(graph.name, str(graph.num_weighted), *sizes, str(graph.batch))
     return table
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.solve.coarse.cliques import entries_of
+from hypar.solve.cliques import entries_of
 from hypar.solve.coarse.states import Coarse
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge

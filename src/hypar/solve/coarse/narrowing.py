@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.solve.coarse.cliques import AT_ONCE, Cliques, entries_of
+from hypar.solve.cliques import AT_ONCE, Cliques, entries_of
 from hypar.solve.marginals import marginals
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.solve.coarse.cliques import Cliques, entries_of
+from hypar.solve.cliques import Cliques, entries_of
 from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.near import near, state_costs
 from hypar.solve.counts.states import states_of

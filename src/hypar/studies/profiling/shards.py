@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
 from hypar.network.ops.add import Add
-from hypar.network.ops.base import Sliding
+from hypar.network.ops.bases.windowed import Sliding
 from hypar.network.ops.concat import Concat
 from hypar.network.ops.conv_transpose import ConvTranspose
 from hypar.network.ops.crop import Crop

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
 from hypar.plan.conventions import of_score
+from hypar.planning.checks.words import GRAPHS, space_text
 from hypar.planning.counting import follows
-from hypar.planning.request import GRAPHS, space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
 from hypar.schedule.pipeline_orders import checked_microbatches

@@ -29,15 +29,20 @@ COARSE_PAYS = 2**24
 """Entries that elimination over tuples would compute from which coarse to fine takes less time."""
 
 
-def is_coarse(question: Question, structure: Structure) -> bool:
+def is_coarse(question: Question, structure: Structure, budget: Budget) -> bool:
     """Return whether the search is asked for, or tuples are many and a level sees no order of the levels above it.
+
+    Args:
+        question: the search problem.
+        structure: the structure of its cost graph.
+        budget: what may be computed; tuples that exceed it are many.
 
     Raises:
         ProblemError: it is asked for where a level sees the order of others.
     """
     if question.solver == COARSE and question.by_products:
         load_solver(COARSE).solve(CostGraph(nodes=(), edges=()))
-    return question.solver == COARSE or (question.solver is None and not _few(question, structure))
+    return question.solver == COARSE or (question.solver is None and not _few(question, structure, budget))
 
 
 def from_coarse(question: Question, budget: Budget) -> Iterator[Standing]:
@@ -59,13 +64,15 @@ def _answer(question: Question, found: Found) -> Answer:
     return bounded_answer(question, choices, COARSE, exact=found.exact, bound=found.bound)
 
 
-def _few(question: Question, structure: Structure) -> bool:
+def _few(question: Question, structure: Structure, budget: Budget) -> bool:
     """Return whether an exact solver takes the tuples in little time, or levels see the order of others."""
     if question.by_products:
         return True
     name, solver = question.pick_solver(structure)
     tables = solver.tables(structure)
-    return name != FALLBACK and tables is not None and tables.work <= COARSE_PAYS
+    if name == FALLBACK or tables is None or tables.work > COARSE_PAYS:
+        return False
+    return tables.within(budget)
 
 
 def _greedy_orders(question: Question) -> Indices:

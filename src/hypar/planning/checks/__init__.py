@@ -1,0 +1,1 @@
+"""Checks of what is asked for."""

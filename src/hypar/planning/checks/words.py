@@ -1,0 +1,124 @@
+"""Check the names and limits of a request."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+from hypar.costs.base import load_cost
+from hypar.errors import OptionError, UnknownNameError, shown
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.network.training import OPTIMIZERS
+from hypar.plan.chunks import CHUNKS
+from hypar.plan.splits import RULES
+from hypar.planning.strategies.base import load_strategy
+from hypar.registry import plugin_names
+from hypar.sharding.space import parse_space
+from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, Limits
+
+if TYPE_CHECKING:
+    from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.chunks import Asked, Manner
+    from hypar.plan.plan import Operators
+
+
+SHARES = (*RULES, "layers")
+"""The rules for the shares of device groups; ``layers`` gives each layer its own."""
+
+
+GRAPHS = ("contracted", "operators")
+"""The graphs of a network that can be planned."""
+
+
+def checked_limits(time_limit: float | None, memory_limit: float | None) -> Limits:
+    """Return the limits of a joint search.
+
+    Args:
+        time_limit: seconds; None for the default.
+        memory_limit: bytes; None for the default.
+
+    Raises:
+        OptionError: one is no number above 0.
+    """
+    found = []
+    named = (
+        ("time-limit", time_limit, DEFAULT_S, "seconds"),
+        ("memory-limit", memory_limit, DEFAULT_BYTES, "bytes"),
+    )
+    for name, given, default, unit in named:
+        number = default if given is None else given
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+            raise OptionError(name, f"found {shown(given)}", f"a number of {unit} above 0")
+        found.append(number)
+    return Limits(*found)
+
+
+def space_text(text: str) -> str:
+    """Return the text of a space, with the name of a strategy replaced by that strategy's space."""
+    named = plugin_names("strategies")
+    words = (load_strategy(word).space if word in named else word for word in text.split())
+    return parse_space(" ".join(words), None).text
+
+
+def checked_optimizer(name: str) -> str:
+    """Check the name of an optimizer.
+
+    Raises:
+        UnknownNameError: there is no such optimizer.
+    """
+    if not isinstance(name, str) or name not in OPTIMIZERS:
+        raise UnknownNameError("optimizer", str(name), OPTIMIZERS)
+    return name
+
+
+def checked_graph(name: str) -> Operators | None:
+    """Return the graph of a name; None for the contracted one.
+
+    Raises:
+        UnknownNameError: there is no such graph.
+    """
+    if name not in GRAPHS:
+        raise UnknownNameError("graph", name, GRAPHS)
+    return "operators" if name == GRAPHS[1] else None
+
+
+def checked_shares(
+    shares: str | None, own: str, cost: str, machine: Machine | HeterogeneousMachine | None
+) -> str:
+    """Check the rule for shares.
+
+    Args:
+        shares: the requested rule; None for the strategy's if the cost is of the slowest group, otherwise ``equal``.
+        own: the strategy's rule.
+        cost: name of the cost.
+        machine: the machine; None if none is named.
+
+    Raises:
+        UnknownNameError: there is no such rule.
+    """
+    if shares is None:
+        return own if isinstance(machine, HeterogeneousMachine) and load_cost(cost, {}).slowest else "equal"
+    if shares not in SHARES:
+        raise UnknownNameError("shares", shares, SHARES)
+    return shares
+
+
+def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
+    """Check the requested chunks; None stands for no request.
+
+    Args:
+        chunks: a name of ``CHUNKS``, or a size, possibly as text from the command line.
+        graph: the network.
+
+    Raises:
+        OptionError: the value is not allowed.
+    """
+    if chunks is None:
+        return None
+    if isinstance(chunks, str) and chunks in CHUNKS:
+        return cast("Manner", chunks)
+    from hypar.schedule.chunks.sizes import checked_size  # noqa: PLC0415 (only where chunks are asked for)
+
+    weighted = sum(layer.weighted for layer in graph.contracted.layers)
+    return checked_size(chunks, weighted, CHUNKS)

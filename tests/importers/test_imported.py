@@ -1,0 +1,57 @@
+"""Networks from a trace of any framework."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hypar.importers.imported import imported
+from hypar.importers.torch_rules import TABLE
+from hypar.importers.trace import Node, Trace
+
+
+def chain(blocks: int) -> Trace:
+    """Residual blocks of a linear layer, a function and a sum."""
+    shapes, parameters, nodes, last = {"x": (2, 64)}, {}, [], "x"
+    for number in range(blocks):
+        weight, *made = (f"{letter}{number}" for letter in "wlra")
+        parameters[weight] = weight
+        shapes |= {weight: (64, 64)} | dict.fromkeys(made, (2, 64))
+        linear, relu, add = made
+        rows = (
+            ("linear", {"input": (last,), "weight": (weight,)}, linear, 2 * 2 * 64 * 64),
+            ("relu", {"self": (linear,)}, relu, 0),
+            ("add", {"self": (last,), "other": (relu,)}, add, 0),
+        )
+        nodes += [
+            Node(
+                kind=kind, operands=read, attributes={}, result=result, scope=("body", str(number)), flop=flop
+            )
+            for kind, read, result, flop in rows
+        ]
+        last = add
+    return Trace(
+        name="chain", source="", batch=2, dtype="float32", inputs=("x",), parameters=parameters,
+        shapes=shapes, nodes=tuple(nodes), output=last,
+    )  # fmt: skip
+
+
+def test_equal_blocks_are_one_entry_and_more_than_an_entry_may_have_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hypar.importers.entries.MOST_REPEATS", 4)
+    found = imported(chain(7), TABLE, batch=4, partial=False)
+    turns = [entry.get("repeat") for entry in found.content["layers"]]
+    assert turns == [None, 4, 3]
+    assert found.graph().num_weighted == 7
+
+
+@pytest.mark.slow
+def test_ten_thousand_operations_take_less_than_half_a_minute() -> None:
+    begin = time.process_time()
+    network = imported(chain(3334), TABLE, batch=4, partial=False).graph()
+    spent = time.process_time() - begin
+    print(f"10,002 operations: {spent:.1f} s")  # noqa: T201
+    assert network.num_weighted == 3334
+    assert spent < 30
