@@ -119,7 +119,8 @@ class _Held:
         errs: whether it has an error: the network's input has none.
         sent: whether other stages read it, whose errors arrive before the backward phase.
         from_stage: whether another stage has made it, to which each error goes back as it is.
-        wider: copies that hold at least as much of it, by the op that reads them first: their error holds that of this one.
+        wider: copies that hold at least as much of it, by the op that reads them first: their error holds that of
+            this one; None without any.
         readers: the ops that read it, in ascending order, each with the tensor whose error it passes on, or None.
         owner: the tensor whose error is that of this one as well, once that is known; it may be itself.
         first: the first op of the backward phase in which its own error lives.
@@ -134,7 +135,7 @@ class _Held:
     errs: bool = True
     sent: bool = False
     from_stage: bool = False
-    wider: dict[int, _Held] = field(default_factory=dict)
+    wider: dict[int, _Held] | None = None
     readers: list[tuple[int, _Held | None]] = field(default_factory=list)
     owner: _Held = field(init=False)
     first: int = field(init=False)
@@ -290,7 +291,7 @@ class _Tensors:
                 held.last = op
                 held.readers.append((op, None))
                 if _within(shards, placed):
-                    held.wider[op] = self.others[key]
+                    held.wider = {**(held.wider or {}), op: self.others[key]}
         if whole is not None:
             whole.last = op
         return self.others[key]
@@ -364,10 +365,17 @@ def _errors(tensors: Sequence[_Held | tuple[Written, float]], last: int) -> list
         elif held.from_stage:
             found += [(op, op, held.num_bytes) for op, other in held.readers if other is None]
         elif held.errs:
-            readings = [*([(last, None)] if held.sent else []), *held.readers[::-1]] or [(held.made, None)]
-            readings = _own_readings(held, readings)
+            readings = held.readers[::-1]
+            if held.sent:
+                readings.insert(0, (last, None))
+            readings = readings or [(held.made, None)]
+            if held.wider is not None or readings[0][1] is not None:
+                readings = _shared_readings(held, readings)
+            else:
+                held.owner, held.first, held.until = held, readings[0][0], held.made
             if readings:
                 found.append(held)
+            if len(readings) > 1:
                 added += [(op, op, held.num_bytes) for op, other in readings[1:] if other is None]
     own = [
         error if isinstance(error, tuple) else (error.first, error.until, error.num_bytes) for error in found
@@ -379,8 +387,8 @@ _Readings = list[tuple[int, "_Held | None"]]
 """The ops that read a tensor, in the order of the backward phase, each with the tensor whose error it passes on."""
 
 
-def _own_readings(held: _Held, readings: _Readings) -> _Readings:
-    """Return the ops that send an error with memory of its own; note where the error of a tensor lives.
+def _shared_readings(held: _Held, readings: _Readings) -> _Readings:
+    """Return the ops that send an error with memory of its own, where others may share it; note where the error lives.
 
     The error that is passed on first has the memory of another tensor's, and so has the last one if it is wider.
     """
@@ -394,7 +402,7 @@ def _own_readings(held: _Held, readings: _Readings) -> _Readings:
         readings = readings[1:]
         first = readings[0][0]
     held.owner, held.first, held.until = held, first, held.made
-    wider = held.wider.get(readings[-1][0])
+    wider = None if held.wider is None else held.wider.get(readings[-1][0])
     if wider is None:
         return readings
     wider.owner.until = min(wider.owner.until, held.made)

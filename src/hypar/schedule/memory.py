@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.machine.machine import fullest_share, unevenness
 from hypar.machine.setting import degrees
+from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lifetimes import course_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE
@@ -37,20 +39,27 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         step: the lowered step, or its transfers.
         number: index of the lane in the step.
     """
-    parts = lane.place.parts or (lane,)
+    parts, all_run = lane.place.parts or (lane,), lane.executed is lane
     buffers = [
         move.device_bytes
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes and move.level != BETWEEN_STAGES
-        if move.phase == PHASE or lane.executed is lane or move.level < lane.depth
+        if all_run or move.phase == PHASE or move.level < lane.depth
     ]
-    return _held(lane, max([*buffers, *(_received(part.executed) for part in parts)]))
+    weights = [own for part in parts for own in (_timed(part) if part.shares is None else _weights(part))]
+    return _held(lane, math.fsum(weights), max([*buffers, *(_received(part.executed) for part in parts)]))
 
 
-def _held(lane: Lane, brought: float) -> dict[str, float]:
-    """Return the bytes on each device of a lane at the fullest moment of a step, given its largest transfer but those of stages."""
+def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
+    """Return the bytes on each device of a lane at the fullest moment of a step.
+
+    Args:
+        lane: the lane.
+        elements: its weights.
+        brought: the bytes of the largest transfer that does not come from other stages.
+    """
     setting, parts = lane.setting, lane.place.parts or (lane,)
-    weights = setting.element_bytes * math.fsum([own for part in parts for own in _weights(part)])
+    weights = setting.element_bytes * elements
     courses = [_course(part) for part in parts]
     moments = lane.place.moments or ((lane.place.in_flight,),)
     return {
@@ -66,8 +75,13 @@ def _held(lane: Lane, brought: float) -> dict[str, float]:
     }
 
 
+def _timed(lane: Lane) -> Iterator[float]:
+    """Yield the elements of each layer's weight on the fullest device, as its computation is timed."""
+    return (time.fullest["weight"] for time in lane.work.times if time is not None)
+
+
 def _weights(lane: Lane) -> Iterator[float]:
-    """Yield the elements of each layer's weight on the fullest device."""
+    """Yield the same of a lane whose computation is not timed, or is timed by shares that are not of whole elements."""
     whole = lane.graph if lane.shares is None else lane.shares.graph
     for layer, held, chosen in zip(lane.graph.layers, whole.layers, lane.choices, strict=True):
         if layer.timed and not layer.empty:
@@ -78,9 +92,14 @@ def _weights(lane: Lane) -> Iterator[float]:
 def _course(lane: Lane) -> Course:
     """Return the activations and errors on a device of a lane; shares of uneven splits are of whole elements."""
     graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
-    idle = frozenset(index for index, layer in enumerate(lane.graph.layers) if layer.empty)
     size, outside = lane.setting.element_bytes, lane.place.outside
-    return course_of(graph, lane.choices, size, outside, above=ends, idle=idle)
+    return course_of(graph, lane.choices, size, outside, above=ends, idle=_idle(lane.graph))
+
+
+@kept_with_graph
+def _idle(graph: ContractedGraph) -> frozenset[int]:
+    """Return the layers of which uneven splits have left nothing."""
+    return frozenset(index for index, layer in enumerate(graph.layers) if layer.empty)
 
 
 def _received(lane: Lane) -> float:
@@ -88,20 +107,27 @@ def _received(lane: Lane) -> float:
 
     A device lacks most where it needs most, or where it has least of what others have most of.
     """
-    whole = lane.graph if lane.shares is None else lane.shares.graph
-    fuller = [
-        _fuller(layer.einsum, held.einsum, own)
-        for layer, held, own in zip(lane.graph.layers, whole.layers, lane.choices, strict=True)
-    ]
+    layers, choices = lane.graph.layers, lane.choices
+    whole = layers if lane.shares is None else lane.shares.graph.layers
     found = [0.0]
     for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
-        both = fuller[tensor.producer]["output"] * fuller[tensor.consumer]["input"]
-        found += [both * move.device_bytes for move in moves]
-    for own, moves in zip(fuller, lane.inner, strict=True):
-        found += [move.device_bytes * (own[INSIDE[move.phase]] if lane.shares else 1.0) for move in moves]
+        if moves:
+            made, read = (
+                _fuller(layers[end].einsum, whole[end].einsum, choices[end])
+                for end in (tensor.producer, tensor.consumer)
+            )
+            both = made["output"] * read["input"]
+            found += [both * move.device_bytes for move in moves]
+    for index, moves in enumerate(lane.inner):
+        if moves and lane.shares is not None:
+            own = _fuller(layers[index].einsum, whole[index].einsum, choices[index])
+            found += [move.device_bytes * own[INSIDE[move.phase]] for move in moves]
+        elif moves:
+            found += [move.device_bytes for move in moves]
     return max(found)
 
 
+@lru_cache(maxsize=16384)
 def _fuller(counted: Einsum, held: Einsum, chosen: Options) -> dict[str, float]:
     """Return for each tensor of a layer how much more of it the fullest device has than all have on average.
 
@@ -136,7 +162,7 @@ def held_besides(lane: Lane, largest: float) -> float:
         largest: the elements of the largest tensor that is moved.
     """
     brought = BROUGHT * largest * lane.setting.element_bytes
-    return math.fsum(_held(lane, brought).values())
+    return math.fsum(_held(lane, math.fsum(_weights(lane)), brought).values())
 
 
 def held_at_most(graph: ContractedGraph, setting: Setting, largest: float) -> float:
