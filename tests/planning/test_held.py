@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from hypar import load_model, plan_model
 from tests.effort import crossed, examples, late
 from tests.held import held_by
-from tests.heterogeneous import CONV, LINEAR, chains, group, kind, machines, networks, skips, write_machine
+from tests.heterogeneous import (
+    CONV,
+    INPUT,
+    LINEAR,
+    chains,
+    group,
+    groups_of,
+    kind,
+    machines,
+    networks,
+    skips,
+    write_machine,
+)
 from tests.heterogeneous import written as network
 from tests.planning.test_random_trees import identical, planned, trees, written
 
@@ -24,7 +36,13 @@ if TYPE_CHECKING:
     from tests.heterogeneous import Drawn
 
 
-@crossed({"strategy": ["dp", "mp", "hypar", "accpar"], "levels": [1, 2, 3], "batch": late([8, 16], 16)})
+@crossed(
+    {
+        "strategy": late(["dp", "mp", "hypar", "accpar"], "mp", "hypar"),
+        "levels": late([1, 2, 3], 3),
+        "batch": late([8, 16], 16),
+    }
+)
 def test_a_device_holds_what_the_score_says(strategy: str, levels: int, batch: int) -> None:
     """Equal to the byte: every array of the run is one that the score counts."""
     graph = load_model("lenet-c").with_batch(batch)
@@ -33,7 +51,7 @@ def test_a_device_holds_what_the_score_says(strategy: str, levels: int, batch: i
     assert memory.found == memory.said
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("schedule", late(["gpipe", "1f1b"], "gpipe"))
 def test_a_stage_holds_the_microbatches_in_flight(schedule: str) -> None:
     graph = load_model("lenet-c").with_batch(16)
     asked: dict[str, Any] = {"stages": 2, "levels": 1, "microbatches": 4, "schedule": schedule}
@@ -64,6 +82,22 @@ def test_a_device_of_a_random_group_holds_what_the_score_says(
         assert plan is None or all(memory.within for memory in held_by(plan, graph))
 
 
+@pytest.mark.xfail(
+    reason="groups that divide a layer along different dims hold up to a third more than the score says",
+    strict=True,
+)
+def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
+    kinds = {name: kind(devices=devices) for name, devices in zip("abc", (1, 2, 3), strict=True)}
+    pair = groups_of("pair", group("b.yaml"), group("c.yaml"), bandwidth="8 GB/s")
+    file = write_machine(tmp_path, kinds, [group("a.yaml"), pair])
+    layers = INPUT.format(8, 8, 4) + CONV.format("conv", 16, "input") + "  - {name: flat, op: flatten}\n"
+    graph = network(layers + LINEAR.format("fc", 8, "flat") + LINEAR.format("last", 24, "fc"), 64)
+    plan = planned(graph, file, {"strategy": "optimal", "convention": "moved"})
+    assert plan is not None
+    assert all(memory.within for memory in held_by(plan, graph))
+
+
+@pytest.mark.slow
 @pytest.mark.xfail(
     reason="by fused what arrives over uneven splits is that of fused, a run by moved gets up to 2 % more",
     strict=True,
@@ -98,12 +132,13 @@ def _lenet(convention: str, run_by: str = "moved") -> Held:
     return held_by(plan, graph, run_by)[0]
 
 
-@pytest.mark.parametrize("convention", ["paper", "fused"])
+@pytest.mark.parametrize("convention", late(["paper", "fused"], "fused"))
 def test_memory_does_not_depend_on_how_transfers_are_counted(convention: str) -> None:
     memory = _lenet(convention)
     assert memory.found == memory.said
 
 
+@pytest.mark.slow
 @pytest.mark.xfail(
     reason="a run by fused leaves sums divided as their reader reads them, the score's memory is that by moved",
     strict=True,
@@ -112,6 +147,7 @@ def test_sums_that_go_straight_to_their_reader() -> None:
     assert _lenet("fused", "fused").within
 
 
+@pytest.mark.slow
 def test_shares_that_are_not_whole(tmp_path: Path) -> None:
     kinds = {name: kind(devices=1) for name in "abc"}
     file = write_machine(tmp_path, kinds, [group(f"{name}.yaml") for name in kinds])
