@@ -21,9 +21,12 @@ class Gate(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.squeeze = nn.Conv2d(width, width, 1)
+        self.excite = nn.Conv2d(width, width, 1)
+        self.pool = nn.AdaptiveAvgPool2d(1)
 
     def forward(self, x):
-        return x * torch.sigmoid(self.squeeze(x.mean((2, 3), keepdim=True)))
+        x = x * torch.sigmoid(self.squeeze(x.mean((2, 3), keepdim=True)))
+        return torch.sigmoid(self.excite(self.pool(x))) * x
 
 class Net(nn.Module):
     def __init__(self, gate):

@@ -65,11 +65,11 @@ def test_the_operations_are_those_that_pytorch_counts(torch: Any) -> None:
     assert (network.batch, network.name) == (2, "Net")
 
 
-def test_a_gate_of_channels_is_a_scale() -> None:
+def test_a_gate_of_channels_is_a_scale_on_either_side() -> None:
     found = import_network("torch", "hypar_nets:gated", [(3, 32, 32)])
     assert found.coverage.opaque == {}
     assert found.coverage.shares == (1.0, 1.0)
-    assert "op: scale" in found.text()
+    assert found.text().count("op: scale") == 2
     hypar.plan_model(found.graph(), levels=2, strategy="optimal")
 
 

@@ -356,7 +356,7 @@ def _joined(view: View, op: str) -> Held | None:
 def _scaled(view: View) -> Held | None:
     """Say the product of a tensor with one that has one element along some axes."""
     made, atoms = view.sizes(view.node.result), view.drafts.atoms
-    large, small = sorted(view.data, key=lambda value: -len(view.drafts.dims(view.held[value].number)))
+    large, small = sorted(view.data, key=view.trace.elements, reverse=True)
     sizes = view.sizes(small)
     if (
         view.sizes(large) != made
