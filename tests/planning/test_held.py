@@ -82,10 +82,6 @@ def test_a_device_of_a_random_group_holds_what_the_score_says(
         assert plan is None or all(memory.within for memory in held_by(plan, graph))
 
 
-@pytest.mark.xfail(
-    reason="groups that divide a layer along different dims hold up to a third more than the score says",
-    strict=True,
-)
 def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
     kinds = {name: kind(devices=devices) for name, devices in zip("abc", (1, 2, 3), strict=True)}
     pair = groups_of("pair", group("b.yaml"), group("c.yaml"), bandwidth="8 GB/s")

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.machine import fullest
@@ -116,6 +116,8 @@ class _Held:
         last: the last op that reads it in the forward phase.
         keeper: the first op that keeps it, or None; the loss keeps what nothing reads, here or in another stage.
         whole: the tensor that the device has, of which this one is a shard; None for a tensor of its own.
+        same: the copy that another layer has read in this division, and whose memory this one has: its error comes back
+            by itself; None for the first.
         errs: whether it has an error: the network's input has none.
         sent: whether other stages read it, whose errors arrive before the backward phase.
         from_stage: whether another stage has made it, to which each error goes back as it is.
@@ -132,6 +134,7 @@ class _Held:
     last: int
     keeper: int | None = None
     whole: _Held | None = None
+    same: _Held | None = None
     errs: bool = True
     sent: bool = False
     from_stage: bool = False
@@ -145,6 +148,9 @@ class _Held:
 _Error = tuple[int, int, float]
 """The span of the backward phase in which an error lives: from one op down to another, and its bytes."""
 
+
+TINY = 1e-9
+"""Difference below which the ends of two shards are equal."""
 
 WHOLE_DIM = (0.0, 1.0)
 """The ends of a whole dim."""
@@ -168,10 +174,15 @@ class _Cut(NamedTuple):
         """Return whether each device's shard lies in its shard by another division of the same dim."""
         if any(others not in (own, WHOLE_DIM) for own, others in zip(self.parts, whole.parts, strict=True)):
             return False
-        if not whole.size:
-            return all(own % others == 0 for own, others in zip(self.ways, whole.ways, strict=True))
-        below = 1 + max((level for level, ways in enumerate(whole.ways) if ways > 1), default=-1)
-        return self.size == whole.size and self.ways[:below] == whole.ways[:below]
+        if any(own % others for own, others in zip(self.ways, whole.ways, strict=True)):
+            return False
+        if not self.size and not whole.size:
+            return True
+        around = _ends(whole, self.ways)
+        return all(
+            low >= start - TINY and high <= end + TINY
+            for (low, high), (start, end) in zip(_ends(self, self.ways), around, strict=True)
+        )
 
 
 Shares = Sequence["Share"]
@@ -242,10 +253,11 @@ class _Tensors:
         passed = held if passes else None
         for source in sources:
             if source is not None:
-                source.last = op
                 source.readers.append((op, passed))
-                if keeps_input and source.keeper is None:
-                    source.keeper = op
+                memory = source if source.same is None else source.same
+                memory.last = op
+                if keeps_input and memory.keeper is None:
+                    memory.keeper = op
         return held
 
     def _fed(self, block: Block, places: _Places) -> list[_Held | None]:
@@ -282,19 +294,23 @@ class _Tensors:
                 return held
             whole = held if _within(placed, shards) else None
         key = (producer, number, placed)
-        if key not in self.others:
-            if made is not None:
+        same = self.others.get(key)
+        if same is not None and made is None:
+            return same
+        copy = _Held(op, num_bytes * share, op, whole=whole, same=same, from_stage=producer < 0)
+        self.found.append(copy)
+        if same is None:
+            self.others[key] = copy
+        if made is not None:
+            held.last = op
+            held.readers.append((op, None))
+            if _within(shards, placed):
+                held.wider = {**(held.wider or {}), op: copy}
+            if same is None:
                 self.lacking.append(num_bytes * share * _lacking(placed, shards))
-            self.others[key] = _Held(op, num_bytes * share, op, whole=whole, from_stage=producer < 0)
-            self.found.append(self.others[key])
-            if made is not None:
-                held.last = op
-                held.readers.append((op, None))
-                if _within(shards, placed):
-                    held.wider = {**(held.wider or {}), op: self.others[key]}
         if whole is not None:
             whole.last = op
-        return self.others[key]
+        return copy
 
 
 def _course(tape: Sequence[Block], tensors: _Tensors, graph: ContractedGraph) -> Course:
@@ -314,6 +330,8 @@ def _course(tape: Sequence[Block], tensors: _Tensors, graph: ContractedGraph) ->
             made, last, num_bytes = held.made, held.last, held.num_bytes
             loses = not held.readers and owners[made] not in graph.sent
             keeper = made if loses else held.keeper
+            if held.same is not None:
+                continue
             if held.whole is not None:
                 kept += _kept_of(held, held.whole, owners, changes)
                 continue
@@ -441,7 +459,7 @@ def _lacking(read: _Shards, made: _Shards) -> float:
         return 0.0
     for dim, cut in read:
         if cut != cuts[dim]:
-            ends = zip(_ends(cut), _ends(cuts[dim]), strict=True)
+            ends = zip(_ends(cut, cut.ways), _ends(cuts[dim], cut.ways), strict=True)
             rows = [(low, high, max(low, other), min(high, end)) for (low, high), (other, end) in ends]
             parts = (
                 1 - max(0.0, until - start) / (high - low) for low, high, start, until in rows if high > low
@@ -450,12 +468,23 @@ def _lacking(read: _Shards, made: _Shards) -> float:
     return min(lacking, 1.0)
 
 
-def _ends(cut: _Cut) -> list[tuple[float, float]]:
-    """Return the ends of each shard of a dim, as fractions of it."""
-    count = math.prod(cut.ways)
-    size = cut.size or count
-    ends = [index * size // count / size for index in range(count + 1)]
-    return [*pairwise(ends)]
+def _ends(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:
+    """Return the ends of the shard that each device has of a dim, as fractions of it.
+
+    Args:
+        cut: the division.
+        finer: the degree of each level, a multiple of that of the division, by which devices are told apart.
+    """
+    size = cut.size or math.prod(cut.ways)
+    pieces = [(0, size)]
+    for ways, devices in zip(cut.ways, finer, strict=True):
+        numbers = [device * ways // devices for device in range(devices)]
+        pieces = [
+            (start + (end - start) * number // ways, start + (end - start) * (number + 1) // ways)
+            for start, end in pieces
+            for number in numbers
+        ]
+    return [(start / size, end / size) for start, end in pieces]
 
 
 @lru_cache(maxsize=16384)
