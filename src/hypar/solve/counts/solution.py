@@ -65,7 +65,7 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     steps = [step for step in STEPS if _entries(graph, sizes, step) * ENTRY_BYTES <= budget.limits.bytes]
     stored = _entries(graph, sizes, steps[-1] if many and steps else math.inf)
     search = Columns(graph)
-    if not search.widest or not budget.allows(stored=stored):
+    if not search.takes(1) or not budget.allows(stored=stored):
         return
     plan = search.greedy()
     relaxed = None if many else Relaxed(graph)
