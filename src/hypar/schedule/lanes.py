@@ -165,9 +165,9 @@ class Lane(_Devices):
         return LaneWork(times=times, working=devices)
 
     def _time(self, layer: CutLayer, chosen: Options) -> LayerTime | None:
-        if not layer.timed or layer.empty:
-            return None
         machine = self.setting.machine
+        if layer.empty or not machine.times(layer.einsum):
+            return None
         time = machine.layer_time(
             layer.einsum, degrees(chosen, layer.einsum.counted), self.setting.element_bytes
         )

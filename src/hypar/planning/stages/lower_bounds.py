@@ -224,7 +224,7 @@ def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, micro
     """Return the time and memory of a layer under a choice at each level."""
     divisors = degrees(chosen, layer.einsum.counted)
     output = fullest_share(layer.einsum, divisors, "output")
-    if not layer.timed:
+    if not setting.machine.times(layer.einsum):
         return LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
     spent = [microbatches * seconds for seconds in time.seconds.values()]
