@@ -77,9 +77,8 @@ def test_a_device_of_a_random_group_holds_what_the_score_says(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]
 ) -> None:
     """Whatever the shares, of which devices hold whole elements."""
-    if asked.get("convention") != "fused":
-        plan = planned(graph, written(tmp_path_factory.mktemp("tree"), drawn), asked)
-        assert plan is None or all(memory.within for memory in held_by(plan, graph))
+    plan = planned(graph, written(tmp_path_factory.mktemp("tree"), drawn), asked)
+    assert plan is None or all(memory.within for memory in held_by(plan, graph))
 
 
 def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
@@ -94,10 +93,6 @@ def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="by fused what arrives over uneven splits is that of fused, a run by moved gets up to 2 % more",
-    strict=True,
-)
 def test_uneven_splits_counted_by_fused(tmp_path: Path) -> None:
     file = write_machine(
         tmp_path, {name: kind(devices=1) for name in "abc"}, [group(f"{name}.yaml") for name in "abc"]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hypar.execution.lifetimes import exchanges_gradients, reads, writes
 from hypar.execution.reference import kernel_of
+from hypar.program.counting import cells
 from hypar.program.steps import Add, Compute, Copy, Update
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from hypar.network.keeping import Keeps
     from hypar.network.layer import Layer
     from hypar.program.holding import Holding
-    from hypar.program.places import Numbers
+    from hypar.program.places import Numbers, Places
     from hypar.program.steps import Program, Step
 
 Bytes = NDArray[np.float64]
@@ -171,7 +172,8 @@ class _Lifetimes:
         elif isinstance(step, Copy):
             self._copied(step)
         else:
-            self._same(step.target, step.source, self.elements[step.target] >= self.elements[step.source])
+            larger = self.elements[step.target] >= self.elements[step.source]
+            self._same(step.target, step.source, larger | _inside(step.need, step.terms))
 
     def _same(self, name: str, other: str, where: NDArray[np.bool_] | None = None) -> None:
         """Note that an array has the memory of another one, on some devices or on all."""
@@ -244,15 +246,15 @@ class _Lifetimes:
             changes[last + 1, part] -= num_bytes
             kept[part] += num_bytes if first < end <= last else 0.0
         for device in range(self.program.places.devices):
-            for part, first, last, elements in self._together(device):
-                num_bytes = self.training.element_bytes * elements
-                changes[first, part, device] += num_bytes
-                changes[last + 1, part, device] -= num_bytes
-                kept[part, device] += num_bytes if first < end <= last else 0.0
+            for part, made, first, last, elements in self._together(device):
+                own = self.training.element_bytes * elements
+                changes[first, part, device] += own
+                changes[last + 1, part, device] -= own
+                kept[part, device] += own if made < end and first <= end <= last else 0
         return kept, changes.cumsum(axis=0).max(axis=0)
 
-    def _together(self, device: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield the arrays of a device, those that share memory as one: part, first and last step, elements.
+    def _together(self, device: int) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yield the memory of a device's arrays: part, the step that makes it, first and last step of a size, elements.
 
         Of an array that only backward phases still need, a device holds what they read.
         """
@@ -260,13 +262,22 @@ class _Lifetimes:
         for name in self.first:
             groups.setdefault(_root(self.owners[device], name), []).append(name)
         for names in groups.values():
-            part, first = self.parts[names[0]], min(self.first[name] for name in names)
-            last = max(self.last[name] for name in names)
-            yield part, first, last, max(int(self.elements[name][device]) for name in names)
+            part, last = self.parts[names[0]], max(self.last[name] for name in names)
+            made = min(self.first[name] for name in names)
+            for first, until, elements in self._sizes(names, device):
+                yield part, made, first, until, elements
             later = [name for name in names if self.later.get(name, 0) > last]
             if later:
                 kept = max(int(self.kept[name][device]) for name in later)
-                yield part, last + 1, max(self.later[name] for name in later), kept
+                yield part, made, last + 1, max(self.later[name] for name in later), kept
+
+    def _sizes(self, names: Sequence[str], device: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the elements of arrays that share memory, from step to step: of the largest that is there, or is to come."""
+        ends = sorted({self.first[name] for name in names} | {self.last[name] + 1 for name in names})
+        for first, after in pairwise(ends):
+            there = [name for name in names if self.first[name] <= first <= self.last[name]]
+            there = there or [name for name in names if self.first[name] >= after]
+            yield first, after - 1, max(int(self.elements[name][device]) for name in there)
 
     def _more(self) -> list[tuple[int, int, int, Bytes]]:
         """Return what ops keep besides their inputs and outputs, until their backward phase."""
@@ -400,17 +411,46 @@ def _crosses(step: Copy | Add) -> bool:
 
 
 def _spread(devices: Devices, step: Copy | Add, arrived: Numbers) -> NDArray[np.float64]:
-    """Spread what arrives at a level evenly over the devices that take part; a run lets one of them receive for others.
+    """Spread what arrives at a level evenly over the devices that take part; a run lets one of them receive for others."""
+    if isinstance(step, Copy):
+        return _copied(devices.program.places, step)
+    return _added(devices.program.places, step, arrived)
 
-    Of sums each part of the level gets the same, whatever the number of its devices.
+
+def _copied(places: Places, step: Copy) -> NDArray[np.float64]:
+    """Return the elements that each device receives at each level: those that come to a part it shares with its others.
+
+    What several devices of a part lack comes to the part once, to each of them as much of it; the rest comes from the others.
     """
-    places, part = devices.program.places, step.need.elements > 0
+    (held, needed), weights = cells(step.have, step.need)
+    each, before = needed & ~held, np.zeros(needed.shape)
+    aside, found = tuple(range(1, needed.ndim)), np.zeros((len(places.parts), places.devices))
+    for level in range(len(places.parts)):
+        now = np.zeros(needed.shape)
+        for part in places.members(level):
+            lacking = each[part] & ~held[part].any(axis=0)
+            now[part] = lacking / np.maximum(lacking.sum(axis=0), 1)
+        found[level] = ((now - before) * weights).sum(axis=aside)
+        before = now
+    return found
+
+
+def _added(places: Places, step: Add, arrived: Numbers) -> NDArray[np.float64]:
+    """Return the elements of sums and their terms that each device receives at each level.
+
+    Each part that has terms or needs sums gets the same, and shares it by the sums that its devices need.
+    """
     found = np.zeros(arrived.shape)
     for level, own in enumerate(arrived):
-        inside = places.members(0 if _crosses(step) else level)
-        for members in inside if isinstance(step, Copy) else places.members(level - 1):
-            each = (own_part[np.isin(own_part, members) & part[own_part]] for own_part in inside)
-            parts = [taking for taking in each if len(taking)]
-            for taking in parts:
-                found[level, taking] = own[members].sum() / (len(parts) * len(taking))
+        for members, inside in places.inside(level):
+            sizes = [_size(step, part) for part in inside]
+            parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
+            for part, size in parts:
+                found[level, part] = own[members].sum() / len(parts) * size / size.sum()
     return found
+
+
+def _size(step: Add, part: Numbers) -> Numbers:
+    """Return the elements of sums that each device of a part needs, or of its terms if it needs none."""
+    need = step.need.elements[part]
+    return need if need.any() else step.terms.elements[part]

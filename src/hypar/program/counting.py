@@ -31,7 +31,7 @@ def copied(places: Places, have: Holding, need: Holding) -> Numbers:
     levels = len(places.parts)
     if need.within(have):
         return np.zeros(levels, np.int64)
-    (held, needed), weights = _cells(have, need)
+    (held, needed), weights = cells(have, need)
     found = [
         sum(
             int(weights[needed[part].any(axis=0) & ~held[part].any(axis=0)].sum())
@@ -60,7 +60,7 @@ def added(places: Places, terms: Holding, need: Holding, copies: Numbers) -> Num
 @lru_cache(maxsize=1024)
 def _added_up(places: Places, terms: Holding, need: Holding, copy_of: tuple[int, ...]) -> Numbers:
     total, copies = np.zeros(len(places.parts), np.int64), np.array(copy_of)
-    (having, needing), weights = _cells(terms, need)
+    (having, needing), weights = cells(terms, need)
     for copy in range(int(copies.max()) + 1):
         mine = copies == copy
         own = having & mine.reshape(-1, *[1] * weights.ndim)
@@ -89,7 +89,7 @@ def _added(places: Places, having: Cells, wanted: Cells, weights: Numbers) -> Nu
     return np.diff(found, prepend=0)
 
 
-def _cells(*holdings: Holding) -> tuple[list[Cells], Numbers]:
+def cells(*holdings: Holding) -> tuple[list[Cells], Numbers]:
     """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.
 
     Returns:
@@ -128,7 +128,7 @@ def overlapping(terms: Holding, copies: Numbers) -> bool:
 @lru_cache(maxsize=1024)
 def _overlapping(terms: Holding, copy_of: tuple[int, ...]) -> bool:
     copies = np.array(copy_of)
-    (having,), _ = _cells(terms)
+    (having,), _ = cells(terms)
     return any(bool((having[copies == copy].sum(axis=0) > 1).any()) for copy in range(int(copies.max()) + 1))
 
 
@@ -136,5 +136,5 @@ def lacking(terms: Holding, need: Holding, copies: Numbers) -> bool:
     """Return whether a device needs an element of which it has no term."""
     if need.within(terms) and (copies >= 0).all():
         return False
-    (having, needing), _ = _cells(terms, need)
+    (having, needing), _ = cells(terms, need)
     return bool((needing & ~(having & (copies >= 0).reshape(-1, *[1] * (having.ndim - 1)))).any())

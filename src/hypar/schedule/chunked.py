@@ -101,6 +101,22 @@ def _summed(amounts: Sequence[Amount]) -> list[Amount]:
         if amount.phase == PHASE:
             alike.setdefault(amount.collective, []).append(amount)
     return [
-        same[0]._replace(elements=tuple(map(sum, zip(*(each.elements for each in same), strict=True))))
+        same[0]._replace(
+            elements=tuple(map(sum, zip(*(each.elements for each in same), strict=True))),
+            fuller=_fuller(same),
+        )
         for same in alike.values()
     ]
+
+
+def _fuller(amounts: Sequence[Amount]) -> tuple[tuple[float, ...], ...]:
+    """Return how many times the average of its group the fullest device of each lane receives of all amounts together."""
+    lanes = next((own.fuller for own in amounts if own.fuller), ())
+    return tuple(
+        tuple(
+            sum(own.elements[group] * (own.fuller[group][lane] if own.fuller else 1.0) for own in amounts)
+            / (sum(own.elements[group] for own in amounts) or 1.0)
+            for lane in range(len(factors))
+        )
+        for group, factors in enumerate(lanes)
+    )

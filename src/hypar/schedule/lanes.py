@@ -11,7 +11,7 @@ from hypar.machine.setting import degrees, working
 from hypar.network.contraction import ContractedGraph
 from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
-from hypar.schedule.moves import PHASE, Move, Moves, moves_of
+from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
 from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.schedule.joined import Run
+    from hypar.schedule.joined import Run as Joined
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
     from hypar.sharding.uneven.transfers import Amount
@@ -83,6 +83,18 @@ class WholeShares(NamedTuple):
         return [end - start for *_, (_, (start, end)) in self.ends]
 
 
+class Run(NamedTuple):
+    """What a run of its program brings a lane from beyond the uneven splits above, if transfers are counted in another way.
+
+    Attributes:
+        entered: the state below these splits.
+        brought: the bytes of the largest transfer at them that a device receives.
+    """
+
+    entered: Entered | None
+    brought: float
+
+
 class _Devices(NamedTuple):
     """The fields of a lane.
 
@@ -95,6 +107,7 @@ class _Devices(NamedTuple):
         entered: the state below these splits; None by ``paper``, which counts each level by itself.
         place: its place in a pipeline.
         shares: what the uneven splits above leave in whole elements; None if there are none.
+        run: what a run brings it at these splits; None if its transfers are counted as they are run, or if there are none.
     """
 
     graph: ContractedGraph
@@ -105,6 +118,7 @@ class _Devices(NamedTuple):
     entered: Entered | None = None
     place: StagePlace = StagePlace()
     shares: WholeShares | None = None
+    run: Run | None = None
 
 
 class Lane(_Devices):
@@ -132,7 +146,8 @@ class Lane(_Devices):
         setting = self.setting
         if setting.direct or setting.convention == MOVED:
             return self
-        return self._replace(setting=replace(setting, convention=MOVED))
+        entered = self.entered if self.run is None else self.run.entered
+        return self._replace(setting=replace(setting, convention=MOVED), entered=entered)
 
     @cached_property
     def work(self) -> LaneWork:
@@ -179,6 +194,14 @@ class Lane(_Devices):
     @cached_property
     def _moved(self) -> tuple[list[Moves], list[Moves]]:
         inner, outer = moves_of(self.setting, self.graph, self.choices, self.entered)
+        if self.shares is not None:
+            whole = self.shares.graph.layers
+            inner = [
+                in_whole_elements(moves, layer.einsum, held.einsum, chosen)
+                for layer, held, chosen, moves in zip(
+                    self.graph.layers, whole, self.choices, inner, strict=True
+                )
+            ]
         times = self.setting.machine.measured
         if times is not None:
             layers = zip(self.graph.layers, inner, strict=True)
@@ -191,7 +214,7 @@ class Lane(_Devices):
         Args:
             chunk: the layers that exchange their gradients together.
         """
-        alike: dict[tuple[int, str, Run | tuple[()]], list[Move]] = {}
+        alike: dict[tuple[int, str, Joined | tuple[()]], list[Move]] = {}
         for move in (move for layer in chunk for move in self.inner[layer].phases.get(PHASE, ())):
             alike.setdefault((-move.level, move.collective, move.joined or ()), []).append(move)
         merged = [self._merged(alike[kind]) for kind in sorted(alike)]
@@ -257,6 +280,7 @@ class Receiver(NamedTuple):
         name: name of the group.
         lanes: the indices of its lanes.
         devices: number of its devices.
+        working: number of those that work.
         bytes_per_s: bandwidth at which each of them receives.
         latency_s: latency of a transfer.
     """
@@ -264,12 +288,17 @@ class Receiver(NamedTuple):
     name: str
     lanes: tuple[int, ...]
     devices: int
+    working: int
     bytes_per_s: float
     latency_s: float
 
     def seconds(self, _collective: str, num_bytes: float) -> float:
         """Return the time until its devices have received bytes from other groups, which all collectives share."""
         return num_bytes / (self.devices * self.bytes_per_s) + self.latency_s
+
+
+SUMS = frozenset({"all_reduce", "reduce_scatter"})
+"""The collectives that add up terms."""
 
 
 class Crossing(NamedTuple):
@@ -294,13 +323,19 @@ class Crossing(NamedTuple):
         received, to = float(amount.elements[group]) * self.element_bytes, self.receivers[group]
         if not received:
             return None
+        held = received
+        if amount.collective in SUMS:
+            # Whoever adds up a sum, so that no group needs more room for terms and sums than the others.
+            at_work = sum(1 for elements in amount.elements if elements)
+            held = math.fsum(map(float, amount.elements)) * self.element_bytes / at_work
         return Move(
             phase=amount.phase,
             level=self.level,
             seconds=to.seconds(amount.collective, received),
             subgroup_bytes=received,
             subgroup_devices=to.devices,
-            device_bytes=received / to.devices,
+            device_bytes=held / to.working,
             total_bytes=received,
             collective=amount.collective,
+            fuller=amount.fuller[group] if amount.fuller else (),
         )

@@ -454,18 +454,26 @@ def _within(part: _Shards, whole: _Shards) -> bool:
 def _lacking(read: _Shards, made: _Shards) -> float:
     """Return the largest fraction of its shard that a device lacks, if the shards of both differ by their unequal sizes alone."""
     cuts, lacking = dict(made), 0.0
-    alike = ({dim: (cut.ways, cut.parts) for dim, cut in own} for own in (read, made))
+    alike = ({dim: cut.ways for dim, cut in own} for own in (read, made))
     if next(alike) != next(alike):
         return 0.0
     for dim, cut in read:
         if cut != cuts[dim]:
-            ends = zip(_ends(cut, cut.ways), _ends(cuts[dim], cut.ways), strict=True)
+            ends = zip(_of_whole(cut), _of_whole(cuts[dim]), strict=True)
             rows = [(low, high, max(low, other), min(high, end)) for (low, high), (other, end) in ends]
             parts = (
                 1 - max(0.0, until - start) / (high - low) for low, high, start, until in rows if high > low
             )
             lacking += max(parts, default=0.0)
     return min(lacking, 1.0)
+
+
+def _of_whole(cut: _Cut) -> list[tuple[float, float]]:
+    """Return the ends of each shard of a share of a dim, as fractions of the whole dim."""
+    low, width = 0.0, 1.0
+    for start, end in cut.parts:
+        low, width = low + width * start, width * (end - start)
+    return [(low + width * start, low + width * end) for start, end in _ends(cut, cut.ways)]
 
 
 def _ends(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hypar.machine.machine import fullest_share, unevenness
+from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
 from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lifetimes import course_of
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
-    from hypar.network.einsum import Einsum
     from hypar.schedule.lanes import Lane
     from hypar.schedule.lifetimes import Course
+    from hypar.schedule.moves import Move
     from hypar.schedule.step import Step, Transfers
-    from hypar.sharding.placement import Options
-
-INSIDE = {"forward": "output", "backward": "input", "gradient": "weight"}
-"""The tensor of a layer that is added up in each phase."""
 
 BROUGHT = 4
 """The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
@@ -39,15 +34,22 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         step: the lowered step, or its transfers.
         number: index of the lane in the step.
     """
-    parts, all_run = lane.place.parts or (lane,), lane.executed is lane
+    parts = lane.place.parts or (lane,)
+    all_run, above_run = lane.executed is lane, all(part.run is None for part in parts)
     buffers = [
-        move.device_bytes
+        _brought(move, lanes.index(number))
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes and move.level != BETWEEN_STAGES
-        if all_run or move.phase == PHASE or move.level < lane.depth
+        if all_run or move.phase == PHASE or (above_run and move.level < lane.depth)
     ]
+    buffers += [part.run.brought for part in parts if part.run is not None]
     weights = [own for part in parts for own in (_timed(part) if part.shares is None else _weights(part))]
     return _held(lane, math.fsum(weights), max([*buffers, *(_received(part.executed) for part in parts)]))
+
+
+def _brought(move: Move, at: int) -> float:
+    """Return the bytes of a transfer on the fullest device of one of its lanes."""
+    return move.device_bytes * move.fuller[at] if move.fuller else move.device_bytes
 
 
 def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
@@ -113,39 +115,13 @@ def _received(lane: Lane) -> float:
     for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
         if moves:
             made, read = (
-                _fuller(layers[end].einsum, whole[end].einsum, choices[end])
+                excess(layers[end].einsum, whole[end].einsum, choices[end])
                 for end in (tensor.producer, tensor.consumer)
             )
             both = made["output"] * read["input"]
             found += [both * move.device_bytes for move in moves]
-    for index, moves in enumerate(lane.inner):
-        if moves and lane.shares is not None:
-            own = _fuller(layers[index].einsum, whole[index].einsum, choices[index])
-            found += [move.device_bytes * own[INSIDE[move.phase]] for move in moves]
-        elif moves:
-            found += [move.device_bytes for move in moves]
+    found += [move.device_bytes for moves in lane.inner for move in moves]
     return max(found)
-
-
-@lru_cache(maxsize=16384)
-def _fuller(counted: Einsum, held: Einsum, chosen: Options) -> dict[str, float]:
-    """Return for each tensor of a layer how much more of it the fullest device has than all have on average.
-
-    Args:
-        counted: the layer as its transfers are counted, which may be by shares of real numbers of elements.
-        held: the layer as devices hold it.
-        chosen: its choices.
-    """
-    counts = degrees(chosen, held.counted)
-    found = {tensor: unevenness(held, counts, tensor) for tensor in INSIDE.values()}
-    if held is not counted:
-        for tensor in found:
-            found[tensor] *= _elements(held, tensor) / (_elements(counted, tensor) or math.inf)
-    return found
-
-
-def _elements(einsum: Einsum, tensor: str) -> float:
-    return float(einsum.input_elements if tensor == "input" else einsum.elements(tensor))
 
 
 def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:

@@ -60,6 +60,7 @@ class Move(NamedTuple):
         total_bytes: bytes that all devices receive.
         collective: name of the collective.
         joined: the outermost and the innermost level of the collective that it is part of; None for one of this level alone.
+        fuller: for each lane that it occupies how many times these bytes its fullest device receives; nothing for once.
     """
 
     phase: str
@@ -71,6 +72,7 @@ class Move(NamedTuple):
     total_bytes: float
     collective: str
     joined: Run | None = None
+    fuller: tuple[float, ...] = ()
 
 
 class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
@@ -96,6 +98,57 @@ NO_MOVES = Moves()
 
 EVEN = dict.fromkeys(("input", "output", "weight"), 1.0)
 """How much more the fullest device receives of each tensor than all do on average, if they are taken to share evenly."""
+
+
+INSIDE = {"forward": "output", "backward": "input", PHASE: "weight"}
+"""The tensor of a layer that is added up in each phase."""
+
+
+@lru_cache(maxsize=16384)
+def excess(counted: Einsum, held: Einsum, chosen: Options) -> dict[str, float]:
+    """Return for each tensor of a layer how much more of it the fullest device has than all have on average.
+
+    Args:
+        counted: the layer as its transfers are counted, which may be by shares of real numbers of elements.
+        held: the layer as devices hold it.
+        chosen: its choices.
+    """
+    counts = degrees(chosen, held.counted)
+    return {tensor: unevenness(held, counts, tensor) * more for tensor, more in larger(counted, held).items()}
+
+
+@lru_cache(maxsize=16384)
+def larger(counted: Einsum, held: Einsum) -> dict[str, float]:
+    """Return for each tensor of a layer how much larger it is as devices hold it."""
+    if held is counted:
+        return dict.fromkeys(INSIDE.values(), 1.0)
+    return {
+        tensor: _elements(held, tensor) / (_elements(counted, tensor) or math.inf)
+        for tensor in INSIDE.values()
+    }
+
+
+def _elements(einsum: Einsum, tensor: str) -> float:
+    return float(einsum.input_elements if tensor == "input" else einsum.elements(tensor))
+
+
+@lru_cache(maxsize=16384)
+def elements_on(einsum: Einsum, tensor: str, chosen: Options) -> float:
+    """Return the elements of a layer's tensor that a device has on average."""
+    carried = einsum.dims(tensor)
+    counts = zip(einsum.counted, degrees(chosen, einsum.counted), strict=True)
+    return _elements(einsum, tensor) / math.prod(count for dim, count in counts if dim in carried)
+
+
+def in_whole_elements(moves: Moves, counted: Einsum, held: Einsum, chosen: Options) -> Moves:
+    """Return the transfers inside a layer with the bytes that devices hold of them; arguments as above."""
+    if not moves or held is counted:
+        return moves
+    own, average = excess(counted, held, chosen), excess(counted, counted, chosen)
+    scales = {
+        phase: own[tensor] / average[tensor] if average[tensor] else 1.0 for phase, tensor in INSIDE.items()
+    }
+    return Moves(move._replace(device_bytes=move.device_bytes * scales[move.phase]) for move in moves)
 
 
 def moves_of(
@@ -263,7 +316,9 @@ def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen:
             transfer = Transfer(phase_of("input"), "input", "neighbours", fraction, choice.devices(ways))
             amount = einsum.input_elements * _left(roles, chosen, "input")[level]
             found.append(_move(setting, transfer, level, amount, working(chosen[:level], array)))
-    return tuple(found)
+    counts = degrees(chosen, einsum.counted)
+    more = {phase: unevenness(einsum, counts, tensor) for phase, tensor in INSIDE.items()} if found else {}
+    return tuple([move._replace(device_bytes=more[move.phase] * move.device_bytes) for move in found])
 
 
 @lru_cache(maxsize=4096)

@@ -169,7 +169,7 @@ def _spans(
     if group is None:
         return spans
     devices = group.using(request.arrays).num_devices
-    outward = Receiver(group.name, (), devices, group.bytes_per_s, group.latency_s)
+    outward = Receiver(group.name, (), devices, devices, group.bytes_per_s, group.latency_s)
     forward, backward = spans.site.links
     return spans.over(Links(outward if before else forward, outward if behind else backward))
 

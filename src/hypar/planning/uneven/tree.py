@@ -10,8 +10,9 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hypar.planning.nodes.leaf import Leaf
-from hypar.schedule.lanes import Crossing, Receiver, WholeShares
-from hypar.sharding.conventions import DIRECT, FUSED, PAPER
+from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
+from hypar.schedule.moves import INSIDE, PHASE, elements_on, excess
+from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import graph_of_group, tensors_of_group, whole_ends
@@ -167,8 +168,18 @@ class Branching:
 
     def lanes(self) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
+        lanes, crossings = self._counted(self.counted)
+        own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
+        if self.counted not in (PAPER, FUSED):
+            return own, crossings
+        ran, moved = self._counted(MOVED)
+        runs = (Run(lane.entered, _brought(moved, number)) for number, lane in enumerate(ran))
+        return [lane._replace(run=run) for lane, run in zip(own, runs, strict=True)], crossings
+
+    def _counted(self, convention: str) -> Lanes:
+        """Return the groups that work, and the transfers between them, counted by a convention."""
         lanes: list[Lane] = []
-        crossings = list(_crossings(self, lanes, state_above(self.graph, self.counted), shares_above(self)))
+        crossings = list(_crossings(self, lanes, state_above(self.graph, convention), shares_above(self)))
         return lanes, crossings
 
     def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
@@ -259,8 +270,7 @@ def _crossings(
 ) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
-        setting = branch.lane.setting
-        alone = setting.direct or setting.convention == PAPER
+        alone = branch.lane.setting.direct
         lanes.append(branch.lane._replace(entered=None if alone else entered, shares=shares))
         return
     receivers: list[Receiver] = []
@@ -275,15 +285,73 @@ def _crossings(
             first = len(lanes)
             inner += _crossings(below, lanes, state, own_shares)
             own = tuple(range(first, len(lanes)))
-            receivers.append(Receiver(group.name, own, group.num_devices, group.bytes_per_s, group.latency_s))
+            at_work = sum(math.prod(lanes[lane].setting.array) for lane in own)
+            receivers.append(
+                Receiver(group.name, own, group.num_devices, at_work, group.bytes_per_s, group.latency_s)
+            )
+    fuller = _Fuller([[lanes[lane] for lane in to.lanes] for to in receivers])
+    tensors = branch.graph.tensors
     yield Crossing(
         level=branch.depth,
         receivers=tuple(receivers),
-        inside=tuple(amounts[0]),
-        between=tuple(amounts[1]),
+        inside=tuple([fuller.inside(layer, own) for layer, own in enumerate(amounts[0])]),
+        between=tuple([fuller.between(*each) for each in zip(tensors, amounts[1], strict=True)]),
         element_bytes=branch.element_bytes,
     )
     yield from inner
+
+
+def _brought(crossings: Sequence[Crossing], lane: int) -> float:
+    """Return the bytes of the largest transfer at uneven splits, but for gradients, that a device of a lane receives."""
+    moves = (
+        move.device_bytes * (move.fuller[to.lanes.index(lane)] if move.fuller else 1.0)
+        for crossing in crossings
+        for group, to in enumerate(crossing.receivers)
+        if lane in to.lanes
+        for amounts in (*crossing.inside, *crossing.between)
+        for amount in amounts
+        if amount.phase != PHASE
+        if (move := crossing.move(amount, group)) is not None
+    )
+    return max(moves, default=0.0)
+
+
+class _Fuller:
+    """How much more of each tensor the fullest device of a lane has than all devices of its group have on average."""
+
+    def __init__(self, groups: Sequence[Sequence[Lane]]) -> None:
+        self.groups = groups
+        self.known: dict[tuple[int, str], tuple[tuple[float, ...], ...]] = {}
+
+    def inside(self, layer: int, amounts: tuple[Amount, ...]) -> tuple[Amount, ...]:
+        """Return the amounts that a layer adds up, as lanes share them."""
+        return tuple([self._shared(amount, layer, INSIDE[amount.phase]) for amount in amounts])
+
+    def between(self, tensor: Tensor, amounts: tuple[Amount, ...]) -> tuple[Amount, ...]:
+        """Return the amounts of a tensor between two layers, as lanes share them: by what they read, or have made."""
+        ends = {"forward": (tensor.consumer, "input"), "backward": (tensor.producer, "output")}
+        return tuple([self._shared(amount, *ends[amount.phase]) for amount in amounts])
+
+    def _shared(self, amount: Amount, layer: int, tensor: str) -> Amount:
+        if (layer, tensor) not in self.known:
+            self.known[layer, tensor] = tuple([self._of_group(own, layer, tensor) for own in self.groups])
+        fuller = self.known[layer, tensor]
+        return (
+            amount if all(more == 1.0 for own in fuller for more in own) else amount._replace(fuller=fuller)
+        )
+
+    @staticmethod
+    def _of_group(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]:
+        counted, fullest, devices = [], [], []
+        for lane in lanes:
+            held = lane.graph if lane.shares is None else lane.shares.graph
+            own, whole, chosen = lane.graph.layers[layer], held.layers[layer], lane.choices[layer]
+            each = elements_on(own.einsum, tensor, chosen)
+            counted.append(each)
+            fullest.append(each * excess(own.einsum, whole.einsum, chosen)[tensor] if each else 0.0)
+            devices.append(math.prod(lane.setting.array))
+        average = math.fsum(map(math.prod, zip(counted, devices, strict=True))) / sum(devices)
+        return tuple([own / average if average else 1.0 for own in fullest])
 
 
 def _by_paper(branch: Branching) -> tuple[list[tuple[Amount, ...]], list[tuple[Amount, ...]]]:

@@ -37,12 +37,15 @@ class Amount(NamedTuple):
         collective: the collective that moves it, as ``all_reduce``.
         elements: the elements that each group receives.
         tensor: of a transfer between two layers, ``input``, which the consumer reads, or ``output``, which the producer makes.
+        fuller: for each group that works, and each lane inside it, how many times the average of the group the fullest device
+            receives; nothing for once.
     """
 
     phase: str
     collective: str
     elements: tuple[Number, ...]
     tensor: str = "input"
+    fuller: tuple[tuple[float, ...], ...] = ()
 
 
 def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
