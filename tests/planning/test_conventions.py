@@ -15,7 +15,7 @@ import pytest
 from hypar import load_machine, load_model, plan_model
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
-from hypar.planning.searches.jointly import tuples
+from hypar.planning.searches.jointly import answers, tuples
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of, random_network
 from tests.effort import crossed, late
 
@@ -126,7 +126,7 @@ def test_levels_by_themselves_bound_the_optimum(model: str, space: str, conventi
     question = question_of(graph_of(model), (2, 2), convention, space=space)
     best = Joint().run(question)
     assert best.exact
-    found = tuples.level_by_level(question)
+    found = answers.level_by_level(question)
     assert 0 < found.bounds[0] <= total(best.costs) * (1 + 1e-12)
     assert total(best.costs) <= total(found.costs) * (1 + 1e-12)
 

@@ -124,3 +124,11 @@ def test_an_explanation_prices_the_plan_as_the_plan_does() -> None:
     costs = costs_by_level(question, tuple(plan.choices(layer) for layer in plan.layers))
     assert math.fsum(costs[0]) == plan.cost.value
     assert min(each.total for each in one.alternatives) >= chosen.total * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("held", [{"pins": "fc1=out_channels"}, {"refine": True, "hardware": "hmc"}])
+def test_plans_whose_grids_are_held_say_that_their_devices_are_numbered_through(held: dict[str, Any]) -> None:
+    plan = plan_model("lenet-c", array=(4,), strategy="optimal", **held)
+    assert ", grids of dims, numbered through, for least volume" in plan.claim
+    assert plan.splits[0].numbering is None
+    assert "numbered freely" in plan_model("lenet-c", array=(4,), strategy="optimal").claim

@@ -18,7 +18,7 @@ from hypar.planning.question import ask
 from hypar.planning.request import Request
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
-from hypar.planning.searches.jointly import tuples
+from hypar.planning.searches.jointly import answers, tuples
 from hypar.sharding.levels import LocalSizes
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables
@@ -50,7 +50,7 @@ def test_levels_by_themselves_bound_the_optimum_and_the_greedy_plan_is_the_answe
     asked = question(model, levels)
     best = Joint().run(asked)
     assert best.exact
-    found = tuples.level_by_level(asked)
+    found = answers.level_by_level(asked)
     assert not found.exact
     assert found.solver == "bounded"
     assert 0 < found.bounds[0] <= total(best.costs) <= total(found.costs)

@@ -32,17 +32,26 @@ def identical(draw: st.DrawFn) -> Drawn:
     return {"a": kind(devices=devices, topology=topology, overlap=overlap, latency="1 us")}, []
 
 
+SCHEDULES: list[dict[str, Any]] = [
+    {"schedule": "1f1b"},
+    {"schedule": "gpipe"},
+    {"schedule": "interleaved", "parts": 2},
+]
+
+
 @st.composite
 def trees(draw: st.DrawFn) -> dict[str, Any]:
-    """What is asked of a tree: stages, levels, chunks, refinement, a strategy, a convention."""
+    """What is asked of a tree: stages, levels, shares, chunks, refinement, a strategy, a cost, a convention, an optimizer."""
     asked: dict[str, Any] = {"strategy": draw(st.sampled_from(["dp", "mp", "hypar", "accpar", "optimal"]))}
     stages = draw(st.sampled_from([None, None, 2, 3]))
     if stages is not None:
         asked |= {"stages": stages, "levels": draw(st.integers(0, 2))}
         asked["microbatches"] = draw(st.sampled_from([None, 1, 2]))
-        asked["schedule"] = draw(st.sampled_from(["1f1b", "gpipe"]))
+        asked |= draw(st.sampled_from(SCHEDULES))
+        asked["balance"] = draw(st.sampled_from([None, None, "memory", "traffic"]))
     elif draw(st.booleans()):
         asked["levels"] = draw(st.integers(1, 3))
+        asked["stages"] = draw(st.sampled_from([None, None, None, "best"]))
     elif draw(st.booleans()):
         # Stages inside levels or uneven splits, with levels inside them or without.
         nodes: list[int | str] = draw(st.lists(st.sampled_from([2, 2, 3, 4]), min_size=1, max_size=3))
@@ -53,6 +62,12 @@ def trees(draw: st.DrawFn) -> dict[str, Any]:
         asked["convention"] = draw(st.sampled_from(["paper", "moved", "fused"]))
     asked["chunks"] = draw(st.sampled_from([None, "best", "one"]))
     asked["refine"] = draw(st.sampled_from([False, False, True]))
+    asked["cost"] = draw(st.sampled_from([None, None, "time", "accpar"]))
+    slowest = "accpar" in {asked["cost"], asked["strategy"]} and asked["cost"] != "time"
+    if slowest and "stages" not in asked:
+        asked["shares"] = draw(st.sampled_from([None, None, "equal", "linear", "layers"]))
+        asked["integral"] = draw(st.sampled_from([None, None, True]))
+    asked["optimizer"] = draw(st.sampled_from(["sgd", "adam"]))
     return {name: value for name, value in asked.items() if value is not None}
 
 
@@ -72,12 +87,17 @@ def planned(graph: LayerGraph, file: Path, asked: dict[str, Any]) -> Plan | None
 
 
 @settings(max_examples=examples(400, 12))
-@given(networks, st.one_of(identical(), machines(most=4)), trees())
+@given(
+    networks,
+    st.one_of(identical(), st.sampled_from([4, 8]).flatmap(lambda most: machines(most=most))),
+    trees(),
+)
 def test_a_random_tree_runs_as_planned(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]
 ) -> None:
     file = written(tmp_path_factory.mktemp("tree"), drawn)
-    plan = planned(graph, file, asked)
+    shared = {"shares", "integral"} if not drawn[1] else set()
+    plan = planned(graph, file, {name: value for name, value in asked.items() if name not in shared})
     if plan is None:
         return
     score = plan.score

@@ -472,3 +472,13 @@ def test_refinement_exchanges_choices_of_device_groups(
 def test_a_refined_plan_of_device_groups_is_verified(asked: dict[str, Any], tmp_path: Path) -> None:
     plan_model("lenet-c", batch=32, hardware="tpu-v2-v3", refine=True, **asked).write(tmp_path / "plan.json")
     assert verify_plan(tmp_path / "plan.json", shrink=True).ok
+
+
+@pytest.mark.slow
+def test_levels_below_an_uneven_split_are_searched_jointly() -> None:
+    """What is above the levels of a group is no part of their cost: a greedy plan would else seem cheaper than all."""
+    pins = ("conv1@H1=batch", "conv2@H1=out_channels", "fc1@H1=batch", "fc2@H1=in_channels")
+    asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "pins": pins, "cost": "volume", "convention": "moved"}
+    asked["space"] = "batch,in_channels,out_channels"
+    joint = plan_model("lenet-c", search="joint", **asked)
+    assert joint.cost.value <= plan_model("lenet-c", search="greedy", **asked).cost.value

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from hypar import load_machine, plan_model, score_plan, sweep_model
 from hypar.cli.main import main
-from hypar.errors import HyparError
+from hypar.errors import HyparError, OptionError
 from hypar.plan.score import totals_of
 from hypar.results import view_of
 
@@ -158,3 +158,21 @@ def test_a_bad_list_of_arrays_is_one_line() -> None:
     result = CliRunner().invoke(main, ["sweep", "lenet-c", "--hardware", "hmc", "--array", "4,4y4"])
     line = "error: array: found '4y4'; allowed: the ways of each level, as 4x8 or 16\n"
     assert (result.exit_code, result.stdout, result.stderr) == (3, "", line)
+
+
+def test_stages_inside_levels_are_swept() -> None:
+    arrays = [(2, 2), (2, "s2"), ("s2", 2)]
+    runs = sweep_model("lenet-c", hardware="hmc", array=arrays, batch=32, scale=True)
+    assert [run.axes["array"] for run in runs] == arrays
+    for run in runs[1:]:
+        machine = load_machine("hmc", {"devices": 4})
+        plan = plan_model("lenet-c", hardware=machine, array=run.axes["array"], batch=32)
+        assert run.totals == totals_of(plan.score)
+    asked = ("--hardware", "hmc", "--array", "2,2xs2", "--strategy", "hypar", "--batch", "32", "--json")
+    assert [row["array"] for row in json.loads(printed(*asked))] == ["2", "2xs2"]
+
+
+def test_an_array_has_stages_once() -> None:
+    with pytest.raises(OptionError) as caught:
+        sweep_model("lenet-c", hardware="hmc", array=(2, "s2"), stages=2)
+    assert str(caught.value) == "stages: found 2 and an array with s2; allowed: one of the two"

@@ -97,6 +97,13 @@ class HeterogeneousMachine:
             else:
                 yield group.name, group.machine, depth
 
+    def splits(self, depth: int = 0) -> Iterator[tuple[HeterogeneousMachine, int]]:
+        """Yield the machine itself and every group that is heterogeneous again, each with the number of splits above."""
+        yield self, depth
+        for group in self.groups:
+            if isinstance(group.machine, HeterogeneousMachine):
+                yield from group.machine.splits(depth + 1)
+
     @property
     def nested(self) -> bool:
         """Whether a group is heterogeneous again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.planning.flat import numbered_through
 from hypar.sharding.conventions import PAPER
 from hypar.units import format_bytes
 
@@ -29,7 +30,8 @@ def claim_of(request: Request, question: Question, answer: Answer, claim: str) -
         claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search{_limited(answer)}"
     elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {request.search} search"
-    return f"{claim} over ({request.space}){pins}, {_kind_of(question)}, for least {objective(request)}"
+    kind = _kind_of(question) + ", numbered through" * numbered_through(request, question)
+    return f"{claim} over ({request.space}){pins}, {kind}, for least {objective(request)}"
 
 
 def objective(request: Request) -> str:

@@ -69,15 +69,28 @@ def by_digits(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin,
     return whole, pins, replace(answer, choices=choices, costs=(_summed(answer.costs),))
 
 
+def numbered_through(request: Request, question: Question) -> bool:
+    """Return whether pins or refinement keep the devices of a flat level from being numbered by each layer.
+
+    Both hold single grids, which say nothing of an order.
+    """
+    held = bool(request.pins or request.refine)
+    return held and _is_flat(request) and question.by_products and not question.cost.counts_work
+
+
 def _free(request: Request) -> bool:
     """Return whether a request is for one level of which every grid may be numbered in any order."""
+    return _is_flat(request) and not (request.pins or request.refine)
+
+
+def _is_flat(request: Request) -> bool:
+    """Return whether a request is for the bytes of one level whose grids have orders."""
     space = parse_space(request.space, None)
     ways = math.prod(request.array)
     return (
         len(request.array) == 1
         and len(primes(ways)) > 1
         and load_search(request.search).at_once
-        and not (request.pins or request.refine)
         and request.cost == "volume"
         and space.whole_grids
         and (space.divisors or ways & (ways - 1) == 0)

@@ -21,7 +21,7 @@ from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
 from hypar.planning.arguments import BASELINE, HeldArguments, of_baseline, require_known
 from hypar.planning.checks.levels import checked_array
-from hypar.planning.checks.stages import has_stages, named_starts
+from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
 from hypar.planning.checks.words import checked_optimizer
 from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
@@ -100,7 +100,7 @@ def sweep_model(
     *,
     hardware: Hardware | Sequence[Hardware],
     levels: int | Sequence[int] | None = None,
-    array: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    array: Sequence[int | str] | Sequence[Sequence[int | str]] | None = None,
     batch: int | Sequence[int] | None = None,
     strategy: str | Sequence[str] = "hypar",
     changes: Mapping[str, Any] | None = None,
@@ -118,7 +118,8 @@ def sweep_model(
         model: a network, the path of a model file, or a bare name.
         hardware: machines, homogeneous or heterogeneous, hardware files or bare names.
         levels: numbers of two-way levels; 4 if neither these nor arrays are given.
-        array: arrays in place of ``levels``, each by the ways of its levels, outermost first, as ``[(16,), (4, 4)]``.
+        array: arrays in place of ``levels``, each by the ways of its levels, outermost first, as ``[(16,), (4, 4)]``; one
+            with stages inside its levels as ``(2, "s4", 2)``.
         batch: samples in a mini-batch; the model's own number if none is given.
         strategy: names of strategies.
         changes: values for some fields of the machine, as ``{"duplex": ["full", "half"]}``.
@@ -179,14 +180,14 @@ def _values(given: Any) -> tuple[Any, ...]:
 
 
 def _arrays(
-    levels: int | Sequence[int] | None, array: Sequence[int] | Sequence[Sequence[int]] | None
+    levels: int | Sequence[int] | None, array: Sequence[int | str] | Sequence[Sequence[int | str]] | None
 ) -> dict[str, Sequence[Any]]:
     """Return the axis of the arrays: of numbers of two-way levels, or of the ways of all levels."""
     if array is None:
         return {"levels": _values(4 if levels is None else levels)}
     if levels is not None:
         raise refusal("levels", "an array")
-    one = all(isinstance(ways, int) for ways in array)
+    one = all(isinstance(ways, int | str) for ways in array)
     return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
 
 
@@ -211,7 +212,7 @@ def _check(axes: Mapping[str, Sequence[Any]], asked: HeldArguments) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
             raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
     for ways in axes.get("array", ()):
-        checked_array(None, ways)
+        checked_array(None, checked_nodes(ways, asked.get("stages")).array)
     for name in axes["strategy"]:
         own, cost, weight = load_strategy(name).cost, asked.get("cost"), asked.get("inter_weight")
         load_cost(own if cost is None else cost, {} if weight is None else {"inter_weight": weight})
@@ -292,8 +293,9 @@ class _Machines:
 
     def scaled(self, chosen: Mapping[str, Any]) -> Machine | HeterogeneousMachine:
         """Return the same machine with as many devices as the array and the stages need, if it has one network."""
-        array = (2,) * chosen["levels"] if "levels" in chosen else chosen["array"]
-        machine, needed = self.of(chosen), self.stages * math.prod(array)
+        nodes = checked_nodes((2,) * chosen["levels"] if "levels" in chosen else chosen["array"], None)
+        stages = nodes.stages if isinstance(nodes.stages, int) else self.stages
+        machine, needed = self.of(chosen), stages * math.prod(nodes.array or ())
         if isinstance(machine, HeterogeneousMachine) or len(machine.tiers) != 1:
             return machine
         if "devices" in self.changed or needed in {1, machine.num_devices}:

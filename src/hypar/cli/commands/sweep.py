@@ -14,7 +14,7 @@ from hypar.cli.planning import (
     counted_option,
     planning_options,
     read_changes,
-    read_ways,
+    read_nodes,
 )
 from hypar.errors import OptionError, shown
 from hypar.reports.listings.base import csv_text
@@ -50,9 +50,9 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 
 def _arrays(
     _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> tuple[tuple[int, ...], ...] | None:
-    """Read ``4,16,4x4`` as the ways of each level of three arrays."""
-    return None if value is None else tuple(map(read_ways, value.split(",")))
+) -> tuple[tuple[int | str, ...], ...] | None:
+    """Read ``4,16,2xs4x2`` as the nodes of three arrays."""
+    return None if value is None else tuple(map(read_nodes, value.split(",")))
 
 
 @click.command("sweep", cls=Command)
@@ -66,7 +66,7 @@ def _arrays(
     levels=option("--levels", heading=ARRAY, callback=_numbers, metavar="NUMBERS",
         help="Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"),
     array=option("--array", heading=ARRAY, callback=_arrays, metavar="ARRAYS",
-        help="Arrays instead, each by the ways of its levels, outermost first, as 4,16,4x4."),
+        help="Arrays instead, each by the ways of its levels, outermost first, as 4,16,2xs4x2."),
     batch=option("--batch", heading=NETWORK, callback=_numbers, metavar="NUMBERS",
         help="Samples in a mini-batch, as 32,4096.  [default: the model's]"),
     strategy=option("--strategy", heading=SEARCH, default="dp,hypar", callback=_words, metavar="NAMES", show_default=True,

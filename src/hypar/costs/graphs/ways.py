@@ -66,7 +66,7 @@ class Way:
         places = self.places(kept)
         prices = self.prices
         if prices is not None:
-            return in_all(self.parts, self.below(here, products, places), prices)
+            return in_all(self.parts, self.below(here, products, places), prices, products)
         names, total = names_of(self.parts), np.zeros((1, 1))
         for level, own, place in zip(here, self.rates, places, strict=True):
             above = descending(products, names, place)
@@ -118,9 +118,8 @@ class Way:
             for change in part.changes:
                 if ("need" if end else "terms") == change.gets and _alone(change.gets, change.has):
                     price = inside if part.inside else between
-                    total = total + price * change.elements * (
-                        getattr(products, change.gets).reshape(-1) - 1.0
-                    )
+                    more = getattr(products, change.gets) - getattr(self.products, change.gets)
+                    total = total + price * change.elements * more.reshape(-1)
         return total
 
 

@@ -66,7 +66,7 @@ def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
     counted = None
     for counted in by_counts(question, structure, budget):
         yield counted
-    enough = question.solver == COUNTS or sum(structure.sizes) > MOST_TUPLES
+    enough = question.solver == COUNTS or question.entered is not None or sum(structure.sizes) > MOST_TUPLES
     if counted is not None and (counted.exact or enough):
         return
     if question.solver == COUNTS:

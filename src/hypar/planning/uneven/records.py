@@ -91,8 +91,14 @@ def _uneven_split(branch: Branching) -> Split:
     )
 
 
-def claim_of(request: Request, branch: Branching) -> str:
-    """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among."""
+def claim_of(request: Request, branch: Branching, *, thorough: bool = False) -> str:
+    """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among.
+
+    Args:
+        request: the request.
+        branch: the planned tree.
+        thorough: whether all choices at the uneven splits were tried.
+    """
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
     whole = " of whole elements" if request.integral else ""
@@ -101,6 +107,8 @@ def claim_of(request: Request, branch: Branching) -> str:
         shares = f", shares{whole}," * request.integral
         return f"not optimal: solver {inexact[0]!r} is not exact; {request.search} search in each group{shares} {over}"
     inner = f"{request.search} search in each group"
+    if thorough and request.shares == "equal":
+        return f"optimal, all uneven splits and levels jointly, at equal shares{whole}, {over}"
     if request.shares == "equal" and not branch.slowest:
         return (
             f"each uneven split is optimal at equal shares{whole} given those above it, then {inner}, {over}"
@@ -111,4 +119,5 @@ def claim_of(request: Request, branch: Branching) -> str:
         "exact": "exact shares{}, found with the types in turn",
         "layers": "exact shares{}, then shares of each layer",
     }
-    return f"{kinds[request.shares].format(whole)}, not proven optimal, then {inner}, {over}"
+    tried = ", for all choices at the uneven splits" if thorough else ""
+    return f"{kinds[request.shares].format(whole)}{tried}, not proven optimal, then {inner}, {over}"

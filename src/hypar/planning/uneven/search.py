@@ -4,11 +4,14 @@ An uneven split is decided by the communication between its device groups and by
 Each group then plans the shards that its shares leave, identical devices by the requested search. Of the candidate
 decisions, which include equal shares and idle groups, the one whose whole subtree is cheapest is kept. Exact shares are
 found again with the communication found below, which differs between groups. Shares that exceed a device's memory are
-not offered.
+not offered. Under a joint search a small network has all its choices at the uneven splits as candidates: at equal shares the
+plan is then optimal.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
@@ -57,6 +60,12 @@ LEAST_GAIN = 1e-12
 MOST_TURNS = 5
 """Largest number of rounds in which shares are found from the costs below them."""
 
+MOST_CHOICES = 128
+"""Largest number of choices of all layers at all uneven splits that a joint search tries one by one."""
+
+MOST_PLANS = 2**16
+"""Largest number of choices of all layers at all splits and levels for which it does."""
+
 MOST_TRIES = 8
 """Largest number of times that shares are found anew within the memory limits."""
 
@@ -100,6 +109,7 @@ class Planner(LevelPlanner):
         self.machine = request.heterogeneous.using(request.arrays)
         self.adapts = request.shares != "equal" and self.cost.slowest
         self.counted = DIRECT if self.cost.direct and request.counted == PAPER else request.counted
+        self.thorough = False
 
     @classmethod
     def of(
@@ -118,7 +128,22 @@ class Planner(LevelPlanner):
             InputError: the request does not suit the network or the machine.
         """
         own = replace(request, solver=solver_for(request, graph))
-        return cls(own, pins, element_bytes, root=root or WHOLE_ARRAY, in_stage=in_stage)
+        found = cls(own, pins, element_bytes, root=root or WHOLE_ARRAY, in_stage=in_stage)
+        found.thorough = found.tries_all(graph)
+        return found
+
+    def tries_all(self, graph: ContractedGraph) -> bool:
+        """Return whether a joint search has all choices of some layers at the uneven splits as candidates."""
+        if not load_search(self.request.search).at_once:
+            return False
+        splits = (self._options(machine, graph, depth) for machine, depth in self.machine.splits())
+        choices = math.prod(len(options) for split in splits for options in split)
+        space = space_of(self.request, graph)
+        inside = (
+            math.prod(len(space.choices(layer, ways)) for layer in graph.layers for ways in array)
+            for array in self.request.arrays.values()
+        )
+        return choices <= MOST_CHOICES and choices * max(inside) <= MOST_PLANS
 
     def planned(self, graph: ContractedGraph) -> Branching:
         """Plan all layers of a network.
@@ -213,7 +238,7 @@ class Planner(LevelPlanner):
 
     def claim(self, node: Node) -> str:
         """Return the claim of a tree: the plans that it is optimal among."""
-        return claim_of(self.request, as_branching(node))
+        return claim_of(self.request, as_branching(node), thorough=self.thorough)
 
     def decided(self, node: Node, claim: str) -> Decided:
         """Return the decisions of a tree, without a score."""
@@ -240,6 +265,20 @@ class Planner(LevelPlanner):
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
         place = _Place(name, machine, graph, depth, entered, self._options(machine, graph, depth))
+        found = self._decided(place)
+        for chosen in itertools.product(*place.options) if self.thorough else ():
+            one = self._decided(place._replace(options=tuple((choice,) for choice in chosen)))
+            if self._fits(one) and (_cheaper(one, found) or not self._fits(found)):
+                found = one
+        return found
+
+    def _fits(self, one: Branching) -> bool:
+        """Return whether shares that adapt fit the memory; all others are as they are."""
+        return not self.adapts or self.in_stage or fits(one)
+
+    def _decided(self, place: _Place) -> Branching:
+        """Return the cheapest decision found for an uneven split; equal shares if no shares fit the memory."""
+        machine = place.machine
         at_work = tuple(range(len(machine.groups)))
         found = self._cheapest(self._tried(place, at_work, None))
         while self.adapts and not self.in_stage and len(at_work) > 1:
@@ -345,7 +384,7 @@ class Planner(LevelPlanner):
             made = self._branching(place, at_work, every.split, offers, decision)
             if rule == "equal" and not _cheaper(made, found):
                 return
-            if not self.adapts or self.in_stage or fits(made):
+            if self._fits(made):
                 yield made
                 yield from self._by_layer(place, at_work, every, decision, rule)
                 return

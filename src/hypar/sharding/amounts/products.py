@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -82,20 +83,29 @@ def descending(above: Products, names: tuple[str, ...], places: Places) -> Produ
     return above._replace(**{name: done[id(getattr(above, name))] for name in names})
 
 
-def in_all(parts: tuple[Part, ...], products: Products, prices: tuple[float, float]) -> Costs:
+def in_all(
+    parts: tuple[Part, ...], products: Products, prices: tuple[float, float], above: Products
+) -> Costs:
     """Return the cost of all levels together where an element costs the same at every level.
 
     Args:
         parts: the transfers.
         products: the products of all levels.
         prices: the cost of an element inside layers, and between two.
+        above: the products above the first level, of one tuple.
 
     Returns:
         ``[tuples of the producer, tuples of the consumer]``.
     """
     names, prices_of = priced_names(parts, prices)
     arrays = (getattr(products, name) if name else ONE for name in names)
-    return _weighted(zip(arrays, prices_of.tolist(), strict=True))
+    total = _weighted(zip(arrays, prices_of.tolist(), strict=True))
+    # At the outermost level all products are 1, and this is nothing.
+    before = math.fsum(
+        price * (float(getattr(above, name).item()) if name else 1.0)
+        for name, price in zip(names, prices_of.tolist(), strict=True)
+    )
+    return total - before if before else total
 
 
 def at_one(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
+from hypar.solve.solvers.base import FALLBACK, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,6 +67,23 @@ def greedy_answer(question: Question, bound: float | None, solver: str | None = 
     """Return the greedy plan with a lower bound, under the name of another solver if one is given."""
     found = load_search("greedy").run(replace(question, solver=None))
     return answer_of(question, found.choices, solver or found.solver, exact=False, bound=bound)
+
+
+def standing_of(answer: Answer) -> Standing:
+    """Return an answer that nothing follows."""
+    return Standing(cost_of(answer), answer.bounds[0], answer.exact, lambda: answer)
+
+
+def level_by_level(question: Question) -> Answer:
+    """Return the greedy plan, with the sum of the lower bounds of the single levels."""
+    solver = load_solver(FALLBACK)
+    bounds = []
+    left = question.outermost()
+    for index in range(len(question.levels)):
+        solution = solver.solve(question.relaxed_graph(index, left))
+        bounds.append(solution.cost if solution.bound is None else solution.bound)
+        left = question.below_all(index, left)
+    return greedy_answer(question, math.fsum(bounds), FALLBACK)
 
 
 def better_of(one: Standing, other: Standing) -> Standing:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from hypar.planning.searches.base import Answer, costs_by_level
-from hypar.planning.searches.jointly.answers import Standing, bounded_answer
+from hypar.planning.searches.jointly.answers import (
+    Standing,
+    answer_of,
+    bounded_answer,
+    cost_of,
+    level_by_level,
+    standing_of,
+)
 from hypar.planning.searches.jointly.ordering import ROUNDING, ordered, priced
 
 if TYPE_CHECKING:
@@ -16,6 +25,7 @@ if TYPE_CHECKING:
     from hypar.costs.graphs.counted import Counted
     from hypar.planning.searches.base import Question
     from hypar.planning.searches.jointly.ordering import Priced
+    from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
     from hypar.solve.counts.solution import Found
     from hypar.solve.limits import Budget
@@ -35,6 +45,10 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
 
     problem = question.counted()
     if problem is None:
+        return
+    if question.entered is not None:
+        for found in deque(improving(problem.graph, budget), maxlen=1):
+            yield _of_group(question, problem.choices(found.orders))
         return
     if not problem.graph.own:
         for found in improving(problem.graph, budget):
@@ -58,6 +72,13 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
 def _answer(question: Question, problem: Counted, found: Found) -> Answer:
     choices = problem.choices(found.orders)
     return bounded_answer(question, choices, COUNTS, exact=found.exact, bound=found.bound)
+
+
+def _of_group(question: Question, choices: tuple[Options, ...]) -> Standing:
+    """Return a plan of a group below uneven splits, or the greedy one if it is cheaper: counts know no state above them."""
+    greedy = level_by_level(question)
+    own = answer_of(question, choices, COUNTS, exact=False, bound=greedy.bounds[0])
+    return standing_of(min(own, replace(greedy, solver=COUNTS), key=cost_of))
 
 
 def _standing(plan: Priced, bound: float) -> Standing:

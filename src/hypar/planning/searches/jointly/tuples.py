@@ -1,8 +1,7 @@
-"""The joint search over tuples of choices, and the plan and bound level by level where these are too many."""
+"""The joint search over tuples of choices."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +10,14 @@ import numpy as np
 
 from hypar.errors import TableLimitError
 from hypar.planning.searches.base import load_search
-from hypar.planning.searches.jointly.answers import Standing, answer_of, cost_of, greedy_answer
+from hypar.planning.searches.jointly.answers import (
+    Standing,
+    answer_of,
+    cost_of,
+    greedy_answer,
+    level_by_level,
+    standing_of,
+)
 from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_tables
 
 if TYPE_CHECKING:
@@ -38,14 +44,14 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
     except TableLimitError:
         if question.solver is not None:
             raise
-        yield _standing(level_by_level(question))
+        yield standing_of(level_by_level(question))
         return
     if left is not None:
         structure = left.problem.structure
     name, solver = _solver(question, structure, budget)
     tables = solver.tables(structure)
     if name == FALLBACK and tables is not None and not tables.within(budget):
-        yield _standing(level_by_level(question))
+        yield standing_of(level_by_level(question))
         return
     if tables is not None:
         require_tables(name, tables)
@@ -54,23 +60,6 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         exact = solver.exact or solution.cost == solution.bound
         answer = partial(_answer, question, solution, left, name, exact=exact)
         yield Standing(solution.cost, solution.bound, exact, answer)
-
-
-def _standing(answer: Answer) -> Standing:
-    """Return an answer that nothing follows."""
-    return Standing(cost_of(answer), answer.bounds[0], answer.exact, lambda: answer)
-
-
-def level_by_level(question: Question) -> Answer:
-    """Return the greedy plan, with the sum of the lower bounds of the single levels."""
-    solver = load_solver(FALLBACK)
-    bounds = []
-    left = question.outermost()
-    for index in range(len(question.levels)):
-        solution = solver.solve(question.relaxed_graph(index, left))
-        bounds.append(solution.cost if solution.bound is None else solution.bound)
-        left = question.below_all(index, left)
-    return greedy_answer(question, math.fsum(bounds), FALLBACK)
 
 
 def _solver(question: Question, structure: Structure, budget: Budget) -> tuple[str, Solver]:
