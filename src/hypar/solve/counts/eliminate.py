@@ -133,7 +133,7 @@ class _Kind:
         if others not in self._chosen:
             if self._one is None:
                 self._one = self._form.total([table[problem : problem + 1] for table in self._tables])[0]
-            self._chosen[others] = int(self._one[(slice(None), *others)].argmin())
+            self._chosen[others] = int(self._one[(..., *others)].argmin())
         return self._chosen[others]
 
 
