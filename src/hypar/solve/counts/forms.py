@@ -351,7 +351,7 @@ def _least_kept(
     none = dict.fromkeys(totals, np.zeros_like(kept))
     found = priced(form, totals, lacks, cells, none | {first: kept})
     for fewer, apart in ((some, 0), (every, every - some)):
-        s, lack = totals | {first: totals[first] - fewer}, lacks | {first: lacks[first] - apart}
+        s, lack = {**totals, first: totals[first] - fewer}, {**lacks, first: lacks[first] - apart}
         found = np.minimum(found, priced(form, s, lack, cells, none | {first: kept - fewer}))
     return found
 
