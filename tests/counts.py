@@ -32,8 +32,8 @@ shapes = st.one_of(chains(), trees(), series_parallel(), bridges())
 
 
 @st.composite
-def forms(draw: st.DrawFn, made: int, read: int) -> Form:
-    """A tensor between layers of some numbers of options, with weights as ``moved`` and ``fused`` have them."""
+def forms(draw: st.DrawFn, made: int, read: int, *, stays: bool = False) -> Form:
+    """A tensor between layers of some numbers of options, with weights as ``moved`` and ``fused`` have them; options of groups may stay."""
     classes = tuple(
         tuple(draw(st.sampled_from((EVERYWHERE, 0, 1, 2 + end))) for _ in range(options))
         for end, options in enumerate((made, read))
@@ -45,12 +45,14 @@ def forms(draw: st.DrawFn, made: int, read: int) -> Form:
         for own in classes
     )
     both = -size * draw(st.sampled_from((1.0, 2.0)))
-    return Form(classes[0], classes[1], both, -size * owned, size * kept, (alone[0], alone[1]))
+    whole = [at for at, name in enumerate(classes[1]) if name == EVERYWHERE]
+    staying = tuple(at for at in range(read) if stays and kept and at not in whole and draw(st.booleans()))
+    return Form(classes[0], classes[1], both, -size * owned, size * kept, (alone[0], alone[1]), staying)
 
 
 @st.composite
-def count_graphs(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
-    """A few layers of up to three options each; some are not offered at every level."""
+def count_graphs(draw: st.DrawFn, graphs: Graphs = shapes, *, stays: bool = False) -> CountGraph:
+    """A few layers of up to three options each; some are not offered at every level, and some may stay."""
     size, pairs = draw(graphs)
     depths = draw(st.sampled_from(LEVELS))
     options = [draw(st.integers(1, 3)) for _ in range(size)]
@@ -61,7 +63,7 @@ def count_graphs(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
         nodes.append(tuple(Term(draw(weights), draw(powers)) for _ in range(2)))
         every = tuple(range(own))
         offered.append(tuple(draw(st.sampled_from((every, every, every[-1:]))) for _ in depths))
-    links = tuple(Link(a, b, draw(forms(options[a], options[b]))) for a, b in pairs)
+    links = tuple(Link(a, b, draw(forms(options[a], options[b], stays=stays))) for a, b in pairs)
     return CountGraph(
         ways=tuple(depths),
         depths=tuple(depths.values()),
@@ -149,8 +151,10 @@ def _pair(tiers: Tiers, form: Form, own: tuple[int, ...], other: tuple[int, ...]
     named = [*zip(*_named(form, own, other), strict=True)]
     for tier, levels in tiers:
         both = owned = kept = 1.0
-        for number, (made, read) in ((ways, named[at]) for at, ways in levels):
-            if made == read == EVERYWHERE:
+        for number, (made, read), option in ((ways, named[at], other[at]) for at, ways in levels):
+            if made == EVERYWHERE and option in form.staying:
+                kept *= number
+            elif made == read == EVERYWHERE:
                 both, kept = both * number, kept * number
             elif EVERYWHERE not in {made, read} and made != read:
                 both, owned = both / number, owned / number

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hypar import plan_model, score_plan
 from hypar.sharding.amounts.listing import amounts
 from tests.transformers import chosen, gpt, llama, mixtral, one_matrix
 
@@ -127,6 +128,14 @@ def experts(one: bool = False) -> LayerGraph:
 
 
 EXPERTS = dict.fromkeys(("gate", "up", "gated", "down"), "experts")
+
+
+def test_a_plans_cost_adds_up_the_gradients_of_keys_and_values() -> None:
+    graph = gpt(batch=2, blocks=1, tied=False, sequence=16, hidden=16, kv_heads=4, head_dim=4, ff=32, vocab=8)
+    plan = plan_model(
+        graph, levels=1, pins="h.0.attention=sequence", space="batch,sequence", convention="moved"
+    )
+    assert plan.cost.value == score_plan(plan, hardware="hmc", model=graph).communication_bytes
 
 
 def test_expert_parallelism_sends_all_to_all() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +14,11 @@ from hypar.solve.counts.tiers import Tier
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
+if TYPE_CHECKING:
+    from hypar.solve.edge import Costs
 
-def one_tensor(data: st.DataObject) -> CountGraph:
+
+def one_tensor(data: st.DataObject, *, stays: bool = False) -> CountGraph:
     """Two layers with a tensor between them."""
     depths, options = data.draw(st.sampled_from(LEVELS)), (3, data.draw(st.integers(1, 3)))
     return CountGraph(
@@ -21,14 +26,12 @@ def one_tensor(data: st.DataObject) -> CountGraph:
         depths=tuple(depths.values()),
         offered=tuple((tuple(range(own)),) * len(depths) for own in options),
         nodes=tuple((Term(0.0, (0,) * own),) for own in options),
-        links=(Link(0, 1, data.draw(forms(*options))),),
+        links=(Link(0, 1, data.draw(forms(*options, stays=stays))),),
     )
 
 
-@settings(max_examples=examples(200))
-@given(data=st.data())
-def test_the_cost_of_two_counts_is_the_least_of_all_their_orders(data: st.DataObject) -> None:
-    graph = one_tensor(data)
+def found_and_least(graph: CountGraph) -> tuple[Costs, Costs]:
+    """The costs of pairs of states by the closed form, and the least ones over all orders."""
     link, groups = graph.links[0], groups_of(graph)
     every = [sequences(graph, node) for node in (0, 1)]
     pairs = pairs_of(graph, link, every)
@@ -43,7 +46,24 @@ def test_the_cost_of_two_counts_is_the_least_of_all_their_orders(data: st.DataOb
         place.append([index[own.tobytes()] for own in counted])
     least = np.full(found.shape, np.inf)
     np.minimum.at(least, (np.array(place[0])[:, None], np.array(place[1])[None]), pairs)
+    return found, least
+
+
+@settings(max_examples=examples(200))
+@given(data=st.data())
+def test_the_cost_of_two_counts_is_the_least_of_all_their_orders(data: st.DataObject) -> None:
+    found, least = found_and_least(one_tensor(data))
     np.testing.assert_allclose(found, least, rtol=1e-12)
+
+
+@settings(max_examples=examples(200))
+@given(data=st.data())
+def test_where_options_stay_it_is_the_least_of_all_orders_if_levels_are_alike(data: st.DataObject) -> None:
+    graph = one_tensor(data, stays=True)
+    found, least = found_and_least(graph)
+    assert (found <= least + 1e-9 * np.abs(least)).all()
+    if graph.cells.alike:
+        np.testing.assert_allclose(found, least, rtol=1e-12)
 
 
 @settings(max_examples=examples(100))

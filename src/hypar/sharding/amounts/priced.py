@@ -52,14 +52,14 @@ def added_costs(
     """Return the costs of adding up the partial sums of layers of equal roles, with equal options, item by item.
 
     Returns:
-        ``[layers, tuples above, options]`` per item: ``update`` for weight gradients; ``sums`` for F_out, E_in, and the
+        ``[layers, tuples above, options]`` per item: ``update`` for weight gradients; ``sums`` for F_out, the error of every input, and the
         rows of E_in beside borders.
     """
     elements = added(einsums, options, sizes, level, sums)
     devices = np.stack([_working(options, own, level) for own in sizes])[:, None] if rates.together else None
     lines = _added_weights(einsums[0].roles, options, level.ways, rates)
     found = _least(elements, lines, devices, elements > 0)
-    return {"update": found[:, 1], "sums": found[:, 0] + found[:, 2]}
+    return {"update": found[:, 1], "sums": found[:, 0] + found[:, 2:].sum(axis=1)}
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -133,7 +133,8 @@ class _Kind:
         if others not in self._chosen:
             if self._one is None:
                 self._one = self._form.total([table[problem : problem + 1] for table in self._tables])[0]
-            self._chosen[others] = int(self._one[(slice(None), *others)].argmin())
+            place: Any = (slice(None), *others)
+            self._chosen[others] = int(self._one[place].argmin())
         return self._chosen[others]
 
 

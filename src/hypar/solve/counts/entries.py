@@ -130,13 +130,13 @@ class Entry:
     def _beside(self, link: int, counts: Numbers) -> Costs:
         """Return the cost of a tensor between the pivot and states of a node."""
         source, _, form = self.graph.links[link]
-        powers = form.exponents if source == self.block.pivot else form.exponents.T
-        totals: dict[int, Indices] = {}
-        lacks: dict[int, Indices] = {}
+        powers = [own if source == self.block.pivot else own.T for own in form.powers]
+        met: tuple[dict[int, Indices], ...] = ({}, {}, {})
+        totals, lacks, kept = met
         for cell, (group, option) in enumerate(self.parts):
-            for found, own in ((totals, powers[option]), (lacks, np.minimum(powers[option], 0))):
-                found[group] = found.get(group, 0) + counts[:, cell].astype(np.int64) @ own
-        costs = priced(form, totals, lacks, self.cells)
+            for found, own in zip(met, powers, strict=True):
+                found[group] = found.get(group, 0) + counts[:, cell].astype(np.int64) @ own[option]
+        costs = priced(form, totals, lacks, self.cells, kept)
         mine, theirs = form.alone if source == self.block.pivot else form.alone[::-1]
         pivot = self.relaxed.states[self.block.pivot][self.row][None]
         if form.idle or (form.once and self.graph.latencies):

@@ -56,8 +56,8 @@ class Form(NamedTuple):
         owned: weight of what it needs and one owner has.
         kept: weight of what is kept between the layers.
         alone: the terms of the producer, and those of the consumer.
-        staying: options of the consumer that divide the tensor but leave everywhere what is kept; ``pair_costs`` counts
-            them as others, which is a lower bound.
+        staying: options of the consumer that divide the tensor but leave everywhere what is kept; ``pair_costs`` is a lower bound
+            then.
     """
 
     made: tuple[int, ...]
@@ -242,6 +242,11 @@ class Cells(NamedTuple):
         """The ways of each cell."""
         return tuple(self.ways[group] for group in self.groups)
 
+    @property
+    def alike(self) -> bool:
+        """Whether all levels cost the same and have equal ways."""
+        return len(self.tiers) == 1 and len({*self.ways}) == 1
+
     def by_group(self, states: Numbers) -> list[Numbers]:
         """Return how often states ``[states, cells, options]`` take each option in each group, ``[states, options]``."""
         places = [
@@ -288,16 +293,66 @@ def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     lacks: dict[int, Numbers] = {}
     late = bool(form.once and cells.latencies)
     apart = bool(form.owned or form.kept or late)
+    stays = bool(form.staying) and cells.alike
+    more: Numbers | None = None
     for cell, (size, group) in enumerate(zip(cells.sizes, cells.groups, strict=True)):
         s = _aligned(form, made[:, cell], read[:, cell], size)
         totals[group] = s if group not in totals else totals[group] + s
         if apart:
             lack = np.minimum(s, 0)
             lacks[group] = lack if group not in lacks else lacks[group] + lack
-    found = priced(form, totals, lacks, cells)
+        if stays:
+            own = _stayed(form, made[:, cell], read[:, cell], s)
+            more = own if more is None else more + own
+    found = (
+        priced(form, totals, lacks, cells) if more is None else _least_kept(form, totals, lacks, more, cells)
+    )
     if late or form.idle:
         ends = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
         found = found + further_costs(form, ends, (totals, lacks), cells)
+    return found
+
+
+def _stayed(form: Form, made: Numbers, read: Numbers, s: Numbers) -> Numbers:
+    """Return the levels of one cell at which something is kept everywhere, and how many fewer they may be if other options meet.
+
+    Let ``s`` be as large as it can be, and g the number of levels of options that stay but do not meet their own class. Then something is
+    kept everywhere at ``s + g`` levels, if any; with ``s`` smaller by d, at d fewer at least. These d are no more than the
+    meetings of equal classes by options that do not stay; those beyond ``s`` make as many further levels of different ways.
+
+    Returns:
+        the levels, d up to ``s``, and all d, ``[3, states, states]``.
+    """
+    one, other = _of(form.made, made, EVERYWHERE), _of(form.read, read, EVERYWHERE)
+    left, met = np.zeros_like(s), np.zeros_like(s)
+    for name in {form.read[at] for at in form.staying}:
+        columns = [at for at in form.staying if form.read[at] == name]
+        staying = read[:, columns].sum(axis=1, dtype=np.int8)[None]
+        mine = np.minimum(_of(form.made, made, name)[:, None], staying)
+        left += staying - mine
+        met += mine
+    size = made.sum(axis=1, dtype=np.int8)[:, None]
+    equal = s - (one[:, None] + (other[None] - size)) - met
+    kept = np.maximum(s + left, 0)
+    fewer = np.minimum(kept, equal)
+    return np.stack([kept, np.minimum(fewer, np.maximum(s, 0)), fewer])
+
+
+def _least_kept(
+    form: Form,
+    totals: Mapping[int, Numbers],
+    lacks: Mapping[int, Numbers],
+    more: Numbers,
+    cells: Cells,
+) -> Costs:
+    """Return the least cost where options stay and all levels are alike; between the numbers of ``_stayed`` it only rises or only falls."""
+    kept, some, every = more
+    first = next(iter(totals))
+    none = dict.fromkeys(totals, np.zeros_like(kept))
+    found = priced(form, totals, lacks, cells, none | {first: kept})
+    for fewer, apart in ((some, 0), (every, every - some)):
+        s, lack = {**totals, first: totals[first] - fewer}, {**lacks, first: lacks[first] - apart}
+        found = np.minimum(found, priced(form, s, lack, cells, none | {first: kept - fewer}))
     return found
 
 
@@ -324,11 +379,16 @@ def further_costs(
 
 
 def priced(
-    form: Form, totals: Mapping[int, NDArray[Any]], lacks: Mapping[int, NDArray[Any]], cells: Cells
+    form: Form,
+    totals: Mapping[int, NDArray[Any]],
+    lacks: Mapping[int, NDArray[Any]],
+    cells: Cells,
+    kept: Mapping[int, NDArray[Any]] | None = None,
 ) -> Costs:
-    """Return the cost of the exponents of every group: ``s``, and of it what options of different ways take."""
+    """Return the cost of the exponents of every group: ``s``, of it what options of different ways take, and what is kept, by default the rest."""
     found: Costs | None = None
-    kept = {group: totals[group] - lacks[group] for group in lacks} if form.kept else {}
+    if kept is None:
+        kept = {group: totals[group] - lacks[group] for group in lacks} if form.kept else {}
     for weight, powers in zip(form.weights, (totals, lacks, kept), strict=True):
         if weight:
             product = _product(weight, powers, cells)

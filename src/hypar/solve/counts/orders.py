@@ -82,9 +82,11 @@ class _Writer:
             else:
                 self.orders[node, level] = option
                 left[option] -= 1
-        free.sort(key=lambda level: theirs[self.orders[other, level]] == EVERYWHERE)
+        # Options that stay are next to whole tensors: they meet divided ones, as far as there are any.
+        mine_stays, their_stays = (link.form.staying, ()) if link.target == node else ((), link.form.staying)
+        free.sort(key=lambda level: _wholeness(theirs, their_stays, self.orders[other, level]))
         rest = [at for at, number in enumerate(left) for _ in range(number)]
-        rest.sort(key=lambda at: mine[at] != EVERYWHERE)
+        rest.sort(key=lambda at: -_wholeness(mine, mine_stays, at))
         self.orders[node, free] = rest
 
     def block(self, block: Block, placed: Placed, known: int) -> None:
@@ -117,3 +119,8 @@ class _Writer:
                 levels = free[group, of_port]
                 self.orders[block.pivot, levels[:number]] = option
                 free[group, of_port] = levels[number:]
+
+
+def _wholeness(classes: Sequence[int], staying: Sequence[int], option: int) -> int:
+    """Return 2 for an option with the whole tensor, 1 for one that divides it but stays, and 0 for others."""
+    return 2 if classes[option] == EVERYWHERE else int(option in staying)

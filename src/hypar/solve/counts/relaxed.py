@@ -18,8 +18,13 @@ from hypar.solve.marginals import Ends, bound, marginals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs
+
+    Kept = slice | NDArray[np.bool_]
 
 ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
@@ -52,25 +57,26 @@ class Relaxed:
             steps: the most pairs of states of a tensor whose costs are computed, step by step.
         """
         self.graph, self.most = graph, math.inf
-        states = [states_of(graph, node) for node in range(len(graph.nodes))]
+        self.states = [states_of(graph, node) for node in range(len(graph.nodes))]
+        self.costs_of: list[Costs | None] = [None] * len(graph.links)
         if math.isinf(known):
-            self._set(states)
+            self._keep([slice(None)] * len(self.states))
             return
-        states = near(graph, states, known * (1 + ROUNDING))
+        self.states = near(graph, self.states, known * (1 + ROUNDING))
         for self.most in steps:
-            self._set(states)
+            self._keep([slice(None)] * len(self.states))
             self.narrow(known)
-            states = self.states
 
     @property
     def complete(self) -> bool:
         """Whether the costs of all pairs of states are computed."""
         return all(costs is not None for costs in self.costs_of)
 
-    def _set(self, states: Sequence[Numbers]) -> None:
-        """Compute the costs of some states; equal layers with equal states share them."""
+    def _keep(self, kept: Sequence[Kept]) -> None:
+        """Leave out all but some states of each layer, and compute the costs of what is left and has none; equal layers share them."""
         graph = self.graph
         known: dict[object, tuple[Numbers, Costs]] = {}
+        states = [own[some] for own, some in zip(self.states, kept, strict=True)]
         self.states, self.nodes = [], []
         for node, (terms, own) in enumerate(zip(graph.nodes, states, strict=True)):
             key = (terms, id(graph.own_of(node)), own.shape, own.tobytes())
@@ -79,14 +85,15 @@ class Relaxed:
             self.states.append(known[key][0])
             self.nodes.append(known[key][1])
         found: dict[object, Costs | None] = {}
-        self.costs_of: list[Costs | None] = []
-        for source, target, form in graph.links:
-            made, read = self.states[source], self.states[target]
+        for at, (source, target, form) in enumerate(graph.links):
+            made, read, costs = self.states[source], self.states[target], self.costs_of[at]
             pair = (form, id(made), id(read))
-            if pair not in found:
+            if pair not in found and costs is not None:
+                found[pair] = costs[kept[source]][:, kept[target]]
+            elif pair not in found:
                 few = len(made) * len(read) <= self.most
                 found[pair] = pair_costs(form, made, read, graph.cells) if few else None
-            self.costs_of.append(found[pair])
+            self.costs_of[at] = found[pair]
 
     @property
     def pairs(self) -> list[Costs]:
@@ -98,7 +105,7 @@ class Relaxed:
         for far in (False, True):
             least = marginals(self.nodes, self._ends, self.pairs, far=far)
             most = known * (1 + ROUNDING)
-            self._set([own[costs <= most] for own, costs in zip(self.states, least, strict=True)])
+            self._keep([costs <= most for costs in least])
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
@@ -109,11 +116,11 @@ class Relaxed:
                 return least
             found = Cliques(self.nodes, self._ends, self.pairs)
             most = known * (1 + ROUNDING)
-            kept = [own[costs <= most] for own, costs in zip(self.states, found.marginals, strict=True)]
-            if found.least > known or sum(map(len, kept)) == sum(sizes):
+            kept = [costs <= most for costs in found.marginals]
+            if found.least > known or all(own.all() for own in kept):
                 return max(least, found.least)
             least = max(least, found.least)
-            self._set(kept)
+            self._keep(kept)
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""

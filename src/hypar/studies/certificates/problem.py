@@ -95,19 +95,25 @@ class Problem(NamedTuple):
         return total
 
     def shared(self, pair: tuple[int, int], states: tuple[Counts, Counts]) -> Table:
-        """Return the least bytes between two layers for each pair of their states, in the order of the pair."""
-        total = np.zeros((len(states[0]), len(states[1])))
+        """Return the least bytes between two layers for each pair of their states, in the order of the pair.
+
+        Args:
+            pair: the layers.
+            states: their states, ``[states, options]``; or ``[states, cells, options]``, where levels of both in one cell meet.
+        """
+        ends = tuple(own.reshape(len(own), -1, own.shape[-1]) for own in states)
+        total = np.zeros((len(ends[0]), len(ends[1])))
         for tensor in self.links[pair]:
             turned = tensor.ends != pair
             made, read = (
-                _by_word(*own) for own in zip(tensor.words, states[::-1] if turned else states, strict=True)
+                _by_word(*own) for own in zip(tensor.words, ends[::-1] if turned else ends, strict=True)
             )
-            both = made[None][:, None] + read[None][None] - self.levels
+            copies = made[None].sum(axis=1)[:, None], read[None].sum(axis=1)[None]
+            both = copies[0] + copies[1] - self.levels
             for word in (made.keys() & read.keys()) - {None}:
-                both = both + np.minimum(made[word][:, None], read[word][None])
-            have, need, common = (
-                float(self.ways) ** own for own in (made[None][:, None], read[None][None], both)
-            )
+                for cell in range(made[word].shape[1]):
+                    both = both + np.minimum(made[word][:, None, cell], read[word][None, :, cell])
+            have, need, common = (float(self.ways) ** own for own in (*copies, both))
             moved = tensor.forward * (need - common) + tensor.back * (have - common)
             total += moved.T if turned else moved
         return total
@@ -151,10 +157,10 @@ def _parts(levels: int, options: int) -> Iterator[tuple[int, ...]]:
 
 
 def _by_word(words: Sequence[Word], states: Counts) -> dict[Word, Counts]:
-    """Return how often the states divide each dim of a tensor, and how often none."""
-    found: dict[Word, Counts] = {None: np.zeros(len(states), np.int64)}
+    """Return how often the states divide each dim of a tensor, and how often none, ``[states, cells]``."""
+    found: dict[Word, Counts] = {None: np.zeros(states.shape[:2], np.int64)}
     for column, word in enumerate(words):
-        found[word] = found.get(word, 0) + states[:, column]
+        found[word] = found.get(word, 0) + states[:, :, column]
     return found
 
 

@@ -18,17 +18,48 @@ ENDING = ".certificate.json"
 """How the name of a certificate beside its plan ends."""
 
 
+class Raised(Record):
+    """What a block costs in one state of its two ends, where that is more than counts alone say.
+
+    Attributes:
+        pivot: how often the pivot takes each of its options.
+        port: the same of the port.
+        bytes: the least bytes of the layers between them, or as many as no plan of the given cost has room for.
+    """
+
+    pivot: list[int]
+    port: list[int]
+    bytes: Amount
+
+
+class Block(Record):
+    """Layers between a layer and the next one of a tree, which are a forest without one of these two.
+
+    Attributes:
+        pivot: this one; the other is the port.
+        inner: each layer between them with the next one towards the root of its tree, the port or another layer, outer layers first; nothing
+            after a root.
+        raised: the states of both ends whose cost is more than counts alone say.
+    """
+
+    pivot: str
+    inner: list[Annotated[list[str | None], Field(min_length=2, max_length=2)]]
+    raised: list[Raised]
+
+
 class Message(Record):
     """What a layer and all layers behind it cost at least, for each state of the next layer of the tree.
 
     Attributes:
         layer: the layer.
         to: the next layer towards the root.
+        block: the layers between the two; None if there are none.
         bytes: the least bytes for each state of that layer which is left.
     """
 
     layer: str
     to: str
+    block: Block | None = None
     bytes: Annotated[list[Amount], Field(min_length=1)]
 
 
