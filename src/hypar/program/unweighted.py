@@ -107,7 +107,7 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
     else:
         channels = [source.holding.members[1] for source in made]
         found["channels"] = divide(layer.shape["channels"], cuts, "channels", channels)
-    return found | {dim: divide(layer.shape[dim], cuts, dim) for dim in SPATIAL if dim in layer.shape}
+    return found | {dim: divide(size, cuts, dim) for dim, size in layer.shape.items() if dim != "channels"}
 
 
 def _resized(layer: Layer, cuts: Cuts, dim: str) -> Members:
@@ -126,7 +126,7 @@ def _needs(
         first, found = 0, []
         for shape in layer.input_shapes:
             last = first + shape["channels"]
-            rest = [dims[dim] for dim in SPATIAL if dim in shape]
+            rest = [dims[dim] for dim in shape if dim != "channels"]
             found.append(Holding((dims["batch"], dims["channels"][:, first:last], *rest)))
             first = last
         return tuple(found), {}
