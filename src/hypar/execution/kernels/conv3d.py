@@ -50,7 +50,7 @@ class Conv3d(Weighted):
         """Return the terms over the piece's input channels."""
         (box,), made = self.boxes(layer, piece), self.output(layer, piece)
         volume, weight = take(inputs[0], box), take(parameters["weight"], _held(piece))
-        value = np.zeros(tuple(map(len, made)))
+        value: Array = np.zeros(tuple(map(len, made)))
         for tap, there, here in self._taps(layer, piece):
             value[there] += np.einsum("nidhw,io->nodhw", volume[here], weight[:, :, *tap], optimize=True)
         return put(output_shape(layer, inputs), made, value)
@@ -69,7 +69,8 @@ class Conv3d(Weighted):
         (box,), held = self.boxes(layer, piece), _held(piece)
         volume, weight = take(inputs[0], box), take(parameters["weight"], held)
         local = take(error, self.output(layer, piece))
-        back, gradient = np.zeros(volume.shape), np.zeros(weight.shape)
+        back: Array = np.zeros(volume.shape)
+        gradient: Array = np.zeros(weight.shape)
         for tap, there, here in self._taps(layer, piece):
             back[here] += np.einsum("nodhw,io->nidhw", local[there], weight[:, :, *tap], optimize=True)
             gradient[:, :, *tap] = np.einsum("nidhw,nodhw->io", volume[here], local[there], optimize=True)
@@ -83,14 +84,14 @@ class Conv3d(Weighted):
         shape = layer.input_shapes[0]
         return [reading(window, piece[dim], shape[dim]) for dim, window in op.windows.items()]
 
-    def _taps(self, layer: Layer, piece: Piece) -> Iterator[tuple[tuple[int, ...], Any, Any]]:
+    def _taps(self, layer: Layer, piece: Piece) -> Iterator[tuple[Any, Any, Any]]:
         """Yield each tap of the kernel with the outputs that it is for and the elements that it reads."""
         along = [own.pairs for own in self._readings(layer, piece)]
         for tap in product(*(range(len(pairs)) for pairs in along)):
             pairs = [own[number] for own, number in zip(along, tap, strict=True)]
             made, read = ([_indices(one[side]) for one in pairs] for side in (0, 1))
             if all(map(len, made)):
-                every = (slice(None), slice(None))
+                every: tuple[Any, ...] = (slice(None), slice(None))
                 yield tap, (*every, *np.ix_(*made)), (*every, *np.ix_(*read))
 
 
