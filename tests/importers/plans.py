@@ -21,3 +21,15 @@ def assert_equal_plans(one: LayerGraph, other: LayerGraph) -> None:
     """Plans of several strategies have equal choices and equal costs."""
     for strategy in ("dp", "hypar", "optimal"):
         assert facts(one, strategy=strategy) == facts(other, strategy=strategy), strategy
+
+
+def assert_one_network(found: Any, hand: LayerGraph, space: str = "batch,heads,ff,hidden,vocab") -> None:
+    """All is recognised, and layers, plans and operations are those of the file by hand."""
+    assert found.coverage.shares == (1.0, 1.0)
+    assert found.coverage.opaque == {}
+    own = found.graph()
+    assert [layer.op_name for layer in own.layers] == [layer.op_name for layer in hand.layers]
+    assert facts(own, strategy="hypar") == facts(hand, strategy="hypar")
+    if space:
+        options = {"strategy": "optimal", "space": space}
+        assert facts(own, **options) == facts(hand, **options)

@@ -30,6 +30,7 @@ PARAMETERS = {
     "Meta-Llama-3-70B": 70_553_706_496,
     "Llama-3.1-405B": 405_853_388_800,
     "Mistral-7B-v0.1": 7_241_732_096,
+    "Mixtral-8x7B-v0.1": 46_702_792_704,
     "Qwen2-7B": 7_615_616_512,
 }
 
@@ -40,6 +41,7 @@ SHIPPED = {
     "Meta-Llama-3-8B": "llama3-8b",
     "Meta-Llama-3-70B": "llama3-70b",
     "Llama-3.1-405B": "llama3-405b",
+    "Mixtral-8x7B-v0.1": "mixtral-8x7b",
 }
 """The model that comes with hypar, by config."""
 
@@ -128,6 +130,7 @@ CHANGED: dict[str, tuple[str, dict[str, Any], int]] = {
     "wide heads": ("Mistral-7B-v0.1", {"head_dim": 256}, 128 * 4096 * (32 + 8 + 8 + 32)),
     "keys of all heads": ("Mistral-7B-v0.1", {"num_key_value_heads": None}, 2 * 24 * 128 * 4096),
     "one head of keys": ("Qwen2-7B", {"num_key_value_heads": 1}, -2 * 3 * 128 * (3584 + 1)),
+    "more experts": ("Mixtral-8x7B-v0.1", {"num_local_experts": 9}, 3 * 4096 * 14336 + 4096),
     "more positions": ("Llama-3.1-405B", {"max_position_embeddings": 2**20}, 0),
 }
 
@@ -168,14 +171,21 @@ def test_the_command_says_what_the_file_does_not(tmp_path: Path) -> None:
 
 
 GPT2, LLAMA, BERT = CONFIGS["gpt2"], CONFIGS["Meta-Llama-3-8B"], CONFIGS["bert-large-uncased"]
-MIXTRAL = {**CONFIGS["Mistral-7B-v0.1"], "model_type": "mixtral", "num_local_experts": 8}
+MIXTRAL = CONFIGS["Mixtral-8x7B-v0.1"]
 SIZE = "allowed: at most 1,099,511,627,776"
 BAD: dict[str, tuple[Any, str]] = {
     "a list": ([GPT2], "config.json: found [{"),
     "no family": ({"n_embd": 768}, "config.json: 'model_type' is missing; allowed: gpt2, llama, "),
     "an unknown family": ({**GPT2, "model_type": "gpt3"}, "model_type: found 'gpt3'; allowed: gpt2, "),
     "a family of no text": ({**GPT2, "model_type": 2}, "model_type: found 2; allowed: gpt2, "),
-    "experts": (MIXTRAL, "found 'mixtral'; allowed: gpt2, llama, mistral, qwen2, bert; num_local_experts:"),
+    "other experts": (
+        {**MIXTRAL, "model_type": "qwen3_moe"},
+        "allowed: gpt2, llama, mistral, mixtral, qwen2, bert; num_local_experts: of families with experts, mixtral",
+    ),
+    "more experts than there are": (
+        {**MIXTRAL, "num_experts_per_tok": 9},
+        "num_experts_per_tok 9 is more than num_local_experts 8",
+    ),
     "a missing size": (
         {key: value for key, value in LLAMA.items() if key != "hidden_size"},
         "config.json: hidden_size: 'hidden_size' is missing",

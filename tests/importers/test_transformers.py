@@ -11,7 +11,7 @@ import hypar
 from hypar.importers.formats import import_network
 from hypar.registry import data_file
 from tests.importers import transformer
-from tests.importers.plans import facts
+from tests.importers.plans import assert_one_network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,16 +28,6 @@ def hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hypar.LayerGraph:
         (tmp_path / f"hypar_gpt_{name.lower()}.py").write_text(getattr(transformer, name), encoding="utf-8")
     (tmp_path / "hand.yaml").write_text(transformer.HAND, encoding="utf-8")
     return hypar.load_model(tmp_path / "hand.yaml")
-
-
-def assert_one_network(found: Any, hand: hypar.LayerGraph) -> None:
-    """All is recognised, and layers, plans and operations are those of the file by hand."""
-    assert found.coverage.shares == (1.0, 1.0)
-    assert found.coverage.opaque == {}
-    own = found.graph()
-    assert [layer.op_name for layer in own.layers] == [layer.op_name for layer in hand.layers]
-    for options in ({"strategy": "hypar"}, {"strategy": "optimal", "space": "batch,heads,ff,hidden,vocab"}):
-        assert facts(own, **options) == facts(hand, **options)
 
 
 @pytest.mark.filterwarnings("ignore")

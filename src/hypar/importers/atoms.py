@@ -23,6 +23,7 @@ class Atoms:
     Attributes:
         fixed: names of atoms that are already known, as ``channels``; these are never split.
         aliases: atoms that stand for another of the same tensor, as the keys' positions beside the queries'.
+        before: the atom that an op makes longer or shorter, behind the atom that it makes: both are one dim by name.
     """
 
     def __init__(self, batch: int) -> None:
@@ -30,6 +31,7 @@ class Atoms:
         self._parts: dict[int, Axis] = {}
         self.fixed: dict[int, str] = {BATCH: "batch"}
         self.aliases: set[int] = set()
+        self.before: dict[int, int] = {}
         self._within: dict[int, set[int]] = {}
 
     def note(self, axis: Iterable[int], tensor: int) -> None:
@@ -61,6 +63,19 @@ class Atoms:
     def size(self, axis: Iterable[int]) -> int:
         """Return the number of elements of an axis."""
         return math.prod(self._sizes[self._root(atom)] for atom in axis)
+
+    def resized(self, atom: int, size: int) -> int:
+        """Return the atom of another size that ops make of one, under the same name."""
+        for made, own in self.before.items():
+            if own == atom and self.size((made,)) == size:
+                return made
+        self.before[made := self.new(size)] = atom
+        return made
+
+    def first(self, atom: int) -> int:
+        """Return the atom that ops made longer or shorter until it was this one."""
+        (root,) = self.leaves((atom,))
+        return self.first(self.before[root]) if root in self.before else root
 
     def regroup(self, axes: Iterable[Axis], sizes: Sequence[int]) -> Axes | None:
         """Return axes of other sizes over the same elements; None where an atom would have to be split that cannot be."""
@@ -129,7 +144,7 @@ class Atoms:
         return atom
 
     def _splits(self, atom: int) -> bool:
-        return atom not in self.fixed and atom not in self.aliases
+        return not any(atom in kept for kept in (self.fixed, self.aliases, self.before, self.before.values()))
 
     def _split(self, atom: int, outer: int) -> Axis:
         parts = self.new(outer), self.new(self._sizes[atom] // outer)

@@ -14,6 +14,7 @@ from hypar.importers.config_layers import (
     add,
     attention,
     embedding,
+    experts,
     gated,
     linear,
     norm,
@@ -302,17 +303,21 @@ class Rotary(Headed):
             "vocab": self.vocab_size,
         }
 
+    def unit(self) -> list[Entry]:
+        """Return the gated unit behind the second normalisation."""
+        return gated("norm2", self.hidden_act, bias=self.biases[2])
+
     def network(self) -> dict[str, Any]:
         """Return a decoder between its table and its head."""
-        bias, out_bias, unit_bias = self.biases
+        bias, out_bias, _ = self.biases
         queries = ["kv_heads", *(["group"] if self.group > 1 else []), "head_dim"]
         block = [
             norm("norm1", "rms_norm"),
             *attention("norm1", queries, bias=bias, out_bias=out_bias, rope=True),
             add("add1", "o", "input"),
             norm("norm2", "rms_norm"),
-            *gated("norm2", self.hidden_act, bias=unit_bias),
-            add("add2", "down", "add1"),
+            *(unit := self.unit()),
+            add("add2", unit[-1]["name"], "add1"),
         ]
         blocks, decoder = _stack("decoder", block, "layers", self.num_hidden_layers)
         tied = _tied("embedding", tied=self.tie_word_embeddings)
@@ -358,6 +363,31 @@ class Mistral(Rotary):
         return self.sliding_window
 
 
+class Mixtral(Mistral):
+    """Mixtral: a mixture of experts, each with a gated unit."""
+
+    num_local_experts: DimSize
+    num_experts_per_tok: DimSize
+
+    @model_validator(mode="after")
+    def _enough_experts(self) -> Self:
+        if self.num_experts_per_tok > self.num_local_experts:
+            own = f"num_experts_per_tok {self.num_experts_per_tok:,}"
+            msg = f"{own} is more than num_local_experts {self.num_local_experts:,}"
+            raise ValueError(msg)
+        return self
+
+    def dims(self) -> dict[str, int]:
+        """Return the sizes, those of the experts among them."""
+        found = super().dims()
+        vocab = found.pop("vocab")
+        return {**found, "experts": self.num_local_experts, "vocab": vocab}
+
+    def unit(self) -> list[Entry]:
+        """Return the experts with their router behind the second normalisation."""
+        return experts("norm2", self.hidden_act, self.num_experts_per_tok)
+
+
 class Qwen2(Rotary):
     """Qwen2: biases of queries, keys and values, and a window where the config uses it."""
 
@@ -379,6 +409,7 @@ FAMILIES: dict[str, type[Family]] = {
     "gpt2": Gpt2,
     "llama": Llama,
     "mistral": Mistral,
+    "mixtral": Mixtral,
     "qwen2": Qwen2,
     "bert": Bert,
 }

@@ -122,7 +122,7 @@ def _family(data: dict[str, Any], where: str) -> str:
     hint = suggestion(name, FAMILIES) if isinstance(name, str) else ""
     experts = next((key for key in EXPERTS if key in data), None)
     if experts is not None:
-        hint = f"{experts}: hypar has no op for layers of experts"
+        hint = f"{experts}: of families with experts, mixtral alone is read"
     raise ModelError(f"{where}: model_type", f"found {shown(name)}", known, hint)
 
 

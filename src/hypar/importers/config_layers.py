@@ -64,12 +64,29 @@ def perceptron(function: str) -> list[Entry]:
     ]
 
 
-def gated(read: str, function: str, *, bias: bool) -> list[Entry]:
-    """Return a gated linear unit; ``read`` is the name of the layer before."""
+def gated(read: str, function: str, *, bias: bool, **more: Any) -> list[Entry]:
+    """Return a gated linear unit; ``read`` is the name of the layer before, ``more`` are fields of its linear layers."""
     return [
-        linear("gate", "hidden", "ff", bias=bias),
+        _of_each(linear("gate", "hidden", "ff", bias=bias), more),
         {"name": "act", "op": function},
-        linear("up", "hidden", "ff", bias=bias, inputs=read),
+        _of_each(linear("up", "hidden", "ff", bias=bias, inputs=read), more),
         {"name": "gated", "op": "multiply", "inputs": ["act", "up"]},
-        linear("down", "ff", "hidden", bias=bias),
+        _of_each(linear("down", "ff", "hidden", bias=bias), more),
+    ]
+
+
+def _of_each(entry: Entry, more: Entry) -> Entry:
+    """Return the entry of a linear layer with further fields behind its dims."""
+    head = {key: entry[key] for key in ("name", "op", "in", "out")}
+    return {**head, **more, **entry}
+
+
+def experts(read: str, function: str, count: int) -> list[Entry]:
+    """Return a mixture of experts, of which ``count`` see a position; ``read`` is the name of the layer before."""
+    return [
+        linear("router", "hidden", "experts", bias=False),
+        {"name": "gates", "op": "top_k", "over": "experts", "count": count},
+        {"name": "dispatch", "op": "dispatch", "to": "experts", "count": count, "inputs": read},
+        *gated("dispatch", function, bias=False, each="experts"),
+        {"name": "combine", "op": "combine", "count": count, "inputs": ["down", "gates"]},
     ]

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.atoms import BATCH
-from hypar.importers.drafts import Draft, Held
+from hypar.importers.drafts import Held
 from hypar.importers.masks import causal
+from hypar.importers.positions import one_of, patches
+from hypar.importers.view import put
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,23 +23,6 @@ Letters = Sequence[int]
 
 SCORED = frozenset({"pointwise", "dropout"})
 """Ops between the two products of an attention, besides its softmax."""
-
-
-def put(view: View, op: str, inputs: Sequence[int], axes: Axes, **said: Any) -> Held:
-    """Add a layer for an operation and return its result; ``said`` are further attributes of the draft."""
-    weights = frozenset[str]().union(*(view.identities[value] for value in view.weights))
-    draft = Draft(
-        op=op,
-        fields=said.pop("fields", {}),
-        reads=tuple(inputs),
-        scope=view.node.scope,
-        kind=view.node.kind,
-        weights=said.pop("weights", weights),
-        flop=said.pop("flop", view.node.flop),
-        node=view.node,
-        **said,
-    )
-    return Held(view.drafts.put(draft), axes)
 
 
 def same(view: View, op: str, **said: Any) -> Held | None:
@@ -149,10 +134,11 @@ def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Lett
     if BATCH not in shared or not {*mine} <= {*first} or not {*theirs} <= {*second}:
         return None
     found = _attention(view, left, right, (mine, theirs))
+    taken = {atoms.first(atom) for atom in first}
     names = {
         atom: atoms.new(atoms.size((atom,)))
         for atom in second
-        if atom in first and atom not in theirs and atom not in shared
+        if atoms.first(atom) in taken and atom not in theirs and atom not in shared
     }
     atoms.aliases |= {*names.values()}
     free = {
@@ -168,7 +154,7 @@ def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Lett
     pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
     return put(
         view, "matmul", (left.number, right.number), axes, dims=dims,
-        pairs={field: pair for field, pair in pairs.items() if pair},
+        pairs={field: pair for field, pair in pairs.items() if pair}, weights=frozenset(),
     )  # fmt: skip
 
 
@@ -210,7 +196,7 @@ def _attend(
         for maker, name in zip(makers, ("q", "k", "v"), strict=True):
             maker.scope = (*maker.scope, name)
     return put(
-        view, "attention", reads, axes, dims=(*queries[:-1], values[-1]), roles={"over": positions},
+        view, "attention", reads, axes, dims=(*queries[:-1], values[-1]), roles={"over": positions}, weights=frozenset(),
         fields={"causal": True} if causal else {}, flop=flop,
     )  # fmt: skip
 
@@ -258,7 +244,7 @@ def _in_steps(view: View, queries: Held, keys: Held, values: Held) -> Held | Non
     over = view.drafts.atoms.leaves(scores.axes[-1])
     shares = put(
         view, "softmax", (scores.number,), scores.axes, dims=view.drafts.dims(scores.number), roles={"over": over},
-        flop=0,
+        weights=frozenset(), flop=0,
     )  # fmt: skip
     view.drafts.rows[scores.number].flop //= 2
     letters = ([*before, row, column], [*before, column, made], [*before, row, made])
@@ -382,7 +368,7 @@ def _shifted(view: View) -> Held | None:
     held = view.held[value]
     draft, elements = view.drafts.rows[held.number], view.trace.elements(weight)
     atoms = view.drafts.atoms
-    if draft.op in {"linear", "conv"} and draft.fields.get("bias") is False:
+    if draft.op in {"linear", "conv", "patch"} and draft.fields.get("bias") is False:
         made = draft.roles.get("out", draft.dims[:1])
         sizes = [size for size in view.sizes(weight) if size > 1]
         if elements == atoms.size(made) and {*sizes} <= {*view.sizes(value)}:
@@ -402,7 +388,7 @@ def viewed(view: View) -> Held | None:
         return None
     held = view.held[view.data[0]]
     axes = view.drafts.atoms.regroup(held.axes, view.sizes(view.node.result))
-    return None if axes is None else Held(held.number, axes)
+    return None if axes is None else patches(view, Held(held.number, axes))
 
 
 def transposed(view: View, order: Sequence[int]) -> Held | None:
@@ -448,9 +434,8 @@ def part(view: View, axis: int, start: int, size: int, *, drop: bool = False) ->
     inner_size = atoms.size(inner)
     made = atoms.leaves(draft.roles.get("out", ()))
     if draft.op != "linear" or outer not in made or draft.tied is not None:
-        return None
-    origin = draft.node.result if draft.node else ""
-    if start % inner_size or size % inner_size or origin in view.drafts.undivided:
+        return one_of(view, axis, start, drop=drop) if size == 1 else None
+    if start % inner_size or size % inner_size or (origin := draft.origin) in view.drafts.undivided:
         return None
     new = atoms.axis(size // inner_size)
 

@@ -47,6 +47,11 @@ class Draft:
     whole: str = ""
 
     @property
+    def origin(self) -> str:
+        """Result of the operation that it says; empty if it says none."""
+        return self.node.result if self.node else ""
+
+    @property
     def naming(self) -> tuple[str, ...]:
         """The fields that name dims."""
         return tuple("in" if field == "contracted" else field for field in (*self.roles, *self.pairs))
@@ -63,16 +68,41 @@ class Held:
     axes: Axes
 
 
+@dataclass(slots=True)
+class Routing:
+    """What is known of mixtures of experts.
+
+    Attributes:
+        experts: atom of the experts of which the atom of the choices of a position are some.
+        scores: number of the layer whose largest scores, or shares, are gates.
+        normalised: numbers of the gates that add up to 1.
+        slots: atoms of the experts' slots.
+        sent: number of the ``dispatch`` of a layer's output, by its number and the atom of the choices.
+        matrices: trained value and its identities behind one that is the matrix of an expert for each position.
+        gates: number of the gates of the layer that experts end with.
+    """
+
+    experts: dict[int, int] = field(default_factory=dict)
+    scores: dict[int, int] = field(default_factory=dict)
+    normalised: set[int] = field(default_factory=set)
+    slots: set[int] = field(default_factory=set)
+    sent: dict[tuple[int, int], int] = field(default_factory=dict)
+    matrices: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
+    gates: dict[int, int] = field(default_factory=dict)
+
+
 class Drafts:
     """The layers so far, and the atoms of all their tensors.
 
     Attributes:
+        routing: what is known of mixtures of experts.
         undivided: results of linear layers that stay whole, though parts of them are read.
     """
 
     def __init__(self, atoms: Atoms, undivided: frozenset[str] = frozenset()) -> None:
         self.atoms, self.undivided = atoms, undivided
         self.rows: list[Draft] = []
+        self.routing = Routing()
 
     def put(self, draft: Draft) -> int:
         """Add a layer and return its number."""

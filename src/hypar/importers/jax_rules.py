@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.importers.dim_rules import elementwise, embedding, part, product, softmax, transposed
 from hypar.importers.drafts import Held
+from hypar.importers.positions import tokens
 from hypar.importers.rules import (
     channels,
     convolved,
@@ -151,7 +152,7 @@ TABLE: Table = {
     "gather": _gather,
     "slice": _slice,
     "split": _split,
-    "concatenate": joined("concat", "dimension"),
+    "concatenate": either(joined("concat", "dimension"), tokens("dimension")),
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), reshaped),
     **dict.fromkeys(
         ("copy", "convert_element_type", "stop_gradient", "sharding_constraint", "scaled"), passed

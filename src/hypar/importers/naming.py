@@ -7,25 +7,43 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.atoms import BATCH
+from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.importers.atoms import Atoms, Axis
     from hypar.importers.drafts import Draft
 
-DEFAULTS = {"attention": ("sequence",), "rope": ("sequence", "head_dim"), "softmax": ("channels",)}
+DEFAULTS = {
+    "attention": ("sequence",),
+    "combine": ("experts", "slots"),
+    "dispatch": ("sequence", "slots"),
+    "patch": ("sequence",),
+    "rope": ("sequence", "head_dim"),
+    "select": ("sequence",),
+    "softmax": ("channels",),
+    "token": ("sequence",),
+}
 """Names that fields of an op have by default."""
+
+SHARES = frozenset({"dropout", "pointwise", "softmax"})
+"""Ops between the two products of an attention."""
 
 
 def named(drafts: Sequence[Draft], atoms: Atoms) -> tuple[tuple[Draft, ...], dict[str, int]]:
-    """Return layers whose fields have the names of dims, and the dims that they name with their sizes."""
+    """Return layers whose fields have the names of dims, and the dims whose sizes they need."""
     names = _Names(drafts, atoms)
     found = tuple(replace(draft, fields=names.fields(draft)) for draft in drafts)
     fixed = {*atoms.fixed.values()}
-    used = [atom for draft in found for axis in (draft.roles.values()) for atom in atoms.leaves(axis)]
+    used = [
+        atom
+        for draft in found
+        for field in load_plugin("ops", draft.op).sized
+        for atom in atoms.leaves(draft.roles.get(field, ()))
+    ]
     return found, {
-        names.of[atom]: atoms.size((atom,)) for atom in dict.fromkeys(used) if names.of[atom] not in fixed
+        name: atoms.size((atom,)) for atom in dict.fromkeys(used) if (name := names.name(atom)) not in fixed
     }
 
 
@@ -36,15 +54,24 @@ class _Names:
         self.drafts, self.atoms = drafts, atoms
         self.of: dict[int, str] = {}
         self.sizes: dict[str, int] = {}
-        tensors = [atoms.leaves(draft.dims) for draft in drafts]
+        tensors = [self.dims(draft.dims) for draft in drafts]
         self.beside: dict[int, set[int]] = {}
         for number, draft in enumerate(drafts):
             for dims in (tensors[number], self.factors(draft, tensors)):
                 for atom in dims:
                     self.beside.setdefault(atom, set()).update(dims)
         for atom, name in self.wanted(tensors):
-            if atom not in self.of:
-                self.give(atom, atoms.fixed.get(atom, name))
+            own = atoms.first(atom)
+            if own not in self.of:
+                self.give(own, atoms.fixed.get(own, name))
+
+    def dims(self, axis: Iterable[int]) -> Axis:
+        """Return the atom that names each dim of an axis."""
+        return tuple(self.atoms.first(atom) for atom in self.atoms.leaves(axis))
+
+    def name(self, atom: int) -> str:
+        """Return the name of an atom."""
+        return self.of[self.atoms.first(atom)]
 
     def factors(self, draft: Draft, tensors: Sequence[Axis]) -> Axis:
         """Return all atoms of the two factors of a product."""
@@ -66,6 +93,8 @@ class _Names:
         """Yield atoms with the name that each should have, the surest first."""
         yield from ((atom, name) for atom, name in self.atoms.fixed.items() if atom != BATCH)
         yield from self.of_attention(tensors)
+        yield from self.of_products(tensors)
+        yield from self.of_experts()
         yield from self.of_tables(tensors)
         joined = [
             number
@@ -87,13 +116,36 @@ class _Names:
             if draft.op != "attention":
                 continue
             queries, keys, values = (tensors[read] for read in draft.reads)
-            over = self.atoms.leaves(draft.roles["over"])
+            over = self.dims(draft.roles["over"])
             yield from ((atom, "sequence") for atom in over)
             yield from ((dims[-1], "head_dim") for dims in (queries, keys, values))
             shared = [atom for atom in keys[:-1] if atom not in over]
             grouped = [atom for atom in queries[:-1] if atom not in (*over, *shared)]
             yield from ((atom, "kv_heads" if grouped else "heads") for atom in shared)
             yield from ((atom, "group" if shared else "heads") for atom in grouped)
+
+    def of_products(self, tensors: Sequence[Axis]) -> Iterator[tuple[int, str]]:
+        """Yield the dims of attentions between two sequences, which are two products with a softmax between."""
+        for draft in self.drafts:
+            number = draft.reads[0] if draft.op == "matmul" else 0
+            while self.drafts[number].op in SHARES:
+                number = self.drafts[number].reads[0]
+            scores = self.drafts[number]
+            if scores.op != "matmul" or scores is self.drafts[draft.reads[0]]:
+                continue
+            (queries, _), values = scores.reads, draft.reads[1]
+            over = self.dims([atom for pair in draft.pairs["over"] for atom in pair])
+            yield from ((atom, "sequence") for atom in over)
+            yield from ((atom, "head_dim") for atom in self.dims([pair[0] for pair in scores.pairs["over"]]))
+            yield from ((atom, "head_dim") for atom in tensors[values][-1:])
+            yield from ((atom, "heads") for atom in tensors[queries] if atom in tensors[values])
+
+    def of_experts(self) -> Iterator[tuple[int, str]]:
+        """Yield the dims of mixtures of experts."""
+        for draft in self.drafts:
+            if draft.op == "dispatch":
+                for field, name in (("over", "sequence"), ("to", "experts"), ("slots", "slots")):
+                    yield from ((atom, name) for atom in self.dims(draft.roles[field]))
 
     def of_tables(self, tensors: Sequence[Axis]) -> Iterator[tuple[int, str]]:
         """Yield the dims of embeddings; the largest table is that of the vocabulary."""
@@ -125,13 +177,13 @@ class _Names:
         """Return the fields of a layer with those that name dims."""
         found: dict[str, Any] = {}
         for number, (field, axis) in enumerate(draft.roles.items()):
-            names = [self.of[atom] for atom in self.atoms.leaves(axis)]
+            names = [self.of[atom] for atom in self.dims(axis)]
             default = DEFAULTS.get(draft.op, ())[number : number + 1]
             if (*names,) != default:
                 found["in" if field == "contracted" else field] = names[0] if len(names) == 1 else names
         for field, pairs in draft.pairs.items():
             mapped = {
-                self.of[one]: self.of[other]
+                self.name(one): self.name(other)
                 for own, theirs in pairs
                 for one, other in self.leaves(own, theirs)
             }

@@ -18,7 +18,7 @@ from hypar.importers.running import one_line
 from hypar.importers.trace import Node, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
 
@@ -110,12 +110,13 @@ class _File:
         self.fix(fed)
         with one_line(self.where, "its shapes cannot be inferred:"):
             model = self.onnx.shape_inference.infer_shapes(self.model, data_prop=True)
+        first = sizes_of(next(value for value in model.graph.input if value.name == fed[0].name))
+        self.weights |= {name: (1, *self.weights[name][1:]) for name in self.repeated(first[:1])}
         shapes = dict(self.weights)
         for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
             shapes[value.name] = sizes_of(value)
         versions = {entry.domain: entry.version for entry in self.model.opset_import}
         nodes = [one for node in graph.node for one in self.node(node, shapes, versions)]
-        first = sizes_of(next(value for value in model.graph.input if value.name == fed[0].name))
         return Trace(
             name=self.file.stem,
             source=f"imported from ONNX: {self.file.name}",
@@ -126,14 +127,22 @@ class _File:
             ),
             whole=frozenset(self.whole),
             inputs=tuple(value.name for value in fed),
-            parameters={name: name for name, sizes in self.weights.items() if self.trained(name)},
+            parameters={name: name for name, sizes in self.weights.items() if self.is_trained(name)},
             shapes=shapes,
             nodes=tuple(nodes),
             output=graph.output[0].name,
             aside=len(graph.output) - 1,
         )
 
-    def trained(self, name: str) -> bool:
+    def repeated(self, batch: tuple[int, ...]) -> Iterator[str]:
+        """Yield the names of trained tokens that an exporter repeated for each sample."""
+        for node in self.model.graph.node:
+            if node.op_type == "Concat" and not self.weights.keys() >= {*node.input}:
+                yield from (
+                    name for name in node.input if name in self.weights and self.weights[name][:1] == batch
+                )
+
+    def is_trained(self, name: str) -> bool:
         """Return whether a tensor is trained: of real numbers, and no running statistic of a normalisation."""
         return name not in self.values and name not in self.statistics
 

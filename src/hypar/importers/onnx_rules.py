@@ -17,6 +17,7 @@ from hypar.importers.dim_rules import (
     softmax,
     transposed,
 )
+from hypar.importers.positions import tokens
 from hypar.importers.rules import (
     averaged,
     channels,
@@ -222,7 +223,7 @@ TABLE: Table = {
     "Split": _split,
     "Expand": repeated,
     "Transpose": lambda view: transposed(view, view.get("perm")),
-    "Concat": joined("concat", "axis"),
+    "Concat": either(joined("concat", "axis"), tokens("axis")),
     "Resize": _resize,
     "Upsample": partial(resized, "nearest"),
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), reshaped),

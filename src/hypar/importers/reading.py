@@ -10,10 +10,9 @@ from pydantic import ValidationError
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.dim_rules import put
 from hypar.importers.drafts import Draft, Drafts, Held
 from hypar.importers.regions import COMPOSED, composed
-from hypar.importers.view import Entry, View
+from hypar.importers.view import Entry, View, put
 from hypar.network.windows import ShapeError
 from hypar.registry import load_plugin
 
@@ -121,12 +120,14 @@ class _Reader:
         }
 
     def feed(self, value: str) -> None:
-        """Add an input.
+        """Add an input; a whole number of each sample beside others is a label, which no layer reads.
 
         Raises:
             ModelError: it has no samples, or nothing besides.
         """
         sizes = self.trace.shapes[value]
+        if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
+            return
         if len(sizes) < 2 or sizes[0] != self.trace.batch or not all(sizes):
             found = "x".join(map(str, sizes[1:])) or "nothing"
             raise ModelError(
@@ -165,8 +166,7 @@ class _Reader:
             if weights:
                 self.known[node.result] = _Weight(identities)
             return
-        for value in weights:
-            self.count(value)
+        self.sizes |= {identity: self.trace.trained[identity] for identity in identities}
         held = {value: at for value, at in found if isinstance(at, Held)}
         view = View(
             trace=self.trace,
@@ -180,13 +180,6 @@ class _Reader:
             images=all(value in held and self.shape(held[value]) for value in data),
         )
         self.known[node.result] = self.said(view, identities) or self.opaque(view, identities)
-
-    def count(self, value: str) -> None:
-        """Note the size of the trained tensors behind a value."""
-        for name, identity in self.trace.parameters.items():
-            at = self.known[value]
-            if isinstance(at, _Weight) and identity in at.identities:
-                self.sizes[identity] = self.trace.elements(name)
 
     def shape(self, held: Held) -> Shape | None:
         """Return the shape of a sample of a tensor that is a vector or an image as the framework has them."""

@@ -6,10 +6,12 @@ nothing else. Which op it is follows from the kinds of its operations.
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from hypar.importers.dim_rules import norm, same, softmax
+from hypar.importers.experts import normalised
 from hypar.importers.rules import passed, short
 from hypar.importers.trace import Node
 
@@ -132,7 +134,7 @@ class _Finder:
         words = {_word(node) for node in nodes}
         axes = self.reduced(nodes)
         both = sum(value in self.trace.dependent for value in {*nodes[-1].read}) > 1
-        kind = _op_of(words, normalised=bool(axes), product=both and _word(nodes[-1]) == "mul")
+        kind = _op_of(words, reduced=bool(axes), product=both and _word(nodes[-1]) == "mul")
         trained = [node for node in nodes if not self.weights.isdisjoint(node.read)]
         if kind is None or (kind != "rope" and any(entry in node.read for node in trained)):
             return None
@@ -207,22 +209,23 @@ def _word(node: Node) -> str:
     return WORD_OF.get(node.kind.lower().split(" ")[0], "")
 
 
-def _op_of(words: set[str], *, normalised: bool, product: bool) -> str | None:
+def _op_of(words: set[str], *, reduced: bool, product: bool) -> str | None:
     """Return the op that operations of some words are together.
 
     Args:
         words: the words.
-        normalised: whether there is a mean or a sum.
+        reduced: whether there is a mean or a sum.
         product: whether the last one is the product of two tensors.
     """
     found = {
-        "softmax": normalised and {"exp", "div"} <= words <= SHARING,
-        "layer_norm": normalised and {"root", "sub"} <= words <= NORMALISING,
-        "rms_norm": normalised and {"root"} <= words <= NORMALISING - {"sub"},
+        "softmax": reduced and {"exp", "div"} <= words <= SHARING,
+        "layer_norm": reduced and {"root", "sub"} <= words <= NORMALISING,
+        "rms_norm": reduced and {"root"} <= words <= NORMALISING - {"sub"},
         "guard": {"guard"} <= words <= {"guard", "add"},
-        "rope": not normalised and {"slice", "concat"} <= words and bool(words & {"neg", "sub"}),
+        "rope": not reduced and {"slice", "concat"} <= words and bool(words & {"neg", "sub"}),
         "gelu": product and bool(words & {"erf", "tanh"}) and words <= CURVED,
         "silu": product and words == {"mul", "sigmoid"},
+        "shares": reduced and {"sum", "div"} <= words <= {"sum", "div", "add", "cast"},
     }
     return next((op for op, fits in found.items() if fits), None)
 
@@ -261,6 +264,7 @@ COMPOSED: Table = {
         "softmax": lambda view: softmax(view, view.get("axes")[0]),
         "rope": _rope,
         "guard": passed,
+        "shares": partial(normalised, op="softmax"),
     }.items()
 }
 """The rules of regions."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
+from hypar.importers.experts import GROUPED
 from hypar.importers.packages import package
 from hypar.importers.running import one_line
 from hypar.importers.trace import Node, Trace
@@ -226,4 +227,7 @@ class _Reader:
             node.target(*args, **kwargs)
         except Exception:  # noqa: BLE001 (an operation that cannot run without data contracts nothing that can be counted)
             return 0
-        return int(counter.get_total_flops() - before)
+        counted = int(counter.get_total_flops() - before)
+        if not counted and kind_of(node) in GROUPED:  # which PyTorch does not count
+            counted = 2 * node.meta["val"].numel() * node.args[0].meta["val"].shape[-1]
+        return counted

@@ -17,6 +17,20 @@ from hypar.importers.dim_rules import (
     softmax,
     transposed,
 )
+from hypar.importers.experts import (
+    GROUPED,
+    batched,
+    chosen,
+    counted,
+    gated,
+    grouped,
+    interleaved,
+    looked_up,
+    normalised,
+    placed,
+    summed,
+)
+from hypar.importers.positions import tokens
 from hypar.importers.rules import (
     adaptive,
     averaged,
@@ -190,7 +204,7 @@ def _hardtanh(view: View) -> Said | None:
 def _softmax(view: View) -> Said | Held | None:
     if view.read:
         return [("softmax", {})] if channels(view, view.get("dim", 1)) else None
-    return softmax(view, view.get("dim", -1)) if len(view.data) == 1 else None
+    return normalised(view, "") or softmax(view, view.get("dim", -1)) if len(view.data) == 1 else None
 
 
 def _add(view: View) -> Said | Held | None:
@@ -225,13 +239,21 @@ TABLE: Table = {
     **{name: pointwise(name) for name in _POINTWISE},
     **{name: fixed(name) for name in ("relu", "gelu", "silu")},
     "linear": _linear,
-    **dict.fromkeys(("addmm", "mm", "bmm", "matmul"), _matrix),
+    **dict.fromkeys(("addmm", "mm", "matmul"), _matrix),
+    "bmm": either(batched, _matrix),
+    **dict.fromkeys(GROUPED, grouped),
+    "topk": chosen,
+    "histc": counted,
+    "index": looked_up,
+    "index_put": placed,
+    "repeat_interleave": interleaved,
+    "sum": summed,
     "einsum": _einsum,
     "scaled_dot_product_attention": attention("query", "key", "value", "attn_mask"),
     **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
     "embedding": lambda view: embedding(view, view.operand("weight"), view.operand("indices")),
     "cross_entropy_loss": loss,
-    "mul": elementwise("multiply"),
+    "mul": either(gated, elementwise("multiply")),
     "div": elementwise("divide"),
     **dict.fromkeys(("permute", "transpose", "mT", "t", "numpy_T"), _permuted),
     **dict.fromkeys(("expand", "expand_as"), repeated),
@@ -253,7 +275,7 @@ TABLE: Table = {
     "_softmax": _softmax,
     "log_softmax": _softmax,
     "add": _add,
-    "cat": joined("concat", "dim"),
+    "cat": either(joined("concat", "dim"), tokens("dim")),
     "upsample_nearest2d": partial(resized, "nearest"),
     "upsample_bilinear2d": _bilinear,
 }

@@ -84,6 +84,11 @@ class Trace:
         return {node.result: node for node in self.nodes}
 
     @cached_property
+    def trained(self) -> dict[str, int]:
+        """Elements of each trained tensor, by its identity."""
+        return {identity: self.elements(name) for name, identity in self.parameters.items()}
+
+    @cached_property
     def dependent(self) -> frozenset[str]:
         """The values that depend on an input."""
         found = set(self.inputs)

@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hypar.importers.drafts import Draft, Held
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar.importers.atoms import Axes
-    from hypar.importers.drafts import Drafts, Held
+    from hypar.importers.drafts import Drafts
     from hypar.importers.trace import Node, Trace
     from hypar.network.ops.base import Shape
 
@@ -66,6 +70,27 @@ class View:
         """Return the shape of a value."""
         return self.trace.shapes[value]
 
+    def trained(self, value: str) -> int:
+        """Return the elements of the trained tensors behind a value."""
+        return sum(self.trace.trained[identity] for identity in self.identities[value])
+
 
 Rule = Callable[[View], "Said | Held | None"]
 Table = Mapping[str, Rule]
+
+
+def put(view: View, op: str, inputs: Sequence[int], axes: Axes, **said: Any) -> Held:
+    """Add a layer for an operation and return its result; ``said`` are further attributes of the draft."""
+    weights = frozenset[str]().union(*(view.identities[value] for value in view.weights))
+    draft = Draft(
+        op=op,
+        fields=said.pop("fields", {}),
+        reads=tuple(inputs),
+        scope=view.node.scope,
+        kind=view.node.kind,
+        weights=said.pop("weights", weights),
+        flop=said.pop("flop", view.node.flop),
+        node=said.pop("node", view.node),
+        **said,
+    )
+    return Held(view.drafts.put(draft), axes)

@@ -388,6 +388,14 @@ def fullest_share(einsum: Einsum, degrees: Degrees, tensor: str) -> Any:
     return share
 
 
+@lru_cache(maxsize=16384)
+def unevenness(einsum: Einsum, degrees: Degrees, tensor: str) -> float:
+    """Return how much more of a tensor the fullest device has than all devices have on average."""
+    carried = einsum.dims(tensor)
+    counts = [degree for dim, degree in zip(einsum.counted, degrees, strict=True) if dim in carried]
+    return float(fullest_share(einsum, degrees, tensor) * math.prod(counts))
+
+
 def fullest(size: Any, degree: Any) -> Any:
     """Return the largest shard of a dim: in whole elements, or exact for a real size.
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from hypar.network.dims import LARGEST
 from hypar.network.einsum import Einsum
 from hypar.network.keeping import Keeps
 from hypar.network.named import Sized, missing
-from hypar.network.ops.base import Count, Op, Shape, Size, elements_of
+from hypar.network.ops.base import Op, Shape, Size, elements_of
 from hypar.network.windows import ShapeError
 
 
@@ -27,7 +28,7 @@ class Opaque(Op):
     height: Size | None = None
     width: Size | None = None
     shape: Sized | None = None
-    trained: Count = 0
+    trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0
 
     @model_validator(mode="before")
     @classmethod

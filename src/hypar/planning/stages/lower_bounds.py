@@ -98,7 +98,9 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     size, setting = spans.setting.element_bytes, spans.setting
     words = 2 + OPTIMIZERS[setting.optimizer]
     errors = np.array([0.0, *(size * layer.error for layer in layers)])
-    buffers = np.maximum(*arriving) / math.prod(setting.array)
+    # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
+    most = np.zeros_like(arriving[0]) if setting.convention == PAPER else np.maximum(*arriving)
+    buffers = most / math.prod(setting.array)
     macs = np.cumsum([0.0, *(microbatches * layer.einsum.macs for layer in spans.microbatch.layers)])
     return LowerBounds(
         seconds=np.where(some, found * (1 - ROUNDING), np.inf),
