@@ -304,6 +304,22 @@ NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(IMAGE, "{op: conv1d, out_channels: 4, kernel: 3}"),
         ("bad.yaml:5: layers[1] 'conv1d1': found an input of 3x8x8 (channels, height, width); allowed: a height of 1",),
     ),
+    "image of a convolution of volumes": (
+        model(IMAGE, "{op: conv3d, out_channels: 4, kernel: 3}"),
+        ("bad.yaml:5: layers[1] 'conv3d1': found an input of 3x8x8 (channels, height, width); allowed: channels, depth, height, width",),
+    ),
+    "pair of a convolution of volumes": (
+        model("{op: input, channels: 3, depth: 8, height: 8, width: 8}", "{op: conv3d, out_channels: 4, kernel: [3, 3]}"),
+        ("bad.yaml:5: layers[1].kernel 'conv3d1': found [3, 3]; allowed: a whole number, or three of them as [depth, height, width]",),
+    ),
+    "pool of a volume": (
+        model("{op: input, channels: 3, depth: 8, height: 8, width: 8}", "{op: pool, mode: max, kernel: 2}", CONV),
+        ("bad.yaml:5: layers[1] 'pool1': found an input of 3x8x8x8 (channels, depth, height, width); allowed: channels, height and width",),
+    ),
+    "depth alone": (
+        model("{op: input, channels: 3, depth: 8}", CONV),
+        ("bad.yaml:4: layers[0] 'input': found depth without height and width; allowed: both or neither",),
+    ),
     "negative margin": (
         model(IMAGE, "{op: crop, margin: -1}", CONV),
         ("bad.yaml:5: layers[1].margin", "'crop1': found -1; allowed:"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 VECTOR = {"channels": 5}
 IMAGE = {"channels": 4, "height": 4, "width": 5}
+VOLUME = {"channels": 3, "depth": 5, "height": 4, "width": 6}
 SLIDING: dict[str, Any] = {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}
 POOLS: dict[str, dict[str, Any]] = {
     "plain": {"kernel": 2},
@@ -39,6 +40,19 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
         {"out_channels": 4, "kernel": 3, "stride": 2, "padding": 2, "dilation": 2, "groups": 2},
         [{"channels": 4, "height": 1, "width": 9}],
     ),
+    "conv3d": ("conv3d", {"out_channels": 4, "kernel": 3, "padding": 1, "bias": False}, [VOLUME]),
+    "conv3d of unlike sides": (
+        "conv3d",
+        {
+            "out_channels": 2,
+            "kernel": [3, 1, 2],
+            "stride": [2, 1, 3],
+            "padding": [1, 0, 1],
+            "dilation": [1, 1, 2],
+        },
+        [VOLUME],
+    ),
+    "batch_norm of a volume": ("batch_norm", {}, [VOLUME]),
     "conv_transpose": ("conv_transpose", {"out_channels": 3, "kernel": 3, "stride": 2}, [IMAGE]),
     "conv_transpose of groups": (
         "conv_transpose",

@@ -92,6 +92,9 @@ def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)
             return functional.conv2d(
                 x, weight, held.get("bias"), op.stride, op.padding, op.dilation, op.groups
             )
+        case "conv3d":
+            weight = held["weight"].transpose(0, 1)
+            return functional.conv3d(x, weight, held.get("bias"), op.stride, op.padding, op.dilation)
         case "conv_transpose":
             weight = held["weight"].flatten(0, 1)
             return functional.conv_transpose2d(

@@ -64,7 +64,7 @@ def test_a_linear_layer_contracts_the_last_dim_by_default() -> None:
 def test_attention_has_keys_of_its_own() -> None:
     (layer,) = [layer for layer in llama().contracted.layers if layer.op_name == "attention"]
     einsum = layer.einsum
-    assert einsum.cuttable == ("batch", "group", "kv_heads", "sequence")
+    assert einsum.cuttable == ("batch", "group", "kv_heads", "key_sequence", "sequence")
     assert einsum.names("input 1") == {
         "batch": "batch", "kv_heads": "kv_heads", "key_sequence": "sequence", "in_head_dim": "head_dim",
     }  # fmt: skip

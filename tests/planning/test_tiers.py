@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.errors import ProblemError
-from hypar.machine.load import machine_of
+from hypar.machine.load import load_machine, machine_of
 from hypar.planning.searches.jointly import counts
 from tests.effort import examples
 from tests.planning.test_counts import THREE, networks
@@ -61,10 +61,12 @@ PROVEN = [
 ]
 
 
-def test_an_embedding_takes_the_time_of_its_memory() -> None:
-    """Its phases compute nothing, so only their accesses to memory differ from choice to choice."""
-    found, proven = both(gpt(), hardware="tpu-v3", levels=2)
-    require_valid(found, proven)
+@pytest.mark.parametrize("unweighted", ["free", "counted"])
+def test_a_transformer_takes_the_time_of_its_attention_and_of_its_words_in_memory(unweighted: str) -> None:
+    """An embedding, and a join or a norm where the machine counts it, computes nothing, but accesses memory."""
+    machine = load_machine("tpu-v3", {"unweighted": unweighted})
+    found, proven = both(gpt(), hardware=machine, levels=2)
+    assert require_valid(found, proven)
     assert proven.score is not None
     assert proven.cost.value == pytest.approx(proven.score.time_s)
 

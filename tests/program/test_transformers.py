@@ -11,7 +11,19 @@ from hypar.execution.verify import verify_program
 from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
-from tests.transformers import drawn, encoder, gated, gpt, llama, mixtral, mobilenet, one_matrix, unet, vit
+from tests.transformers import (
+    drawn,
+    encoder,
+    gated,
+    gpt,
+    llama,
+    mixtral,
+    mobilenet,
+    one_matrix,
+    unet,
+    vit,
+    volume,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +40,7 @@ NETWORKS: dict[str, Callable[[], LayerGraph]] = {
     "mobilenet": mobilenet,
     "unet": unet,
     "one_matrix": one_matrix,
+    "volume": volume,
 }
 
 
@@ -50,6 +63,7 @@ def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> N
         ("gated", (4,), "fused"),
         ("mixtral", (3, 2), "fused"),
         ("vit", (4,), "moved"),
+        ("volume", (3, 2), "fused"),
     ],
     ids=str,
 )

@@ -53,12 +53,13 @@ class Task:
     @property
     def sums(self) -> dict[str, Array]:
         """The statistics of the forward pass."""
-        return {name: self.reads[name] for name in self.layer.op.statistics}
+        return {name: self.reads[name] for name in self.layer.op.statistics if name in self.reads}
 
     @property
     def back_sums(self) -> dict[str, Array]:
         """The statistics of the backward pass."""
-        return {name: self.reads[f"back {name}"] for name in self.layer.op.back_statistics}
+        names = {name: f"back {name}" for name in self.layer.op.back_statistics}
+        return {name: self.reads[role] for name, role in names.items() if role in self.reads}
 
 
 def compute(devices: Devices, step: Compute) -> None:

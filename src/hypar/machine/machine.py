@@ -13,6 +13,7 @@ import numpy as np
 from hypar.machine.collectives.schedules import LEVELS
 from hypar.machine.compute_models.base import LocalShape, Work, memory_words
 from hypar.machine.routing import LevelLink, joined_link, level_links
+from hypar.network.dims import KERNEL
 from hypar.network.training import PHASES
 
 if TYPE_CHECKING:
@@ -355,6 +356,9 @@ def as_matrices(einsum: Einsum, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
         inner = [math.prod(sizes[dim] for dim in own if dim not in shared) for own in einsum.products]
         rows = math.prod(sizes[dim] for dim in shared) * einsum.fraction
         return {"batch": rows, "in_channels": sum(inner), "out_channels": 1}
+    # A kernel of three dims slides on no machine's array: its taps are input channels, the places of its output samples.
+    if f"{KERNEL}depth" in sizes:
+        named = tuple(dim for dim in sizes if dim not in _MATRIX)
     found = {dim: size for dim, size in sizes.items() if dim not in named}
     for dim in named:
         carried = [tensor for tensor in ("input", "weight", "output") if dim in einsum.dims(tensor)]
@@ -363,7 +367,10 @@ def as_matrices(einsum: Einsum, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
+_MATRIX = ("batch", "in_channels", "out_channels")
+
 _AS_MATRICES: dict[tuple[str, ...], str] = {
+    ("weight",): "in_channels",
     ("input", "output"): "batch",
     ("input", "weight"): "in_channels",
     ("weight", "output"): "out_channels",

@@ -80,7 +80,7 @@ def _error(flow: Flow, layer: Layer) -> str:
 def _statistics(flow: Flow, layer: Layer, work: Work, reads: dict[str, str]) -> dict[str, str]:
     """Add up the statistics of the error, and return their arrays by role."""
     names = layer.op.back_statistics
-    if not names:
+    if not names or (layer.op.multiplies and not work.reads):
         return {}
     writes = {name: f"back {name} terms {layer.name}" for name in names}
     flow.steps.append(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.network.dims import CONTRACTED
 from hypar.network.einsum import operand_name
 from hypar.program.cuts import MADE_AS, READ_AS, scattered
 from hypar.program.flow import SPATIAL, Made, Work, axes_of, pieces_of
@@ -13,6 +15,7 @@ from hypar.program.holding import Holding, flattened
 from hypar.program.pieces import divide
 from hypar.program.reads import reached, read
 from hypar.program.steps import Compute, Item
+from hypar.program.unweighted import add_statistics
 from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
@@ -36,13 +39,17 @@ def contracted(flow: Flow, layer: Layer) -> None:
     operands = tuple(flow.operand(layer, number, need) for number, need in enumerate(needs))
     copies = cuts.copies([*dims])
     work = Work(dims=dims, needs=needs, operands=operands, output=output, copies=copies, reads={})
+    reads = {f"input {number}": operand for number, operand in enumerate(operands)}
+    if cuts.divides(*(dim for dim in dims if dim.startswith(CONTRACTED))):
+        # The softmax of attention needs sums over all keys; ops without statistics have none to add up.
+        work = replace(work, reads=add_statistics(flow, layer, work, reads))
     flow.work[name] = work
     flow.steps.append(
         Compute(
             kind="forward",
             layer=name,
             pieces=work.pieces,
-            reads={f"input {number}": operand for number, operand in enumerate(operands)},
+            reads=reads | dict(work.reads),
             writes={"output": f"terms {name}"},
         )
     )

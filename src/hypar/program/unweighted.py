@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.network.dims import CONTRACTED, CUTTABLE, READ
+from hypar.network.dims import CONTRACTED, CUTTABLE, MADE, READ
 from hypar.program.flow import AXES, SPATIAL, Made, Work
 from hypar.program.holding import Holding, flattened
 from hypar.program.pieces import divide
@@ -50,7 +50,7 @@ def unweighted(flow: Flow, layer: Layer) -> None:
     copies = (cuts if partial else left).copies(_made(cuts if partial else left))
     work = Work(dims=dims | partial, needs=needs, operands=operands, output=output, copies=copies, reads={})
     reads = {f"input {number}": operand for number, operand in enumerate(operands)}
-    statistics = _statistics(flow, layer, work, reads)
+    statistics = add_statistics(flow, layer, work, reads)
     work = replace(work, reads=statistics)
     flow.work[name] = work
     target = f"terms {name}" if partial else f"F {name}"
@@ -107,7 +107,7 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
     else:
         channels = [source.holding.members[1] for source in made]
         found["channels"] = divide(layer.shape["channels"], cuts, "channels", channels)
-    return found | {dim: divide(layer.shape[dim], cuts, dim) for dim in SPATIAL if dim in layer.shape}
+    return found | {dim: divide(size, cuts, dim) for dim, size in layer.shape.items() if dim != "channels"}
 
 
 def _resized(layer: Layer, cuts: Cuts, dim: str) -> Members:
@@ -126,7 +126,7 @@ def _needs(
         first, found = 0, []
         for shape in layer.input_shapes:
             last = first + shape["channels"]
-            rest = [dims[dim] for dim in SPATIAL if dim in shape]
+            rest = [dims[dim] for dim in shape if dim != "channels"]
             found.append(Holding((dims["batch"], dims["channels"][:, first:last], *rest)))
             first = last
         return tuple(found), {}
@@ -150,7 +150,7 @@ def _needs(
     return (Holding((dims["batch"], *rows)),) * len(made), partial
 
 
-def _statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str]) -> dict[str, str]:
+def add_statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str]) -> dict[str, str]:
     """Add up the statistics that an op takes over a dim, and return their arrays."""
     names = layer.op.statistics
     if not names:
@@ -167,7 +167,11 @@ def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, p
     """
     reduced = layer.op.reduced(name.removeprefix("back "), layer.shape)
     active = np.all([members.any(axis=1) for members in work.dims.values()], axis=0)
-    own = [members for dim, members in work.dims.items() if dim not in reduced]
+    own = [
+        members
+        for dim, members in work.dims.items()
+        if dim not in reduced and not (layer.op.multiplies and dim.startswith((READ, MADE, CONTRACTED)))
+    ]
     terms = need = Holding(tuple(members & active[:, None] for members in own))
     if phase == "backward" and name.removeprefix("back ") in layer.op.parameters(layer.input_shapes):
         need = Holding(tuple(own))

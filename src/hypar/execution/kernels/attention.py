@@ -54,7 +54,7 @@ class Attention(Kernel):
         self, layer: Layer, inputs: Inputs, parameters: Parameters, piece: Piece, sums: Sums
     ) -> Array:
         """Return the means of the values."""
-        parts = self._parts(layer, inputs, piece)
+        parts = self._parts(layer, inputs, piece, sums)
         *_, values, made = parts.letters
         value = np.einsum(f"{parts.scores},{values}->{made}", parts.shares, parts.local[2], optimize=True)
         return put(output_shape(layer, inputs), self.output(layer, piece), value)
@@ -70,10 +70,13 @@ class Attention(Kernel):
         back_sums: Sums,
     ) -> Gradients:
         """Return the terms of the errors of the queries, the keys and the values."""
-        parts, own = self._parts(layer, inputs, piece), take(error, self.output(layer, piece))
+        parts, own = self._parts(layer, inputs, piece, sums), take(error, self.output(layer, piece))
         queries, keys, values, made = parts.letters
-        of_shares = np.einsum(f"{made},{values}->{parts.scores}", own, parts.local[2], optimize=True)
-        mean = (of_shares * parts.shares).sum(parts.further, keepdims=True)
+        of_shares = self._of_shares(parts, own)
+        if back_sums:
+            mean = _of_queries(layer, back_sums["product"], piece)
+        else:
+            mean = (of_shares * parts.shares).sum(parts.further, keepdims=True)
         scores = parts.shares * (of_shares - mean) / self._root(layer)
         found = (
             np.einsum(f"{parts.scores},{keys}->{queries}", scores, parts.local[1], optimize=True),
@@ -83,8 +86,44 @@ class Attention(Kernel):
         triples = zip(inputs, self.boxes(layer, piece), found, strict=True)
         return Gradients(tuple(put(whole.shape, box, value) for whole, box, value in triples), {})
 
-    def _parts(self, layer: Layer, inputs: Inputs, piece: Piece) -> _Parts:
-        """Return what both passes compute from."""
+    def sums(self, layer: Layer, inputs: Inputs, piece: Piece) -> dict[str, Array]:
+        """Return the sums of the exponentials of each query's scores over the piece's keys."""
+        _, _, exponentials, further = self._scores(layer, inputs, piece)
+        return {"exponential": _summed(layer, exponentials.sum(further), piece, len(inputs[0]))}
+
+    def back_sums(
+        self, layer: Layer, inputs: Inputs, parameters: Parameters, error: Array, piece: Piece, sums: Sums
+    ) -> dict[str, Array]:
+        """Return the sums of the errors of each query's shares, times the shares, over the piece's keys."""
+        parts, own = self._parts(layer, inputs, piece, sums), take(error, self.output(layer, piece))
+        products = (self._of_shares(parts, own) * parts.shares).sum(parts.further)
+        return {"product": _summed(layer, products, piece, len(inputs[0]))}
+
+    @staticmethod
+    def _of_shares(parts: _Parts, error: Array) -> Array:
+        """Return the error of the shares."""
+        *_, values, made = parts.letters
+        found: Array = np.einsum(f"{made},{values}->{parts.scores}", error, parts.local[2], optimize=True)
+        return found
+
+    def _parts(self, layer: Layer, inputs: Inputs, piece: Piece, sums: Sums) -> _Parts:
+        """Return what both passes compute from; without sums over all keys the piece has them all."""
+        scores, local, exponentials, further = self._scores(layer, inputs, piece)
+        named = tuple(letters(layer, tensor) for tensor in (*INPUTS, "output"))
+        total = (
+            _of_queries(layer, sums["exponential"], piece)
+            if sums
+            else exponentials.sum(further, keepdims=True)
+        )
+        return _Parts(named, scores, local, exponentials / total, further)
+
+    def _scores(
+        self, layer: Layer, inputs: Inputs, piece: Piece
+    ) -> tuple[str, tuple[Array, ...], Array, tuple[int, ...]]:
+        """Return the letters of the scores, the elements that are read, the scores' exponentials and the axes of the keys.
+
+        The largest score is not subtracted first, so that sums alone need all keys.
+        """
         op: Any = layer.op
         einsum = layer.einsum(1)
         named = tuple(letters(layer, tensor) for tensor in (*INPUTS, "output"))
@@ -100,12 +139,30 @@ class Attention(Kernel):
             later = _places(layer, further, scored, piece) > _places(layer, op.over, scored, piece)
             value = np.where(later, -np.inf, value)
         axes = tuple(scored.index(dim) for dim in further)
-        exponentials = np.exp(value - value.max(axes, keepdims=True))
-        return _Parts(named, scores, local, exponentials / exponentials.sum(axes, keepdims=True), axes)
+        return scores, local, np.exp(value), axes
 
     @staticmethod
     def _root(layer: Layer) -> float:
         return math.sqrt(tuple(layer.input_shapes[0].values())[-1])
+
+
+def _summed(layer: Layer, local: Array, piece: Piece, batch: int) -> Array:
+    """Return a number for each query of a piece as an array over all queries."""
+    dims = _queries(layer)
+    shape = (batch, *(layer.input_shapes[0][dim] for dim in dims[1:]))
+    return put(shape, tuple(piece[dim] for dim in dims), local)
+
+
+def _of_queries(layer: Layer, values: Array, piece: Piece) -> Array:
+    """Return a number for each query of a piece so that it applies to scores."""
+    local = take(values, tuple(piece[dim] for dim in _queries(layer)))
+    further = len(layer.einsum(1).products[0]) - 1 - local.ndim
+    return local.reshape(*local.shape, *[1] * further)
+
+
+def _queries(layer: Layer) -> tuple[str, ...]:
+    """Return the batch and the dims of the queries without their features."""
+    return ("batch", *tuple(layer.input_shapes[0])[:-1])
 
 
 def _places(layer: Layer, dims: Iterable[str], scored: Sequence[str], piece: Piece) -> Any:

@@ -16,6 +16,9 @@ from hypar.network.windows import ShapeError
 class Attention(Op):
     """``softmax(Q K' / sqrt(d)) V`` of three inputs, the queries, the keys and the values.
 
+    A division of the keys leaves every device a part of the mean of each query: partial sums, whose devices first add up the
+    exponentials of each query's scores.
+
     All three have the dims ``over`` that are attended over, and features as their last dim. The other dims of the keys,
     as ``kv_heads``, are those of the queries; dims that the queries alone have, as ``group``, share keys and values.
 
@@ -27,6 +30,8 @@ class Attention(Op):
 
     join: ClassVar[bool] = True
     operands: ClassVar[int] = 3
+    statistics: ClassVar[tuple[str, ...]] = ("exponential",)
+    back_statistics: ClassVar[tuple[str, ...]] = ("product",)
     over: Names = ("sequence",)
     causal: bool = False
     flash: bool = True
@@ -91,7 +96,7 @@ class Attention(Op):
             ),
             products=((*scores, read), (*scores, left)),
             fraction=0.5 if self.causal else 1.0,
-            whole=frozenset({*further, read, left}),
+            whole=frozenset({read, left}),
         )
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:

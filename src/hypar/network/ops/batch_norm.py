@@ -14,7 +14,7 @@ class BatchNorm(Op):
     flop_per_element: ClassVar[int] = 2
     statistics: ClassVar[tuple[str, ...]] = ("sum", "square")
     back_statistics: ClassVar[tuple[str, ...]] = ("weight", "bias")
-    statistics_over: ClassVar[frozenset[str]] = frozenset({"batch", "height", "width"})
+    statistics_over: ClassVar[frozenset[str]] = frozenset({"batch", "depth", "height", "width"})
     scale: bool = True
     shift: bool = True
 

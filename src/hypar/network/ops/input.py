@@ -12,10 +12,11 @@ from hypar.network.windows import ShapeError
 
 
 class Input(Op):
-    """The shape of one sample: channels alone, or channels, height and width; or ``shape``, dims that the model names."""
+    """The shape of one sample: channels alone, an image, or with ``depth`` a volume; or ``shape``, dims that the model names."""
 
     sized: ClassVar[tuple[str, ...]] = ("shape",)
     channels: Size | None = None
+    depth: Size | None = None
     height: Size | None = None
     width: Size | None = None
     shape: Sized | None = None
@@ -32,7 +33,7 @@ class Input(Op):
     def _channels_or_shape(self) -> Self:
         """Require channels or a shape."""
         if self.shape is not None and self.model_fields_set - {"shape"}:
-            msg = "a shape takes no channels, height or width beside it"
+            msg = "a shape takes no channels, depth, height or width beside it"
             raise ValueError(msg)
         return self
 
@@ -43,12 +44,14 @@ class Input(Op):
         if self.shape is not None:
             return dict(self.shape)
         channels = self.channels or 1
-        if self.height is None and self.width is None:
+        if self.height is None and self.width is None and self.depth is None:
             return {"channels": channels}
         if self.height is None or self.width is None:
-            msg = "found one of height and width; allowed: both or neither"
+            given = "one of height and width" if self.depth is None else "depth without height and width"
+            msg = f"found {given}; allowed: both or neither"
             raise ShapeError(msg)
-        return {"channels": channels, "height": self.height, "width": self.width}
+        image = {"height": self.height, "width": self.width}
+        return {"channels": channels, **({} if self.depth is None else {"depth": self.depth}), **image}
 
 
 plugin: type[Op] = Input

@@ -1,0 +1,103 @@
+"""Convolution over depth, height and width of a volume, as of video or of a scan."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator
+
+from hypar.network.dims import KERNEL
+from hypar.network.einsum import Einsum
+from hypar.network.ops.base import Contraction, Count, Op, Shape, Size, describe, elements_of, one_input
+from hypar.network.windows import ShapeError, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VOLUME = ("channels", "depth", "height", "width")
+SPATIAL = VOLUME[1:]
+
+
+def _as_triple(value: Any) -> Any:
+    """Return one number as depth, height and width, and a list of three as a tuple."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value, value, value
+    if isinstance(value, list | tuple) and len(value) == len(SPATIAL):
+        return tuple(value)
+    msg = "a whole number, or three of them as [depth, height, width]"
+    raise ValueError(msg)
+
+
+SizeTriple = Annotated[tuple[Size, Size, Size], BeforeValidator(_as_triple)]
+CountTriple = Annotated[tuple[Count, Count, Count], BeforeValidator(_as_triple)]
+
+
+class Conv3d(Contraction):
+    """A convolution of filters that slide over a volume; a plan divides its batch and its channels."""
+
+    out_channels: Size
+    kernel: SizeTriple
+    stride: SizeTriple = (1, 1, 1)
+    padding: CountTriple = (0, 0, 0)
+    dilation: SizeTriple = (1, 1, 1)
+    bias: bool = True
+
+    @property
+    def names_dims(self) -> bool:
+        """Return that its dims are more than those of an image."""
+        return True
+
+    @property
+    def windows(self) -> Mapping[str, Window]:
+        """The window along each spatial dim."""
+        fields = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return {
+            dim: Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+            for dim, (kernel, stride, padding, dilation) in zip(SPATIAL, fields, strict=True)
+        }
+
+    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
+        """Return the window along each spatial dim."""
+        return self.windows
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Return ``out_channels`` by the outputs of the windows."""
+        shape = one_input(inputs)
+        if tuple(shape) != VOLUME:
+            raise ShapeError(f"found an input of {describe(shape)}; allowed: {', '.join(VOLUME)}")
+        spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
+        return {"channels": self.out_channels, **spatial}
+
+    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
+        """Return the elements of the filters and the biases."""
+        return sum(self.parameters(inputs).values())
+
+    def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
+        """Return the elements of the filters and the biases."""
+        weight = self.out_channels * one_input(inputs)["channels"] * math.prod(self.kernel)
+        return {"weight": weight, **({"bias": self.out_channels} if self.bias else {})}
+
+    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
+        """Return ``F_out[n,o,d,h,w] = F_in[n,i,d',h',w'] . W[i,o,q,r,s]`` for the d', h' and w' that the windows read."""
+        shape = one_input(inputs)
+        kernel = {f"{KERNEL}{dim}": size for dim, size in zip(SPATIAL, self.kernel, strict=True)}
+        spatial = {dim: dim for dim in SPATIAL}
+        return Einsum(
+            sizes={
+                "batch": batch,
+                "in_channels": shape["channels"],
+                "out_channels": self.out_channels,
+                **{dim: output[dim] for dim in SPATIAL},
+                **kernel,
+            },
+            input={"batch": "batch", "in_channels": "channels", **spatial},
+            weight=("in_channels", "out_channels", *kernel),
+            output={"batch": "batch", "out_channels": "channels", **spatial},
+            input_elements=batch * elements_of(shape),
+            zeros=self.zeros,
+            whole=frozenset(SPATIAL),
+        )
+
+
+plugin: type[Op] = Conv3d
