@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
 from hypar.importers.drafts import Held
 from hypar.importers.masks import causal
@@ -221,13 +222,16 @@ def attention(query: str, key: str, value: str, mask: str, *, causal_by: str = "
         if not atoms.unite(q.axes[-1], k.axes[-1]) or not atoms.unite(k.axes[-2], v.axes[-2]):
             return None
         positions = atoms.leaves(k.axes[-2])
+        if BATCH in positions:
+            found = "found an attention over its first axis, that of the samples"
+            raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
         hidden = bool(view.get(causal_by, False)) or causal(view.trace, view.node, mask)
         axes = (*q.axes[:-1], v.axes[-1])
-        found = None
+        said = None
         if atoms.leaves(q.axes[-2]) == positions:
             reads = (q.number, k.number, v.number)
-            found = _attend(view, reads, positions, causal=hidden, flop=view.node.flop, axes=axes)
-        return found or _in_steps(view, q, k, v)
+            said = _attend(view, reads, positions, causal=hidden, flop=view.node.flop, axes=axes)
+        return said or _in_steps(view, q, k, v)
 
     return rule
 

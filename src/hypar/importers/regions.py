@@ -6,7 +6,6 @@ nothing else. Which op it is follows from the kinds of its operations.
 
 from __future__ import annotations
 
-from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -264,7 +263,7 @@ COMPOSED: Table = {
         "softmax": lambda view: softmax(view, view.get("axes")[0]),
         "rope": _rope,
         "guard": passed,
-        "shares": partial(normalised, op="softmax"),
+        "shares": lambda view: normalised(view, "softmax"),
     }.items()
 }
 """The rules of regions."""
