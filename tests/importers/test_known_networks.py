@@ -72,7 +72,7 @@ def with_loss(model: Any) -> Any:
     """A model and its loss over all positions."""
     torch = pytorch()
 
-    class Loss(torch.nn.Module):  # type: ignore[misc]
+    class Loss(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -112,7 +112,7 @@ def t5() -> Built:
     config = library.T5Config(d_model=512, d_ff=2048, num_layers=6, num_heads=8, use_cache=False)
     t5 = library.T5ForConditionalGeneration(config)
 
-    class Both(pytorch().nn.Module):  # type: ignore[misc, name-defined]
+    class Both(pytorch().nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.t5 = t5

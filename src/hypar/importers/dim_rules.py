@@ -117,6 +117,8 @@ def _owner(view: View, weight: str, axes: tuple[Axis, Axis]) -> int | None:
 def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Letters, Letters]) -> Held | None:
     """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
     atoms, rows = view.drafts.atoms, view.drafts
+    if _shared(view, right):
+        left, right, roles = right, left, (roles[1], roles[0], roles[2])
     one, two = dict(zip(roles[0], left.axes, strict=True)), dict(zip(roles[1], right.axes, strict=True))
     contracted = [letter for letter in one if letter in two and letter not in roles[2]]
     for letter in (letter for letter in one if letter in two and letter in roles[2]):
@@ -159,13 +161,25 @@ def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Lett
     )  # fmt: skip
 
 
-def _attention(view: View, shares: Held, values: Held, keys: tuple[Axis, Axis]) -> Held | None:
-    """Say an attention where a product's first factor is a softmax of another product over the same dims."""
+def _scores(view: View, shares: Held) -> tuple[int, list[int]]:
+    """Return the layer before a softmax and what stands beside it, and these."""
     rows = view.drafts.rows
     number, between = shares.number, []
     while rows[number].op in SCORED or rows[number].op == "softmax":
         between.append(number)
         number = rows[number].reads[0]
+    return number, between
+
+
+def _shared(view: View, held: Held) -> bool:
+    """Return whether a tensor is a softmax, dropout and the like aside."""
+    return any(view.drafts.rows[one].op == "softmax" for one in _scores(view, held)[1])
+
+
+def _attention(view: View, shares: Held, values: Held, keys: tuple[Axis, Axis]) -> Held | None:
+    """Say an attention where a product's first factor is a softmax of another product over the same dims."""
+    rows = view.drafts.rows
+    number, between = _scores(view, shares)
     scores = rows[number]
     softmax = [rows[one] for one in between if rows[one].op == "softmax"]
     if scores.op != "matmul" or len(softmax) != 1:
