@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -222,7 +223,6 @@ class _Reader:
             attributes=params,
             result=made[0],
             scope=scope,
-            flop=flop_within(equation),
         )
         if kind == "split":
             self.nodes += [
@@ -230,8 +230,15 @@ class _Reader:
                 for index, one in enumerate(made)
             ]
             return
-        self.nodes += [node] + [
-            replace(node, result=other, flop=0, kind=f"{kind} {n}") for n, other in enumerate(made[1:], 2)
+        largest = max(made, key=lambda one: math.prod(self.shapes[one]))
+        self.nodes += [
+            replace(
+                node,
+                result=one,
+                flop=flop_within(equation) if one == largest else 0,
+                kind=f"{kind} {number}" if number > 1 else kind,
+            )
+            for number, one in enumerate(made, 1)
         ]
 
 

@@ -96,6 +96,7 @@ class _File:
         self.values: dict[str, Any] = {}
         self.weights: dict[str, tuple[int, ...]] = {}
         self.whole: set[str] = set()
+        self.numbers: set[str] = set()
 
     def trace(self) -> Trace:
         """Return the trace."""
@@ -144,7 +145,7 @@ class _File:
 
     def is_trained(self, name: str) -> bool:
         """Return whether a tensor is trained: of real numbers, and no running statistic of a normalisation."""
-        return name not in self.values and name not in self.statistics
+        return not any(name in held for held in (self.values, self.numbers, self.statistics))
 
     def is_real(self, element: int) -> bool:
         """Return whether a number format is one of real numbers."""
@@ -187,6 +188,8 @@ class _File:
         sizes, proto = tuple(tensor.dims), self.onnx.TensorProto
         self.weights[tensor.name] = sizes
         real = self.is_real(tensor.data_type)
+        if not real:
+            self.numbers.add(tensor.name)
         if tensor.data_location == proto.EXTERNAL:
             return
         width = (

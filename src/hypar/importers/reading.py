@@ -78,6 +78,7 @@ def read_trace(trace: Trace, table: Table) -> Reading:
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
+    trace = replace(trace, nodes=trace.behind(trace.output))
     nodes = composed(trace)
     undivided: frozenset[str] = frozenset()
     while True:
