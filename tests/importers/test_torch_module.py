@@ -107,7 +107,12 @@ def test_results_and_weights_that_the_file_does_not_say_are_told() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("build", ["encoder", "attends", "without_shares", "translates", "up", "dropping"])
 def test_layers_of_pytorch_are_recognised(build: str) -> None:
-    shapes = {"translates": [(6,), (5,)], "up": [(3, 8, 8)], "dropping": [(8,)]}.get(build, [(6, 8)])
+    other: dict[str, list[tuple[int, ...]]] = {
+        "translates": [(6,), (5,)],
+        "up": [(3, 8, 8)],
+        "dropping": [(8,)],
+    }
+    shapes = other.get(build, [(6, 8)])
     tokens = frozenset({0, 1}) if build == "translates" else frozenset[int]()
     found = import_network("torch", f"hypar_nets:{build}", shapes, tokens=tokens)
     assert found.coverage.shares == (1.0, 1.0)

@@ -224,7 +224,9 @@ TABLE: Table = {
     "Slice": _slice,
     "Split": _split,
     "Expand": repeated,
-    "Transpose": lambda view: transposed(view, view.get("perm")),
+    "Transpose": lambda view: transposed(
+        view, view.get("perm", [*range(len(view.sizes(view.node.result)))][::-1])
+    ),
     "Concat": either(joined("concat", "axis"), tokens("axis")),
     "Resize": _resize,
     "Upsample": partial(resized, "nearest"),
