@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,14 +11,16 @@ from hypar.execution.held import Training, Watch, held
 from hypar.execution.reference import start
 from hypar.execution.simulator import run
 from hypar.network.training import OPTIMIZERS
+from hypar.plan.tree import Device, Level, Stages, tree_of
 from hypar.program.of_plan import program_of
 from hypar.schedule.pipeline_orders import schedule_of
-from hypar.sharding.conventions import DIRECT, FUSED, MOVED
+from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Plan
+    from hypar.plan.tree import Node
 
 CHANGES = {"forward": 1, "backward": -1, "update": 0}
 
@@ -41,11 +42,16 @@ class Held(NamedTuple):
         return self.found <= self.said * (1 + 1e-9) and self.said <= 1.1 * self.found
 
 
-def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
-    """Run one microbatch of a plan, and return what each group or stage of its score holds."""
+def held_by(plan: Plan, graph: LayerGraph, convention: str = MOVED) -> list[Held]:
+    """Run one microbatch of a plan, and return what each group or stage of its score holds.
+
+    Args:
+        plan: the plan.
+        graph: its network.
+        convention: the convention of the program that is run.
+    """
     assert plan.score is not None
     stages = plan.stages if plan.staged else None
-    convention = plan.score.convention if plan.score.convention in {FUSED, DIRECT} else MOVED
     microbatches = stages.microbatches if stages else 1
     program = program_of(plan, graph.with_batch(graph.batch // microbatches), convention)
     names, in_flight, parts = _devices(plan)
@@ -70,20 +76,36 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
 
 def _devices(plan: Plan) -> tuple[list[str], Sequence[Sequence[Sequence[int]]], dict[str, int]]:
     """Return the group of each device, its microbatches in flight over a step, and the part of each layer."""
-    sizes = {group.name: math.prod(group.array) for group in plan.groups if not group.idle}
+    places = _places(tree_of(plan))
     if plan.stages is None or not plan.staged:
-        names = [name for name, size in sizes.items() for _ in range(size)]
-        return names, [[[1]]] * len(names), {}
+        names = [group.name for group in plan.groups if not group.idle]
+        return [names[own] for own, _ in _numbered(places)], [[[1]]] * len(places), {}
     assert plan.score is not None
     assert plan.score.groups is not None
-    names = []
-    in_flight: list[list[list[int]]] = []
-    parts: dict[str, int] = {}
-    for number, (stage, group) in enumerate(zip(plan.stages.stages, plan.score.groups, strict=True)):
-        parts |= {layer: part for part, span in enumerate(stage.spans) for layer in span}
-        names += [group.group] * group.devices
-        in_flight += [_in_flight(plan, number)] * group.devices
-    return names, in_flight, parts
+    numbers = _numbered(places)
+    parts = {
+        layer: part for stage in plan.stages.stages for part, span in enumerate(stage.spans) for layer in span
+    }
+    moments = [_in_flight(plan, stage) for stage in range(len(plan.stages.stages))]
+    names = [plan.score.groups[own].group for own, _ in numbers]
+    return names, [moments[stage] for _, stage in numbers], parts
+
+
+def _numbered(places: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, int]]:
+    """Return for each device the number of its lane, and of its stage: those of a stage follow each other."""
+    lanes = sorted(set(places))
+    return [(lanes.index(place), place[0]) for place in places]
+
+
+def _places(node: Node) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the stage of each device, and the groups of the uneven splits in which it lies."""
+    if isinstance(node, Device):
+        return [(0, ())]
+    if isinstance(node, Level):
+        return _places(node.below) * node.split.ways
+    if isinstance(node, Stages):
+        return [(stage, path) for stage, below in enumerate(node.below) for _, path in _places(below)]
+    return [(stage, (group, *path)) for group, below in node.below for stage, path in _places(below)]
 
 
 def _in_flight(plan: Plan, stage: int) -> list[list[int]]:

@@ -34,11 +34,11 @@ def _unraisable(found: sys.UnraisableHookArgs) -> None:
 
 def _run() -> int | str | None:
     """Run a command and return its exit status."""
+    from hypar.activity import SELDOM  # noqa: PLC0415 (as below)
     from hypar.cli.interrupts import LINE, STATUS, Interrupts  # noqa: PLC0415 (an interrupt may come meanwhile)
 
-    # Almost everything made by imports stays until the end: with the usual threshold of 700 new objects, the garbage
-    # collector would go through it hundreds of times in vain. Garbage in cycles is still freed, in larger portions.
-    gc.set_threshold(200_000)
+    # Almost everything made by imports stays until the end as well. Garbage in cycles is still freed, in larger portions.
+    gc.set_threshold(SELDOM)
     # Pydantic would read the metadata of every installed distribution for plug-ins that watch its validators.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     interrupts = Interrupts()

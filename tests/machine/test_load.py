@@ -206,6 +206,7 @@ CHANGES: list[dict[str, Any]] = [
     {"energy.link": "40 pJ", "energy.static": "100 mW"},
     {"sums": "counted"},
     {"exchange": "independent"},
+    {"unweighted": "counted"},
 ]
 
 
@@ -451,7 +452,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "unknown key further in": ("capacity", "capasity", ":9: device.memory.capasity: unknown key 'capasity'; allowed: capacity, bandwidth; did you mean 'capacity'?"),
     "unknown key of the network": ("  devices", "  devcies", ":18: interconnect.devcies: unknown key 'devcies'; allowed: topology, devices, link_bandwidth, total_bandwidth, latency, ports, collectives; did you mean 'devices'?"),
     "unknown key of the file": ("assumptions", "asumptions", ":21: asumptions: unknown key 'asumptions'; allowed: source, device, interconnect, assumptions; did you mean 'assumptions'?"),
-    "unknown assumption": ("duplex:", "duplx:", ":22: assumptions.duplx: unknown key 'duplx'; allowed: units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap, exchange; did you mean 'duplex'?"),
+    "unknown assumption": ("duplex:", "duplx:", ":22: assumptions.duplx: unknown key 'duplx'; allowed: units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap, exchange, unweighted; did you mean 'duplex'?"),
     "unknown value of an assumption": ("value: full", "value: fulll", ":22: assumptions.duplex.value: found 'fulll'; allowed: 'full' or 'half'; did you mean 'full'?"),
     "assumption without a source": ("{value: full, source: s}", "full", ":22: assumptions.duplex: found 'full'; allowed: a mapping with value and source"),
     "efficiency over one": ("duplex: {value: full", "efficiency: {value: 1.5", ":22: assumptions.efficiency.value: found 1.5; allowed: at most 1"),

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from tests.effort import crossed, examples, late
 from tests.held import held_by
-from tests.heterogeneous import CONV, LINEAR, chains, group, kind, write_machine
+from tests.heterogeneous import (
+    CONV,
+    INPUT,
+    LINEAR,
+    chains,
+    group,
+    groups_of,
+    kind,
+    machines,
+    networks,
+    skips,
+    write_machine,
+)
 from tests.heterogeneous import written as network
 from tests.planning.test_random_trees import identical, planned, trees, written
 
@@ -24,7 +36,13 @@ if TYPE_CHECKING:
     from tests.heterogeneous import Drawn
 
 
-@crossed({"strategy": ["dp", "mp", "hypar", "accpar"], "levels": [1, 2, 3], "batch": late([8, 16], 16)})
+@crossed(
+    {
+        "strategy": late(["dp", "mp", "hypar", "accpar"], "mp", "hypar"),
+        "levels": late([1, 2, 3], 3),
+        "batch": late([8, 16], 16),
+    }
+)
 def test_a_device_holds_what_the_score_says(strategy: str, levels: int, batch: int) -> None:
     """Equal to the byte: every array of the run is one that the score counts."""
     graph = load_model("lenet-c").with_batch(batch)
@@ -33,7 +51,7 @@ def test_a_device_holds_what_the_score_says(strategy: str, levels: int, batch: i
     assert memory.found == memory.said
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("schedule", late(["gpipe", "1f1b"], "gpipe"))
 def test_a_stage_holds_the_microbatches_in_flight(schedule: str) -> None:
     graph = load_model("lenet-c").with_batch(16)
     asked: dict[str, Any] = {"stages": 2, "levels": 1, "microbatches": 4, "schedule": schedule}
@@ -43,19 +61,52 @@ def test_a_stage_holds_the_microbatches_in_flight(schedule: str) -> None:
     assert all(memory.within for memory in found)
 
 
-@settings(max_examples=examples(150, 6))
-@given(chains(), identical(), trees())
-def test_chains_on_identical_devices(
+@settings(max_examples=examples(300, 5))
+@given(networks, identical(), trees())
+def test_a_device_of_a_random_array_holds_what_the_score_says(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]
 ) -> None:
-    """The score says what a device holds where pieces are even; if they are not, they may not line up and are held twice."""
-    for memory in _of_tree(tmp_path_factory.mktemp("tree"), graph, drawn, asked):
-        assert memory.within
+    """Whatever the pieces, which need not be even, and whatever the convention of the bytes."""
+    plan = planned(graph, written(tmp_path_factory.mktemp("tree"), drawn), asked)
+    assert plan is None or all(memory.within for memory in held_by(plan, graph))
 
 
+@settings(max_examples=examples(200, 3))
+@given(st.one_of(chains(), skips()), machines(most=4), trees())
+def test_a_device_of_a_random_group_holds_what_the_score_says(
+    tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]
+) -> None:
+    """Whatever the shares, of which devices hold whole elements."""
+    if asked.get("convention") != "fused":
+        plan = planned(graph, written(tmp_path_factory.mktemp("tree"), drawn), asked)
+        assert plan is None or all(memory.within for memory in held_by(plan, graph))
+
+
+def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
+    kinds = {name: kind(devices=devices) for name, devices in zip("abc", (1, 2, 3), strict=True)}
+    pair = groups_of("pair", group("b.yaml"), group("c.yaml"), bandwidth="8 GB/s")
+    file = write_machine(tmp_path, kinds, [group("a.yaml"), pair])
+    layers = INPUT.format(8, 8, 4) + CONV.format("conv", 16, "input") + "  - {name: flat, op: flatten}\n"
+    graph = network(layers + LINEAR.format("fc", 8, "flat") + LINEAR.format("last", 24, "fc"), 64)
+    plan = planned(graph, file, {"strategy": "optimal", "convention": "moved"})
+    assert plan is not None
+    assert all(memory.within for memory in held_by(plan, graph))
+
+
+@pytest.mark.slow
 @pytest.mark.xfail(
-    reason="of a branch around several stages the score says up to 15 % more than is held", strict=True
+    reason="by fused what arrives over uneven splits is that of fused, a run by moved gets up to 2 % more",
+    strict=True,
 )
+def test_uneven_splits_counted_by_fused(tmp_path: Path) -> None:
+    file = write_machine(
+        tmp_path, {name: kind(devices=1) for name in "abc"}, [group(f"{name}.yaml") for name in "abc"]
+    )
+    plan = planned(load_model("lenet-c").with_batch(8), file, {"strategy": "mp", "convention": "fused"})
+    assert plan is not None
+    assert all(memory.within for memory in held_by(plan, load_model("lenet-c").with_batch(8)))
+
+
 def test_a_residual_branch_over_stages() -> None:
     layers = "  - {op: input, channels: 7, height: 8, width: 5}\n" + CONV.format("stem", 31, "input")
     layers += CONV.format("beside", 31, "stem") + "  - {name: sum, op: add, inputs: [beside, stem]}\n"
@@ -71,38 +122,28 @@ def test_a_residual_branch_over_stages() -> None:
     assert all(memory.within for memory in held_by(plan, graph))
 
 
-def _of_tree(folder: Path, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]) -> list[Held]:
-    """Return the memory of a plan by ``moved`` whose pieces are even; nothing for another one."""
-    plan = planned(graph, written(folder, drawn), asked | {"convention": "moved"})
-    if plan is None:
-        return []
-    samples = graph.batch // (plan.stages.microbatches if plan.stages else 1)
-    sizes = [samples, *(layer.shape["channels"] for layer in graph.layers)]
-    ways = max(math.prod(one.array) for one in plan.groups)
-    return [] if any(size % ways for size in sizes) else held_by(plan, graph)
-
-
-def _lenet(convention: str) -> Held:
+def _lenet(convention: str, run_by: str = "moved") -> Held:
     graph = load_model("lenet-c").with_batch(8)
     plan = plan_model(graph, levels=2, strategy="mp", hardware="hmc", convention=convention)
-    return held_by(plan, graph)[0]
+    return held_by(plan, graph, run_by)[0]
 
 
+@pytest.mark.parametrize("convention", late(["paper", "fused"], "fused"))
+def test_memory_does_not_depend_on_how_transfers_are_counted(convention: str) -> None:
+    memory = _lenet(convention)
+    assert memory.found == memory.said
+
+
+@pytest.mark.slow
 @pytest.mark.xfail(
-    reason="by paper the room for transfers is that of the paper's bytes, a run's is larger", strict=True
+    reason="a run by fused leaves sums divided as their reader reads them, the score's memory is that by moved",
+    strict=True,
 )
-def test_plans_counted_by_paper() -> None:
-    assert _lenet("paper").within
+def test_sums_that_go_straight_to_their_reader() -> None:
+    assert _lenet("fused", "fused").within
 
 
-@pytest.mark.xfail(
-    reason="sums that fused leaves divided as their reader reads them are counted whole", strict=True
-)
-def test_plans_counted_by_fused() -> None:
-    assert _lenet("fused").within
-
-
-@pytest.mark.xfail(reason="shares of the score are not of whole elements, those of a run are", strict=True)
+@pytest.mark.slow
 def test_shares_that_are_not_whole(tmp_path: Path) -> None:
     kinds = {name: kind(devices=1) for name in "abc"}
     file = write_machine(tmp_path, kinds, [group(f"{name}.yaml") for name in kinds])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_machine, load_model, plan_model
-from hypar.machine.setting import Setting
+from hypar.machine.machine import unevenness
+from hypar.machine.setting import Setting, degrees
 from hypar.schedule.alike import alike
 from hypar.schedule.moves import moves_between, moves_inside, moves_of, timed
 from hypar.sharding.amounts.above import between_of
@@ -50,7 +51,10 @@ def one_by_one(setting: Setting, graph: ContractedGraph, choices: Sequence[Optio
         return inner, outer
     flows = flows_of(graph, setting.convention)
     for at, layer in enumerate(layers):
-        inner.append(timed(setting, received_inside(layer.einsum, flows.sums[at], ARRAY, choices[at])))
+        counts = degrees(choices[at], layer.einsum.counted)
+        fuller = {tensor: unevenness(layer.einsum, counts, tensor) for tensor in layer.einsum.tensors}
+        found = received_inside(layer.einsum, flows.sums[at], ARRAY, choices[at])
+        inner.append(timed(setting, found, fuller))
     for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
         between = between_of(graph, tensor, flow)
         pair = choices[tensor.producer], choices[tensor.consumer]

@@ -82,7 +82,7 @@ def engine_rates(group: DeviceGroup, element_bytes: int, optimizer: str) -> Grou
     def seconds(layer: CutLayer, choice: Choice, share: float) -> float:
         """Return the seconds of a device if all devices divide the group's part alike."""
         dim = dim_of(choice)
-        if not layer.timed or (dim is not None and not share):
+        if not setting.machine.times(layer.einsum) or (dim is not None and not share):
             return 0.0
         return group_seconds(setting, layer.einsum, dim, share if dim else 1.0, devices)
 

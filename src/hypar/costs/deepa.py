@@ -140,14 +140,15 @@ class Deepa:
             if self.profile is not None:
                 seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
                 return np.broadcast_to(np.array(seconds, dtype=np.float64), shape)
-            if not layer.timed:
+            if not setting.machine.times(layer.einsum):
                 return np.zeros(shape)
             left = sizes.divided(layer.einsum, options, level.ways)
             return computation(setting, layer.einsum, left).reshape(shape)
         if self.profile is not None:
             whole = np.full(shape[0], self.profile.of(layer.name, {}))
         else:
-            whole = computation(setting, layer.einsum, sizes) if layer.timed else np.zeros(shape[0])
+            timed = setting.machine.times(layer.einsum)
+            whole = computation(setting, layer.einsum, sizes) if timed else np.zeros(shape[0])
         devices = np.array([choice.devices(level.ways) for choice in options], dtype=np.float64)
         return np.asarray(whole[:, None] / devices)
 

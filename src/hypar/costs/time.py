@@ -67,10 +67,13 @@ class Time:
 
     def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's computation, at the innermost level."""
-        if not (level.innermost and layer.timed):
+        if not level.innermost:
+            return {}
+        setting = self._setting(level)
+        if not setting.machine.times(layer.einsum):
             return {}
         left = sizes.divided(layer.einsum, options, level.ways)
-        seconds = computation(self._setting(level), layer.einsum, left)
+        seconds = computation(setting, layer.einsum, left)
         return {"compute": seconds.reshape(-1, len(options))}
 
     def tensor_costs(

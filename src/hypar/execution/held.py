@@ -134,7 +134,7 @@ class _Lifetimes:
         self.later: dict[str, int] = {}
         self.first: dict[str, int] = {}
         self.last: dict[str, int] = {}
-        self.owner: dict[str, str] = {}
+        self.owners: list[dict[str, str]] = [{} for _ in range(program.places.devices)]
         self.parts: dict[str, int] = {}
         self.read = {name for layer in program.graph.layers for name in layer.inputs}
         self.sent = {
@@ -142,7 +142,7 @@ class _Lifetimes:
             for number, step in program.transfers.items()
             if step.item[2:] == ("backward", "input")
         }
-        self.copies: dict[tuple[str, Holding], str] = {}
+        self.copies: list[dict[tuple[str, bytes], str]] = [{} for _ in self.owners]
         self.outside: set[str] = set()
         gradients = {step.gradient for step in program.steps if isinstance(step, Update)}
         for number, step in enumerate(program.steps):
@@ -169,14 +169,28 @@ class _Lifetimes:
         if isinstance(step, Compute):
             self._share(step)
         elif isinstance(step, Copy):
-            # Devices that read the same elements of a tensor for several layers have one copy of it.
-            same = self.copies.setdefault((self._root(step.source), step.need), step.target)
-            if same != step.target:
-                self.owner[step.target] = same
-            if _crosses(step):
-                self.outside.add(step.target)
-        elif isinstance(step, Add) and (self.elements[step.target] >= self.elements[step.source]).all():
-            self.owner[step.target] = step.source
+            self._copied(step)
+        else:
+            self._same(step.target, step.source, self.elements[step.target] >= self.elements[step.source])
+
+    def _same(self, name: str, other: str, where: NDArray[np.bool_] | None = None) -> None:
+        """Note that an array has the memory of another one, on some devices or on all."""
+        for device, owner in enumerate(self.owners):
+            if where is None or where[device]:
+                owner[name] = other
+
+    def _copied(self, step: Copy) -> None:
+        """Note the memory of a copy: a device has one of the same elements for several layers, and none of what it has made."""
+        self._same(step.target, step.source, _inside(step.need, step.have))
+        if step.item.phase == "forward":
+            for device, (owner, copies) in enumerate(zip(self.owners, self.copies, strict=True)):
+                if step.target not in owner:
+                    rows = b"".join(own[device].tobytes() for own in step.need.members)
+                    same = copies.setdefault((_root(owner, step.source), rows), step.target)
+                    if same != step.target:
+                        owner[step.target] = same
+        if _crosses(step):
+            self.outside.add(step.target)
 
     def _needed(self, step: Copy | Add | Compute) -> Sequence[str]:
         """Return the arrays of activations and errors that a step needs."""
@@ -207,16 +221,16 @@ class _Lifetimes:
         """Note the arrays that share the memory of others: a step has read them last, or they are the same."""
         layer = self.layers[step.layer]
         if step.kind == "finish" or (step.kind == "forward" and layer.op.view):
-            self.owner[step.writes["output"]] = next(iter(step.reads.values()))
+            self._same(step.writes["output"], next(iter(step.reads.values())))
         elif step.kind == "backward" and (layer.op.view or layer.op.join):
             for name in step.writes.values():
-                self.owner[name] = step.reads["error"]
+                self._same(name, step.reads["error"])
         elif step.kind == "error":
             # An error is added to the next one that arrives; from another stage it arrives in the buffer, and is added there.
             arrived = sorted(step.reads.values(), key=self.first.__getitem__)
             for name, after in pairwise(arrived):
                 self.last[name] = self.first[after] - (after in self.outside)
-            self.owner[step.writes["error"]] = arrived[-1]
+            self._same(step.writes["error"], arrived[-1])
 
     def live(self) -> tuple[Bytes, Bytes]:
         """Return the bytes that each part's devices keep when the forward phase ends, and the most at any step."""
@@ -225,35 +239,34 @@ class _Lifetimes:
         shape = (count, self.program.places.devices)
         changes = np.zeros((len(self.program.steps) + 1, *shape))
         kept = np.zeros(shape)
-        for part, first, last, num_bytes in (*self._together(), *self._more()):
+        for part, first, last, num_bytes in self._more():
             changes[first, part] += num_bytes
             changes[last + 1, part] -= num_bytes
-            if first < end <= last:
-                kept[part] += num_bytes
+            kept[part] += num_bytes if first < end <= last else 0.0
+        for device in range(self.program.places.devices):
+            for part, first, last, elements in self._together(device):
+                num_bytes = self.training.element_bytes * elements
+                changes[first, part, device] += num_bytes
+                changes[last + 1, part, device] -= num_bytes
+                kept[part, device] += num_bytes if first < end <= last else 0.0
         return kept, changes.cumsum(axis=0).max(axis=0)
 
-    def _together(self) -> Iterator[tuple[int, int, int, Bytes]]:
-        """Yield the arrays, those that share memory as one, each with its part, its first and its last step.
+    def _together(self, device: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the arrays of a device, those that share memory as one: part, first and last step, elements.
 
         Of an array that only backward phases still need, a device holds what they read.
         """
         groups: dict[str, list[str]] = {}
         for name in self.first:
-            groups.setdefault(self._root(name), []).append(name)
-        size = self.training.element_bytes
+            groups.setdefault(_root(self.owners[device], name), []).append(name)
         for names in groups.values():
             part, first = self.parts[names[0]], min(self.first[name] for name in names)
             last = max(self.last[name] for name in names)
-            yield part, first, last, size * np.max([self.elements[name] for name in names], axis=0)
+            yield part, first, last, max(int(self.elements[name][device]) for name in names)
             later = [name for name in names if self.later.get(name, 0) > last]
             if later:
-                kept = size * np.max([self.kept[name] for name in later], axis=0)
+                kept = max(int(self.kept[name][device]) for name in later)
                 yield part, last + 1, max(self.later[name] for name in later), kept
-
-    def _root(self, name: str) -> str:
-        while name in self.owner:
-            name = self.owner[name]
-        return name
 
     def _more(self) -> list[tuple[int, int, int, Bytes]]:
         """Return what ops keep besides their inputs and outputs, until their backward phase."""
@@ -268,6 +281,19 @@ class _Lifetimes:
                 num_bytes = num_bytes + size * keeps.statistics * _share(step, "channels") / shape["channels"]
                 found.append((self.training.part(self.program, step), number, back[step.layer], num_bytes))
         return found
+
+
+def _root(owner: Mapping[str, str], name: str) -> str:
+    """Return the array whose memory an array has."""
+    while name in owner:
+        name = owner[name]
+    return name
+
+
+def _inside(need: Holding, have: Holding) -> NDArray[np.bool_]:
+    """Return whether each device has all that it needs."""
+    each = [~(own & ~theirs).any(axis=1) for own, theirs in zip(need.members, have.members, strict=True)]
+    return np.asarray(np.all(each, axis=0) & (need.elements > 0))
 
 
 def _share(step: Compute, *dims: str) -> Bytes:
@@ -374,13 +400,17 @@ def _crosses(step: Copy | Add) -> bool:
 
 
 def _spread(devices: Devices, step: Copy | Add, arrived: Numbers) -> NDArray[np.float64]:
-    """Spread what arrives at a level evenly over the devices that take part; a run lets one of them receive for others."""
+    """Spread what arrives at a level evenly over the devices that take part; a run lets one of them receive for others.
+
+    Of sums each part of the level gets the same, whatever the number of its devices.
+    """
     places, part = devices.program.places, step.need.elements > 0
     found = np.zeros(arrived.shape)
     for level, own in enumerate(arrived):
-        among = 0 if _crosses(step) else level if isinstance(step, Copy) else level - 1
-        for members in places.members(among):
-            taking = members[part[members]]
-            if len(taking):
-                found[level, taking] = own[members].sum() / len(taking)
+        inside = places.members(0 if _crosses(step) else level)
+        for members in inside if isinstance(step, Copy) else places.members(level - 1):
+            each = (own_part[np.isin(own_part, members) & part[own_part]] for own_part in inside)
+            parts = [taking for taking in each if len(taking)]
+            for taking in parts:
+                found[level, taking] = own[members].sum() / (len(parts) * len(taking))
     return found

@@ -84,6 +84,11 @@ class HeterogeneousMachine:
         ]
         return f"sha256:{hashlib.sha256(repr(parts).encode()).hexdigest()}"
 
+    @property
+    def counts_unweighted(self) -> bool:
+        """Whether ops without a weight take time on the devices of all groups."""
+        return all(machine.counts_unweighted for _, machine, _ in self.identical())
+
     def identical(self, depth: int = 1) -> Iterator[tuple[str, Machine, int]]:
         """Yield name, devices and number of splits above, for every group of identical devices."""
         for group in self.groups:

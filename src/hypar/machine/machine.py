@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -112,6 +112,15 @@ class Machine:
     def independent(self) -> bool:
         """Whether chunks of gradients do not delay each other, while the latency of each stalls the devices."""
         return self.content.assumptions.exchange.value == "independent"
+
+    @property
+    def counts_unweighted(self) -> bool:
+        """Whether ops without a weight take time, which measured times of layers leave no room for."""
+        return self.content.assumptions.unweighted.value == "counted" and self.measured is None
+
+    def times(self, einsum: Einsum) -> bool:
+        """Return whether the computation of a layer, with the ops behind it, takes time."""
+        return einsum.contracts or (self.counts_unweighted and bool(einsum.behind))
 
     @property
     def memory_bytes(self) -> float | None:
@@ -223,7 +232,7 @@ def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: in
     assumed = machine.content.assumptions
     units = assumed.units_per_device.value
     work = {
-        phase: machine.compute.work(shape, phase, units) if einsum.macs else _copying(shape, phase)
+        phase: machine.compute.work(shape, phase, units) if einsum.macs else _copying(einsum, shape, phase)
         for phase in PHASES
     }
     # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
@@ -244,15 +253,63 @@ def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: in
             "backward": seconds["backward"] + seconds["gradient"],
             "gradient": seconds["gradient"] * 0,
         }
+    if machine.counts_unweighted:
+        for phase in ("forward", "backward"):
+            own = _unweighted(machine, einsum, degrees, phase, element_bytes)
+            seconds[phase] = seconds[phase] + own.seconds
+            work[phase] = replace(work[phase], accesses=own.added_to(work[phase].accesses))
     return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
+
+
+class _Unweighted(NamedTuple):
+    """Seconds and words in memory of the ops behind a layer in a phase."""
+
+    seconds: Any = 0.0
+    words: Any = 0.0
+
+    def added_to(self, accesses: Mapping[str, float]) -> dict[str, float]:
+        """Return accesses with those of the words, each through the buffer."""
+        return {
+            place: count + self.words if place in {"buffer", "memory"} else count
+            for place, count in accesses.items()
+        }
+
+
+def _unweighted(
+    machine: Machine, einsum: Einsum, degrees: Degrees, phase: str, element_bytes: int
+) -> _Unweighted:
+    """Return the time and the words of the layer besides its products, and of the ops behind it, in a phase.
+
+    Each op takes the longer of its words at the memory's bandwidth and its operations at the full speed of the device.
+    """
+    found = _Unweighted()
+    for own in einsum.behind:
+        share = _share_behind(einsum, degrees, own.contracted)
+        elements = own.forward if phase == "forward" else own.backward
+        words = elements + own.mask_bytes / element_bytes
+        computing = own.flop / machine.flop_per_s if words else 0.0
+        seconds = max(machine.memory_seconds(words * element_bytes), computing)
+        found = _Unweighted(found.seconds + share * seconds, found.words + share * words)
+    return found
+
+
+def _share_behind(einsum: Einsum, degrees: Degrees, contracted: frozenset[str]) -> Any:
+    """Return the elements of a layer's output on the fullest device, some of whose dims are no longer divided."""
+    share: Any = einsum.elements("output")
+    for dim, degree in zip(einsum.counted, degrees, strict=True):
+        size = einsum.sizes[dim] if dim in einsum.output and einsum.output[dim] not in contracted else 0
+        if size:
+            share = share * (fullest(size, degree) / size)
+    return share
 
 
 _TENSORS = ("input", "weight", "output")
 
 
-def _copying(shape: LocalShape, phase: str) -> Work:
-    """Return the work of a phase that only moves words, as that of an embedding."""
-    words = memory_words(shape, phase) if np.any(shape.words["weight"]) or phase != "gradient" else 0.0
+def _copying(einsum: Einsum, shape: LocalShape, phase: str) -> Work:
+    """Return the work of a phase that only moves words, as that of an embedding; none of a join, whose words are its op's."""
+    copies = einsum.contracts and (np.any(shape.words["weight"]) or phase != "gradient")
+    words = memory_words(shape, phase) if copies else 0.0
     accesses = {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
     return Work(seconds=0.0, accesses=accesses, mapping={})
 
@@ -322,6 +379,14 @@ def fullest_share(einsum: Einsum, degrees: Degrees, tensor: str) -> Any:
         if size:
             share *= fullest(size, degree) / size
     return share
+
+
+@lru_cache(maxsize=16384)
+def unevenness(einsum: Einsum, degrees: Degrees, tensor: str) -> float:
+    """Return how much more of a tensor the fullest device has than all devices have on average."""
+    carried = einsum.dims(tensor)
+    counts = [degree for dim, degree in zip(einsum.counted, degrees, strict=True) if dim in carried]
+    return float(fullest_share(einsum, degrees, tensor) * math.prod(counts))
 
 
 def fullest(size: Any, degree: Any) -> Any:

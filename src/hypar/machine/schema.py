@@ -123,6 +123,7 @@ class Assumptions(Description):
         overlap: whether transfers on which nothing depends run beside computation.
         exchange: whether chunks of gradients share the links one after another, or each has links of its own while its
             latency stalls the devices, as CGDP counts.
+        unweighted: whether ops without a weight take the time and the energy of their words in memory.
     """
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
@@ -138,6 +139,9 @@ class Assumptions(Description):
     overlap: Sourced[Literal["none", "full"]] = Sourced(value="none", source="one thing after another")
     exchange: Sourced[Literal["serial", "independent"]] = Sourced(
         value="serial", source="transfers over the same links wait for each other"
+    )
+    unweighted: Sourced[Literal["free", "counted"]] = Sourced(
+        value="free", source="as in HyPar and AccPar: ops without a weight take nothing"
     )
 
 

@@ -68,13 +68,14 @@ def build_graph(spec: ModelSpec) -> LayerGraph:
     specs = {layer.name: layer for layer in spec.layers}
     order = _topological(spec.layers)
     shapes: dict[str, Shape] = {}
-    layers = []
+    layers: list[Layer] = []
+    known: dict[object, Shape] = {}
     faults = Faults()
     for name in order:
         # The shapes behind a layer with a fault are not known.
         if all(read in shapes for read in specs[name].inputs):
             with faults:
-                layers.append(_shaped(specs[name], shapes))
+                layers.append(_shaped(specs[name], shapes, known))
                 shapes[name] = layers[-1].shape
     read = {name for layer in spec.layers for name in layer.inputs}
     failed = {fault.where for fault in faults.found}
@@ -124,15 +125,20 @@ def _topological(layers: tuple[LayerSpec, ...]) -> list[str]:
     raise ModelError(where, f"a cycle: {' -> '.join([*cycle, cycle[0]])}")
 
 
-def _shaped(spec: LayerSpec, shapes: dict[str, Shape]) -> Layer:
-    """Return a layer with its shapes, inferred from earlier shapes."""
+def _shaped(spec: LayerSpec, shapes: dict[str, Shape], known: dict[object, Shape]) -> Layer:
+    """Return a layer with its shapes, inferred from earlier shapes, or known of the same op with the same inputs."""
     inputs = tuple(shapes[name] for name in spec.inputs)
     if not inputs and spec.op_name != "input":
         raise ModelError(spec.where, "reads nothing", "an input before it: {op: input, channels: ...}")
-    try:
-        shape = spec.op.output_shape(inputs)
-    except ShapeError as error:
-        raise ModelError(spec.where, str(error)) from None
+    key = (id(spec.op), *map(id, inputs))
+    if key not in known:
+        try:
+            found = spec.op.output_shape(inputs)
+        except ShapeError as error:
+            raise ModelError(spec.where, str(error)) from None
+        # Equal shapes are one object, so that layers of equal ops on equal shapes are found to be equal.
+        known[key] = known.setdefault(tuple(found.items()), found)
+    shape = known[key]
     if max((size for dim, size in shape.items() if dim in IMAGE), default=1) > LARGEST_SIZE:
         raise ModelError(spec.where, f"found an output of {describe(shape)}", f"sizes up to {LARGEST_SIZE:,}")
     return Layer(

@@ -8,12 +8,12 @@ from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from hypar.network.dims import atom_of
-from hypar.network.trails import trails_of
+from hypar.network.trails import traffic_behind, trails_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from hypar.network.einsum import Einsum
+    from hypar.network.einsum import Behind, Einsum
     from hypar.network.keeping import Trailing
     from hypar.network.layer import Layer
     from hypar.network.ops.base import Op, Shape
@@ -217,15 +217,19 @@ def _cut_layers(
     for layer in layers:
         for name in layer.inputs:
             readers.setdefault(name, []).append(layer)
-    shared: dict[tuple[Op, tuple[tuple[tuple[str, int], ...], ...], frozenset[str]], Einsum] = {}
+    shared: dict[
+        tuple[Op, tuple[tuple[tuple[str, int], ...], ...], frozenset[str], tuple[Behind, ...]], Einsum
+    ] = {}
     equal: dict[object, Einsum] = {}
     found, kept = [], {layer.name for layer in cut}
     together, features = _together(layers, kept), _features(cut, batch)
     for layer in cut:
         undivided = together.get(layer.name, frozenset())
-        key = (layer.op, tuple(tuple(shape.items()) for shape in layer.input_shapes), undivided)
+        trail = trails.behind(layer)
+        behind = traffic_behind(trail)
+        key = (layer.op, tuple(tuple(shape.items()) for shape in layer.input_shapes), undivided, behind)
         if key not in shared:
-            einsum = layer.einsum(batch)
+            einsum = replace(layer.einsum(batch), behind=behind)
             if undivided:
                 whole = {dim for dim, atom in einsum.output.items() if atom in undivided}
                 einsum = replace(einsum, whole=einsum.whole | whole)
@@ -238,7 +242,7 @@ def _cut_layers(
                 einsum=shared[key],
                 channels=tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features),
                 output_elements=batch * math.prod(_as_read(layer, readers, kept).shape.values()),
-                trail=trails.behind(layer),
+                trail=trail,
                 ahead=trails.before(layer),
             )
         )

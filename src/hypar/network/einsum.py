@@ -74,6 +74,24 @@ def operand_name(number: int) -> str:
     return f"input {number}" if number else "input"
 
 
+class Behind(NamedTuple):
+    """The traffic of an op that runs on a layer's output, or of the layer itself besides its phases, per element of F_out.
+
+    Attributes:
+        contracted: the tensor's dims that are no longer divided, as ops before have summed over them.
+        forward: elements that the forward phase reads and writes.
+        backward: elements that the backward phase reads and writes.
+        mask_bytes: bytes that both phases read or write.
+        flop: floating-point operations of each phase that moves anything.
+    """
+
+    contracted: frozenset[str]
+    forward: float
+    backward: float
+    mask_bytes: float
+    flop: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Einsum:
     """A layer's three phases as contractions of three tensors over named dims.
@@ -96,6 +114,7 @@ class Einsum:
         products: the op dims of each product of two tensors, where the op is a chain of several; empty for one product.
         fraction: the part of these products that is computed, as a half below the diagonal of causal attention.
         whole: op dims that no choice may divide.
+        behind: the traffic of the layer besides its phases, and of the ops behind it.
     """
 
     sizes: Mapping[str, int]
@@ -110,6 +129,7 @@ class Einsum:
     products: tuple[tuple[str, ...], ...] = ()
     fraction: float = 1.0
     whole: frozenset[str] = frozenset()
+    behind: tuple[Behind, ...] = ()
 
     def dims(self, tensor: str) -> frozenset[str]:
         """Return the op dims of a tensor: ``input``, ``weight``, ``output`` or ``input 1``."""
@@ -173,7 +193,7 @@ class Einsum:
             self.zeros,
             *self.others,
         )
-        chain = (self.products, self.fraction, self.whole)
+        chain = (self.products, self.fraction, self.whole, self.behind)
         return self.weight, self.input_elements, chain, *[tuple(mapping.items()) for mapping in mappings]
 
     def unsized(self) -> Einsum:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -48,20 +49,32 @@ class LayerGraph:
     @property
     def num_parameters(self) -> int:
         """Number of trained parameters in all layers."""
-        return sum(layer.num_parameters for layer in self.layers)
+        return sum(count * layer.num_parameters for layer, count in self.kinds)
 
     @property
     def num_weighted(self) -> int:
         """Number of layers with a weight."""
         return sum(layer.op.weighted for layer in self.layers)
 
+    @cached_property
+    def kinds(self) -> tuple[tuple[Layer, int], ...]:
+        """The layers that differ in more than their names, each with the number of those that do not, as blocks repeat."""
+        firsts: dict[object, Layer] = {}
+        counts: Counter[object] = Counter()
+        for layer in self.layers:
+            # Layers of a repeated block share their op and their shapes.
+            key = (id(layer.op), *map(id, layer.input_shapes))
+            firsts.setdefault(key, layer)
+            counts[key] += 1
+        return tuple((layer, counts[key]) for key, layer in firsts.items())
+
     def macs(self, batch: int = 1) -> int:
         """Return the multiply-accumulates of all layers, forward."""
-        return sum(layer.macs(batch) for layer in self.layers)
+        return sum(count * layer.macs(batch) for layer, count in self.kinds)
 
     def flop(self, batch: int = 1) -> int:
         """Return the floating-point operations of all layers, forward."""
-        return sum(layer.flop(batch) for layer in self.layers)
+        return sum(count * layer.flop(batch) for layer, count in self.kinds)
 
     def with_batch(self, batch: int) -> LayerGraph:
         """Return the network with another mini-batch, the same object for the same number.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hypar.network.einsum import Behind
 from hypar.network.keeping import Trailing
 
 if TYPE_CHECKING:
@@ -80,7 +82,11 @@ def trails_of(layers: Sequence[Layer], cut: Mapping[str, int], batch: int) -> Tr
             else:
                 trails[owner].append(made)
             places[layer.name] = owner, target
-    return Trails(places=places, cut=trails, fed=fed)
+    readers = Counter(places[name] for layer in layers if not layer.op.view for name in layer.inputs)
+    counted = {
+        owner: [op._replace(readers=readers[owner, op.target]) for op in own] for owner, own in trails.items()
+    }
+    return Trails(places=places, cut=counted, fed=fed)
 
 
 def _trailing(
@@ -99,4 +105,28 @@ def _trailing(
         more_elements=batch * kept.elements,
         more_bytes=batch * kept.mask_bytes,
         statistics=kept.statistics,
+        traffic=layer.op.traffic(layer.input_shapes).times(batch),
     )
+
+
+def traffic_behind(trail: Sequence[Trailing]) -> tuple[Behind, ...]:
+    """Return the traffic of a cut layer besides its phases and of the ops behind it, per element of its output.
+
+    A tensor that several ops read has as many errors, which are read and written as one sum.
+    """
+    found, whole = [], trail[0].elements
+    for op in trail:
+        before = frozenset() if op.source is None else trail[op.source].contracted
+        added = (op.readers + 1) * op.elements if op.readers > 1 else 0
+        own = op.traffic
+        if any(own) or added:
+            found.append(
+                Behind(
+                    contracted=before,
+                    forward=own.forward / whole,
+                    backward=(own.backward + added) / whole,
+                    mask_bytes=own.mask_bytes / whole,
+                    flop=own.flop / whole,
+                )
+            )
+    return tuple(found)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.activity import tell
+from hypar.activity import collecting_seldom, tell
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
@@ -221,7 +221,8 @@ def follow(
         TableLimitError: the tables of an exact search would not fit.
     """
     tell(f"planning {graph.name} by {request.strategy}")
-    plan = plan_of(request, graph, _decided(request, graph, progress))
+    with collecting_seldom():
+        plan = plan_of(request, graph, _decided(request, graph, progress))
     origin = Origin(plan=plan, network=graph, machine=request.machine, profile=request.profile)
     for made in filter(None, (plan, plan.score)):
         remember(made, origin)

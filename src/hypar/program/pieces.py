@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.tables import content_of, kinds_of, table_of
-from hypar.sharding.uneven.remainder import whole_shares
+from hypar.sharding.uneven.remainder import whole_ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hypar.program.tables import Content
 
 Indices = NDArray[np.intp]
-TINY = 1e-9
 
 
 def divide(size: int, cuts: Cuts, dim: str, held: Sequence[Members] = ()) -> Members:
@@ -68,14 +67,8 @@ def _divided(size: int, cuts: Cuts, dim: str, held_as: tuple[Content, ...]) -> M
 
 
 def _shared_out(ordered: Indices, shares: Sequence[tuple[float, float]]) -> list[Indices]:
-    """Return the indices of each share: as evenly as possible, or by the largest remainders of uneven shares."""
-    widths = [end - start for start, end in shares]
-    if max(widths) - min(widths) > TINY and abs(sum(widths) - 1) < TINY:
-        ends = np.cumsum([0.0, *whole_shares(len(ordered), widths)])
-        shares = [*zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
-    return [
-        ordered[int(start * len(ordered) + TINY) : int(end * len(ordered) + TINY)] for start, end in shares
-    ]
+    """Return the indices of each share."""
+    return [ordered[start:end] for start, end in whole_ends(len(ordered), shares)]
 
 
 def _shares(groups: Sequence[Numbers], low: Shares, high: Shares) -> list[dict[tuple[float, float], Numbers]]:

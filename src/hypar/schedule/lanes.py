@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +12,7 @@ from hypar.network.contraction import ContractedGraph
 from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
 from hypar.schedule.moves import PHASE, Move, Moves, moves_of
+from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,8 @@ class StagePlace(NamedTuple):
         stages: number of places for stages of as many devices, of which the last may be empty; 0 without a pipeline.
         microbatches: microbatches in a mini-batch; its layers are those of one.
         in_flight: the largest number of microbatches whose activations it keeps.
-        outside: the tensors that its layers read from other stages; their producers' indices are not the lane's.
+        outside: the tensors that its layers read from other stages, or that these read; the indices of the other stages'
+            layers are not the lane's.
         outward: the phases in which other stages send from another device group.
         parts: the lanes of the stage's parts, if there are several.
         moments: the numbers of microbatches in flight in each part, at the moments when most are.
@@ -60,6 +62,27 @@ class StagePlace(NamedTuple):
     moments: tuple[tuple[int, ...], ...] = ()
 
 
+Share = tuple[str | None, tuple[float, float]]
+"""The dim that an uneven split divides, or None, with the ends of a share of it as fractions."""
+
+
+class WholeShares(NamedTuple):
+    """What the uneven splits above a lane leave it, in whole elements as its devices hold them.
+
+    Attributes:
+        graph: the layers, with these sizes.
+        ends: for each layer the lane's share at each split.
+    """
+
+    graph: ContractedGraph
+    ends: tuple[tuple[Share, ...], ...]
+
+    @property
+    def parts(self) -> list[float]:
+        """The fraction of each layer that the innermost split leaves."""
+        return [end - start for *_, (_, (start, end)) in self.ends]
+
+
 class _Devices(NamedTuple):
     """The fields of a lane.
 
@@ -71,6 +94,7 @@ class _Devices(NamedTuple):
         depth: number of uneven splits above it.
         entered: the state below these splits; None by ``paper``, which counts each level by itself.
         place: its place in a pipeline.
+        shares: what the uneven splits above leave in whole elements; None if there are none.
     """
 
     graph: ContractedGraph
@@ -80,6 +104,7 @@ class _Devices(NamedTuple):
     depth: int = 0
     entered: Entered | None = None
     place: StagePlace = StagePlace()
+    shares: WholeShares | None = None
 
 
 class Lane(_Devices):
@@ -102,6 +127,14 @@ class Lane(_Devices):
         return other
 
     @cached_property
+    def executed(self) -> Lane:
+        """The lane as a run of its program moves its tensors, by whatever convention they are counted."""
+        setting = self.setting
+        if setting.direct or setting.convention == MOVED:
+            return self
+        return self._replace(setting=replace(setting, convention=MOVED))
+
+    @cached_property
     def work(self) -> LaneWork:
         """The computation of its devices."""
         named, array = self.setting.machine.measured is not None, self.setting.array
@@ -117,9 +150,9 @@ class Lane(_Devices):
         return LaneWork(times=times, working=devices)
 
     def _time(self, layer: CutLayer, chosen: Options) -> LayerTime | None:
-        if not layer.timed or layer.empty:
-            return None
         machine = self.setting.machine
+        if layer.empty or not machine.times(layer.einsum):
+            return None
         time = machine.layer_time(
             layer.einsum, degrees(chosen, layer.einsum.counted), self.setting.element_bytes
         )
@@ -179,6 +212,7 @@ class Lane(_Devices):
         return move._replace(
             seconds=seconds,
             subgroup_bytes=subgroup_bytes,
+            device_bytes=math.fsum(each.device_bytes for each in moves),
             total_bytes=math.fsum(each.total_bytes for each in moves),
         )
 
@@ -212,6 +246,7 @@ def whole_lane(parts: Sequence[Lane]) -> Lane:
         first.depth,
         first.entered,
         first.place._replace(outside=(), parts=tuple(parts)),
+        None,
     )
 
 
@@ -265,6 +300,7 @@ class Crossing(NamedTuple):
             seconds=to.seconds(amount.collective, received),
             subgroup_bytes=received,
             subgroup_devices=to.devices,
+            device_bytes=received / to.devices,
             total_bytes=received,
             collective=amount.collective,
         )

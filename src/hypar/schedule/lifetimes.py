@@ -10,6 +10,7 @@ until the other branch has come back.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
@@ -20,11 +21,12 @@ from hypar.machine.setting import degrees
 from hypar.schedule.tape import tape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.network.einsum import Einsum
     from hypar.network.keeping import Trailing
+    from hypar.schedule.lanes import Share
     from hypar.schedule.tape import Block, Division, Read, Written
     from hypar.sharding.placement import Options
 
@@ -48,11 +50,14 @@ class Course(NamedTuple):
         kept: what is kept when the forward phase ends.
         forward: for each cut layer the most bytes during its forward phase, that of the ops behind it included.
         backward: likewise for its backward phase.
+        entering: the bytes that come from other stages in the phase that brings more, or that uneven shards of two sizes
+            lack of each other.
     """
 
     kept: tuple[Kept, ...]
     forward: tuple[float, ...]
     backward: tuple[float, ...]
+    entering: float
 
     @property
     def activations(self) -> float:
@@ -76,6 +81,8 @@ def course_of(
     element_bytes: int,
     outside: Sequence[Tensor] = (),
     trail_of: Callable[[CutLayer], Sequence[Trailing]] = own_trail,
+    above: Sequence[Shares] = (),
+    idle: frozenset[int] = frozenset(),
 ) -> Course:
     """Return the activations and errors on the fullest device over a step.
 
@@ -83,13 +90,19 @@ def course_of(
         graph: the layers.
         choices: for each layer a choice at each level.
         element_bytes: bytes of one element.
-        outside: tensors that the layers read from other stages; their producers' indices are not the graph's.
+        outside: tensors that the layers read from other stages, or that these read; the indices of the other stages'
+            layers are not the graph's.
         trail_of: returns a layer's trail; another one than the layer's own says what a publication counts as kept.
+        above: for each layer the shares of the uneven splits above; nothing if there are none.
+        idle: the layers for which the device does not work.
     """
-    tape = tape_of(graph, element_bytes, tuple(outside), trail_of)
+    tape = tape_of(graph, element_bytes, tuple(outside), trail_of, idle)
     tensors = _Tensors()
     for block in tape:
-        tensors.run(block, degrees(choices[block.layer], block.einsum.counted))
+        tensors.run(block, choices[block.layer], above[block.layer] if above else ())
+    for tensor in outside:
+        if tensor.consumer >= len(graph.layers):
+            tensors.send(tensor)
     return _course(tape, tensors, graph)
 
 
@@ -102,7 +115,14 @@ class _Held:
         num_bytes: its bytes on the fullest device.
         last: the last op that reads it in the forward phase.
         keeper: the first op that keeps it, or None; the loss keeps what nothing reads, here or in another stage.
+        whole: the tensor that the device has, of which this one is a shard; None for a tensor of its own.
+        same: the copy that another layer has read in this division, and whose memory this one has: its error comes back
+            by itself; None for the first.
         errs: whether it has an error: the network's input has none.
+        sent: whether other stages read it, whose errors arrive before the backward phase.
+        from_stage: whether another stage has made it, to which each error goes back as it is.
+        wider: copies that hold at least as much of it, by the op that reads them first: their error holds that of
+            this one; None without any.
         readers: the ops that read it, in ascending order, each with the tensor whose error it passes on, or None.
         owner: the tensor whose error is that of this one as well, once that is known; it may be itself.
         first: the first op of the backward phase in which its own error lives.
@@ -113,7 +133,12 @@ class _Held:
     num_bytes: float
     last: int
     keeper: int | None = None
+    whole: _Held | None = None
+    same: _Held | None = None
     errs: bool = True
+    sent: bool = False
+    from_stage: bool = False
+    wider: dict[int, _Held] | None = None
     readers: list[tuple[int, _Held | None]] = field(default_factory=list)
     owner: _Held = field(init=False)
     first: int = field(init=False)
@@ -124,8 +149,48 @@ _Error = tuple[int, int, float]
 """The span of the backward phase in which an error lives: from one op down to another, and its bytes."""
 
 
-_Shards = tuple[tuple[str, int], ...]
-"""The dims of a tensor that are divided, each with its number of shards."""
+TINY = 1e-9
+"""Difference below which the ends of two shards are equal."""
+
+WHOLE_DIM = (0.0, 1.0)
+"""The ends of a whole dim."""
+
+
+class _Cut(NamedTuple):
+    """A dim of a tensor that is divided.
+
+    Attributes:
+        ways: the degree of each level. Of equally many shards of other levels, devices have other ones.
+        size: its indices where the shards are not of equal size; otherwise 0. Of a dim of another size, as that of a
+            flattened image, uneven shards have other elements.
+        parts: the ends of the share that each uneven split above leaves, as fractions.
+    """
+
+    ways: tuple[int, ...]
+    size: int
+    parts: tuple[tuple[float, float], ...]
+
+    def inside(self, whole: _Cut) -> bool:
+        """Return whether each device's shard lies in its shard by another division of the same dim."""
+        if any(others not in (own, WHOLE_DIM) for own, others in zip(self.parts, whole.parts, strict=True)):
+            return False
+        if any(own % others for own, others in zip(self.ways, whole.ways, strict=True)):
+            return False
+        if not self.size and not whole.size:
+            return True
+        around = _ends(whole, self.ways)
+        return all(
+            low >= start - TINY and high <= end + TINY
+            for (low, high), (start, end) in zip(_ends(self, self.ways), around, strict=True)
+        )
+
+
+Shares = Sequence["Share"]
+"""The shares of a layer at the uneven splits above."""
+
+
+_Shards = tuple[tuple[str, _Cut], ...]
+"""The dims of a tensor that are divided."""
 
 
 class _Tensors:
@@ -135,7 +200,10 @@ class _Tensors:
         found: the tensors; those whose readers are all known without the choices with their bytes.
         more: further bytes that an op keeps, with the op.
         written: each tensor that other layers read, with its division.
-        others: tensors of the network's input, and copies in another division than the one in which they were made.
+        others: tensors of the network's input, and copies or shards in another division than the one in which they were
+            made.
+        entering: the bytes that other stages send, of activations and of errors.
+        lacking: the bytes that the shards of two sizes lack of each other, for each tensor.
     """
 
     def __init__(self) -> None:
@@ -143,10 +211,19 @@ class _Tensors:
         self.more: list[tuple[int, float]] = []
         self.written: dict[tuple[int, int], tuple[_Shards, _Held]] = {}
         self.others: dict[tuple[int | None, int, _Shards], _Held] = {}
+        self.entering = [0.0, 0.0]
+        self.lacking: list[float] = []
 
-    def run(self, block: Block, counts: tuple[int, ...]) -> None:
-        """Append a layer whose dims are divided into some shards."""
-        places = _placed(block.einsum, block.divisions, counts)
+    def send(self, tensor: Tensor) -> None:
+        """Send a tensor to another stage, from which an error comes back."""
+        made = self.written.get((tensor.producer, tensor.number))
+        if made is not None:
+            made[1].sent = True
+            self.entering[1] += made[1].num_bytes
+
+    def run(self, block: Block, chosen: Options, above: Shares) -> None:
+        """Append a layer by its shares at the uneven splits above and its choice at each level."""
+        places = _placed(block.einsum, block.divisions, chosen, above)
         shards, shares = places
         inputs = self._fed(block, places) if block.ahead else []
         for tensor in block.read:
@@ -176,10 +253,11 @@ class _Tensors:
         passed = held if passes else None
         for source in sources:
             if source is not None:
-                source.last = op
                 source.readers.append((op, passed))
-                if keeps_input and source.keeper is None:
-                    source.keeper = op
+                memory = source if source.same is None else source.same
+                memory.last = op
+                if keeps_input and memory.keeper is None:
+                    memory.keeper = op
         return held
 
     def _fed(self, block: Block, places: _Places) -> list[_Held | None]:
@@ -203,23 +281,36 @@ class _Tensors:
     def _received(self, tensor: Read, op: int, placed: _Shards, share: float) -> _Held:
         """Return a tensor as a layer reads it: as it was made, or a copy in another division.
 
-        A shard of a tensor that the device keeps anyway is no copy.
+        Of a shard of a tensor that the device has there is no copy: it is what is kept of the tensor.
         """
         producer, number, num_bytes = tensor
         made = self.written.get((producer, number))
+        if producer < 0:
+            self.entering[0] += num_bytes * share
+        whole = None
         if made is not None:
             shards, held = made
-            if shards == placed or (held.keeper is not None and _within(placed, shards)):
+            if shards == placed:
                 return held
+            whole = held if _within(placed, shards) else None
         key = (producer, number, placed)
-        if key not in self.others:
-            copy = _Held(op, num_bytes * share, op)
+        same = self.others.get(key)
+        if same is not None and made is None:
+            return same
+        copy = _Held(op, num_bytes * share, op, whole=whole, same=same, from_stage=producer < 0)
+        self.found.append(copy)
+        if same is None:
             self.others[key] = copy
-            self.found.append(copy)
-            if made is not None:
-                held.last = op
-                held.readers.append((op, None))
-        return self.others[key]
+        if made is not None:
+            held.last = op
+            held.readers.append((op, None))
+            if _within(shards, placed):
+                held.wider = {**(held.wider or {}), op: copy}
+            if same is None:
+                self.lacking.append(num_bytes * share * _lacking(placed, shards))
+        if whole is not None:
+            whole.last = op
+        return copy
 
 
 def _course(tape: Sequence[Block], tensors: _Tensors, graph: ContractedGraph) -> Course:
@@ -239,13 +330,18 @@ def _course(tape: Sequence[Block], tensors: _Tensors, graph: ContractedGraph) ->
             made, last, num_bytes = held.made, held.last, held.num_bytes
             loses = not held.readers and owners[made] not in graph.sent
             keeper = made if loses else held.keeper
+            if held.same is not None:
+                continue
+            if held.whole is not None:
+                kept += _kept_of(held, held.whole, owners, changes)
+                continue
         changes[made] += num_bytes
         if keeper is None:
             changes[last + 1] -= num_bytes
         else:
             changes[end - keeper + 1] -= num_bytes
             kept.append(Kept(owners[keeper], num_bytes))
-    for first, until, num_bytes in _errors(tensors.found):
+    for first, until, num_bytes in _errors(tensors.found, len(owners) - 1):
         changes[end - first] += num_bytes
         changes[end - until + 1] -= num_bytes
     most = ([0.0] * len(graph.layers), [0.0] * len(graph.layers))
@@ -254,11 +350,27 @@ def _course(tape: Sequence[Block], tensors: _Tensors, graph: ContractedGraph) ->
         start, stop = block.start, block.stop
         most[0][block.layer] = max(0.0, *held_bytes[start:stop])
         most[1][block.layer] = max(0.0, *held_bytes[end - stop + 1 : end - start + 1])
-    return Course(tuple(kept), tuple(most[0]), tuple(most[1]))
+    return Course(tuple(kept), tuple(most[0]), tuple(most[1]), max(*tensors.entering, *tensors.lacking))
 
 
-def _errors(tensors: Sequence[_Held | tuple[Written, float]]) -> list[_Error]:
-    """Return the errors, each once; first what is added to one of several readers, for the moment of the addition."""
+def _kept_of(held: _Held, whole: _Held, owners: Sequence[int], changes: list[float]) -> list[Kept]:
+    """Note what is kept of a tensor when the device no longer needs it whole, and return what the forward phase leaves."""
+    end = 2 * len(owners) - 1
+    first = whole.last + 1 if whole.keeper is None else end - whole.keeper + 1
+    if held.keeper is None or first > end - held.keeper:
+        return []
+    changes[first] += held.num_bytes
+    changes[end - held.keeper + 1] -= held.num_bytes
+    return [Kept(owners[held.keeper], held.num_bytes)] if whole.keeper is None else []
+
+
+def _errors(tensors: Sequence[_Held | tuple[Written, float]], last: int) -> list[_Error]:
+    """Return the errors, each once; first what is added to one of several readers, for the moment of the addition.
+
+    Args:
+        tensors: the tensors.
+        last: the last op, before whose backward phase the errors of other stages arrive.
+    """
     found: list[_Held | _Error] = []
     added: list[_Error] = []
     for held in reversed(tensors):
@@ -268,25 +380,55 @@ def _errors(tensors: Sequence[_Held | tuple[Written, float]]) -> list[_Error]:
             found.append((readers[-1], written.amount[0], num_bytes))
             if len(readers) > 1:
                 added += [(op, op, num_bytes) for op in readers[-2::-1]]
+        elif held.from_stage:
+            found += [(op, op, held.num_bytes) for op, other in held.readers if other is None]
         elif held.errs:
-            readings = held.readers[::-1] or [(held.made, None)]
-            first, passed = readings[0]
-            if passed is not None:
-                before = passed.owner
-                before.until = min(before.until, held.made if len(readings) == 1 else readings[1][0])
-                if len(readings) == 1:
-                    held.owner = before
-                    continue
-                del readings[0]
-                first = readings[0][0]
-            held.owner, held.first, held.until = held, first, held.made
-            found.append(held)
+            readings = held.readers[::-1]
+            if held.sent:
+                readings.insert(0, (last, None))
+            readings = readings or [(held.made, None)]
+            if held.wider is not None or readings[0][1] is not None:
+                readings = _shared_readings(held, readings)
+            else:
+                held.owner, held.first, held.until = held, readings[0][0], held.made
+            if readings:
+                found.append(held)
             if len(readings) > 1:
                 added += [(op, op, held.num_bytes) for op, other in readings[1:] if other is None]
     own = [
         error if isinstance(error, tuple) else (error.first, error.until, error.num_bytes) for error in found
     ]
     return added + own
+
+
+_Readings = list[tuple[int, "_Held | None"]]
+"""The ops that read a tensor, in the order of the backward phase, each with the tensor whose error it passes on."""
+
+
+def _shared_readings(held: _Held, readings: _Readings) -> _Readings:
+    """Return the ops that send an error with memory of its own, where others may share it; note where the error lives.
+
+    The error that is passed on first has the memory of another tensor's, and so has the last one if it is wider.
+    """
+    first, passed = readings[0]
+    if passed is not None:
+        before = passed.owner
+        before.until = min(before.until, held.made if len(readings) == 1 else readings[1][0])
+        if len(readings) == 1:
+            held.owner = before
+            return []
+        readings = readings[1:]
+        first = readings[0][0]
+    held.owner, held.first, held.until = held, first, held.made
+    wider = None if held.wider is None else held.wider.get(readings[-1][0])
+    if wider is None:
+        return readings
+    wider.owner.until = min(wider.owner.until, held.made)
+    held.until = readings[-1][0]
+    if len(readings) == 1:
+        held.owner = wider.owner
+        return []
+    return readings
 
 
 class _Places(NamedTuple):
@@ -304,21 +446,61 @@ class _Places(NamedTuple):
 @lru_cache(maxsize=4096)
 def _within(part: _Shards, whole: _Shards) -> bool:
     """Return whether shards divide a tensor further that others have divided."""
-    counts = dict(part)
-    return all(counts.get(dim, 1) % count == 0 for dim, count in whole)
+    cuts = dict(part)
+    return all(dim in cuts and cuts[dim].inside(own) for dim, own in whole)
+
+
+@lru_cache(maxsize=4096)
+def _lacking(read: _Shards, made: _Shards) -> float:
+    """Return the largest fraction of its shard that a device lacks, if the shards of both differ by their unequal sizes alone."""
+    cuts, lacking = dict(made), 0.0
+    alike = ({dim: (cut.ways, cut.parts) for dim, cut in own} for own in (read, made))
+    if next(alike) != next(alike):
+        return 0.0
+    for dim, cut in read:
+        if cut != cuts[dim]:
+            ends = zip(_ends(cut, cut.ways), _ends(cuts[dim], cut.ways), strict=True)
+            rows = [(low, high, max(low, other), min(high, end)) for (low, high), (other, end) in ends]
+            parts = (
+                1 - max(0.0, until - start) / (high - low) for low, high, start, until in rows if high > low
+            )
+            lacking += max(parts, default=0.0)
+    return min(lacking, 1.0)
+
+
+def _ends(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:
+    """Return the ends of the shard that each device has of a dim, as fractions of it.
+
+    Args:
+        cut: the division.
+        finer: the degree of each level, a multiple of that of the division, by which devices are told apart.
+    """
+    size = cut.size or math.prod(cut.ways)
+    pieces = [(0, size)]
+    for ways, devices in zip(cut.ways, finer, strict=True):
+        numbers = [device * ways // devices for device in range(devices)]
+        pieces = [
+            (start + (end - start) * number // ways, start + (end - start) * (number + 1) // ways)
+            for start, end in pieces
+            for number in numbers
+        ]
+    return [(start / size, end / size) for start, end in pieces]
 
 
 @lru_cache(maxsize=16384)
-def _placed(einsum: Einsum, divisions: tuple[Division, ...], counts: tuple[int, ...]) -> _Places:
+def _placed(einsum: Einsum, divisions: tuple[Division, ...], chosen: Options, above: Shares) -> _Places:
     """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
     found = []
     for tensor, whole, scale in divisions:
         names = einsum.names(tensor)
         shards, share = [], 1.0
-        for dim, count in zip(einsum.counted, counts, strict=True):
-            if count > 1 and dim in names and names[dim] not in whole:
+        for dim, count in zip(einsum.counted, degrees(chosen, einsum.counted), strict=True):
+            parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
+            divided = count > 1 or any(part != WHOLE_DIM for part in parts)
+            if divided and dim in names and names[dim] not in whole:
                 size = einsum.sizes[dim]
-                shards.append((names[dim], count))
+                ways = tuple([choice.degree(dim) for choice in chosen])
+                shards.append((names[dim], _Cut(ways, size if size % count else 0, parts)))
                 share *= fullest(size, count) / size if size else 0.0
         found.append((tuple(shards), scale * share))
     return _Places(*zip(*found, strict=True))

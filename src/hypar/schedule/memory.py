@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hypar.machine.machine import fullest_share
+from hypar.machine.machine import fullest_share, unevenness
 from hypar.machine.setting import degrees
+from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lifetimes import course_of
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
+    from hypar.network.einsum import Einsum
     from hypar.schedule.lanes import Lane
+    from hypar.schedule.lifetimes import Course
     from hypar.schedule.step import Step, Transfers
+    from hypar.sharding.placement import Options
+
+INSIDE = {"forward": "output", "backward": "input", "gradient": "weight"}
+"""The tensor of a layer that is added up in each phase."""
 
 BROUGHT = 4
 """The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
@@ -30,23 +39,28 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         step: the lowered step, or its transfers.
         number: index of the lane in the step.
     """
-    times = step.work[number].times
+    parts, all_run = lane.place.parts or (lane,), lane.executed is lane
     buffers = [
-        move.subgroup_bytes / move.subgroup_devices
+        move.device_bytes
         for move, lanes in zip(step.moves, step.lanes, strict=True)
-        if move is not None and number in lanes
+        if move is not None and number in lanes and move.level != BETWEEN_STAGES
+        if all_run or move.phase == PHASE or move.level < lane.depth
     ]
-    weights = math.fsum([time.fullest["weight"] for time in times if time is not None])
-    return _held(lane, weights, max(buffers, default=0.0))
+    weights = [own for part in parts for own in (_timed(part) if part.shares is None else _weights(part))]
+    return _held(lane, math.fsum(weights), max([*buffers, *(_received(part.executed) for part in parts)]))
 
 
-def _held(lane: Lane, elements: float, buffers: float) -> dict[str, float]:
-    """Return the bytes on each device of a lane at the fullest moment of a step, given its weights and its largest transfer."""
-    setting, size = lane.setting, lane.setting.element_bytes
-    weights = size * elements
-    courses = [
-        course_of(part.graph, part.choices, size, part.place.outside) for part in lane.place.parts or (lane,)
-    ]
+def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
+    """Return the bytes on each device of a lane at the fullest moment of a step.
+
+    Args:
+        lane: the lane.
+        elements: its weights.
+        brought: the bytes of the largest transfer that does not come from other stages.
+    """
+    setting, parts = lane.setting, lane.place.parts or (lane,)
+    weights = setting.element_bytes * elements
+    courses = [_course(part) for part in parts]
     moments = lane.place.moments or ((lane.place.in_flight,),)
     return {
         "weights": weights,
@@ -57,8 +71,81 @@ def _held(lane: Lane, elements: float, buffers: float) -> dict[str, float]:
             for moment in moments
         ),
         "errors": max(max(0.0, course.peak - course.activations) for course in courses),
-        "buffers": buffers,
+        "buffers": max([brought, *(course.entering for course in courses)]),
     }
+
+
+def _timed(lane: Lane) -> Iterator[float]:
+    """Yield the elements of each layer's weight on the fullest device, as its computation is timed."""
+    return (time.fullest["weight"] for time in lane.work.times if time is not None)
+
+
+def _weights(lane: Lane) -> Iterator[float]:
+    """Yield the same of a lane whose computation is not timed, or is timed by shares that are not of whole elements."""
+    whole = lane.graph if lane.shares is None else lane.shares.graph
+    for layer, held, chosen in zip(lane.graph.layers, whole.layers, lane.choices, strict=True):
+        if layer.timed and not layer.empty:
+            einsum = held.einsum
+            yield einsum.elements("weight") * fullest_share(einsum, degrees(chosen, einsum.counted), "weight")
+
+
+def _course(lane: Lane) -> Course:
+    """Return the activations and errors on a device of a lane; shares of uneven splits are of whole elements."""
+    graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
+    size, outside = lane.setting.element_bytes, lane.place.outside
+    return course_of(graph, lane.choices, size, outside, above=ends, idle=_idle(lane.graph))
+
+
+@kept_with_graph
+def _idle(graph: ContractedGraph) -> frozenset[int]:
+    """Return the layers of which uneven splits have left nothing."""
+    return frozenset(index for index, layer in enumerate(graph.layers) if layer.empty)
+
+
+def _received(lane: Lane) -> float:
+    """Return the bytes that the fullest device receives for the largest transfer between two layers, or inside one.
+
+    A device lacks most where it needs most, or where it has least of what others have most of.
+    """
+    layers, choices = lane.graph.layers, lane.choices
+    whole = layers if lane.shares is None else lane.shares.graph.layers
+    found = [0.0]
+    for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
+        if moves:
+            made, read = (
+                _fuller(layers[end].einsum, whole[end].einsum, choices[end])
+                for end in (tensor.producer, tensor.consumer)
+            )
+            both = made["output"] * read["input"]
+            found += [both * move.device_bytes for move in moves]
+    for index, moves in enumerate(lane.inner):
+        if moves and lane.shares is not None:
+            own = _fuller(layers[index].einsum, whole[index].einsum, choices[index])
+            found += [move.device_bytes * own[INSIDE[move.phase]] for move in moves]
+        elif moves:
+            found += [move.device_bytes for move in moves]
+    return max(found)
+
+
+@lru_cache(maxsize=16384)
+def _fuller(counted: Einsum, held: Einsum, chosen: Options) -> dict[str, float]:
+    """Return for each tensor of a layer how much more of it the fullest device has than all have on average.
+
+    Args:
+        counted: the layer as its transfers are counted, which may be by shares of real numbers of elements.
+        held: the layer as devices hold it.
+        chosen: its choices.
+    """
+    counts = degrees(chosen, held.counted)
+    found = {tensor: unevenness(held, counts, tensor) for tensor in INSIDE.values()}
+    if held is not counted:
+        for tensor in found:
+            found[tensor] *= _elements(held, tensor) / (_elements(counted, tensor) or math.inf)
+    return found
+
+
+def _elements(einsum: Einsum, tensor: str) -> float:
+    return float(einsum.input_elements if tensor == "input" else einsum.elements(tensor))
 
 
 def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
@@ -75,17 +162,7 @@ def held_besides(lane: Lane, largest: float) -> float:
         largest: the elements of the largest tensor that is moved.
     """
     brought = BROUGHT * largest * lane.setting.element_bytes
-    return math.fsum(_held(lane, _weights(lane), brought).values())
-
-
-def _weights(lane: Lane) -> float:
-    """Return the elements of weights on the fullest device of a lane, whose computation is not timed for it."""
-    return math.fsum(
-        layer.einsum.elements("weight")
-        * fullest_share(layer.einsum, degrees(choices, layer.einsum.counted), "weight")
-        for layer, choices in zip(lane.graph.layers, lane.choices, strict=True)
-        if layer.timed and not layer.empty
-    )
+    return math.fsum(_held(lane, math.fsum(_weights(lane)), brought).values())
 
 
 def held_at_most(graph: ContractedGraph, setting: Setting, largest: float) -> float:

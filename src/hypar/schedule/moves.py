@@ -6,7 +6,8 @@ import math
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.setting import Setting, working
+from hypar.machine.machine import unevenness
+from hypar.machine.setting import Setting, degrees, working
 from hypar.schedule.alike import alike
 from hypar.schedule.joined import joined, joined_seconds
 from hypar.sharding.amounts.counted import received_between, received_inside
@@ -28,13 +29,14 @@ from hypar.sharding.transfers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.contraction import Content, ContractedGraph
     from hypar.network.einsum import Einsum, Roles
     from hypar.schedule.alike import Across, Within
     from hypar.schedule.joined import Run
     from hypar.sharding.amounts.counted import Received
+    from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
 
@@ -54,6 +56,7 @@ class Move(NamedTuple):
         seconds: its duration.
         subgroup_bytes: bytes that each subgroup of a group receives.
         subgroup_devices: devices of a subgroup, which share these bytes.
+        device_bytes: bytes that the fullest device receives; of a transfer between two layers a device on average.
         total_bytes: bytes that all devices receive.
         collective: name of the collective.
         joined: the outermost and the innermost level of the collective that it is part of; None for one of this level alone.
@@ -64,6 +67,7 @@ class Move(NamedTuple):
     seconds: float
     subgroup_bytes: float
     subgroup_devices: int
+    device_bytes: float
     total_bytes: float
     collective: str
     joined: Run | None = None
@@ -89,6 +93,9 @@ class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
 
 
 NO_MOVES = Moves()
+
+EVEN = dict.fromkeys(("input", "output", "weight"), 1.0)
+"""How much more the fullest device receives of each tensor than all do on average, if they are taken to share evenly."""
 
 
 def moves_of(
@@ -137,7 +144,7 @@ def _moves_below(
     (flows, dims, parts), products = entered
     inner, outer = [], []
     for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
-        inner.append(timed(setting, received_inside(layer.einsum, sums, setting.array, chosen)))
+        inner.append(_timed_inside(setting, layer.einsum, sums, chosen))
     for tensor, own, part, above in zip(graph.tensors, dims, parts, products, strict=True):
         ends = (tensor.producer, tensor.consumer)
         pair, reader = (choices[ends[0]], choices[ends[1]]), graph.layers[ends[1]].einsum
@@ -160,7 +167,14 @@ def _within(setting: Setting, layer: Within, chosen: Options) -> Moves:
     """Return the transfers inside a layer."""
     if layer.sums is None:
         return Moves(moves_inside(setting, layer.einsum, layer.output_elements, chosen))
-    return timed(setting, received_inside(layer.einsum, layer.sums, setting.array, chosen))
+    return _timed_inside(setting, layer.einsum, layer.sums, chosen)
+
+
+def _timed_inside(setting: Setting, einsum: Einsum, sums: Sums, chosen: Options) -> Moves:
+    """Return the timed transfers of all levels inside a layer."""
+    counts = degrees(chosen, einsum.counted)
+    fuller = {tensor: unevenness(einsum, counts, tensor) for tensor in einsum.tensors}
+    return timed(setting, received_inside(einsum, sums, setting.array, chosen), fuller)
 
 
 @lru_cache(maxsize=16384)
@@ -174,22 +188,31 @@ def _across(setting: Setting, tensor: Across, chosen: tuple[Options, Options]) -
     return sums, timed(setting, tuple([one for one in found if not one.inside]))
 
 
-def timed(setting: Setting, found: tuple[Received, ...]) -> Moves:
-    """Return the timed transfers of counted elements."""
+def timed(setting: Setting, found: tuple[Received, ...], fuller: Mapping[str, float] = EVEN) -> Moves:
+    """Return the timed transfers of counted elements.
+
+    Args:
+        setting: the machine.
+        found: the transfers.
+        fuller: for each tensor how much more the fullest device receives than all do on average.
+    """
     if not found:
         return NO_MOVES
     moves: list[Move] = []
     array, size = setting.array, setting.element_bytes
     links = setting.machine.links(array)
     whole: dict[int, int] = {}
-    for level, phase, _, collective, elements, receivers, _, all_have_terms in found:
+    for level, phase, tensor, collective, elements, receivers, _, all_have_terms in found:
         total_bytes = elements * size
         subgroup_bytes = total_bytes / receivers
         seconds = links[level].seconds(collective, subgroup_bytes)
         inner = math.prod(array[level + 1 :])
         if phase == PHASE and all_have_terms and links[level].joins is not None:
             whole[level] = len(moves)
-        moves.append(Move(phase, level, seconds, subgroup_bytes, inner, total_bytes, collective))
+        device_bytes = subgroup_bytes / inner * fuller[tensor]
+        moves.append(
+            Move(phase, level, seconds, subgroup_bytes, inner, device_bytes, total_bytes, collective)
+        )
     if len(whole) > 1:
         received = {level: moves[at].subgroup_bytes for level, at in whole.items()}
         runs = joined(setting, received, {level: moves[at].seconds for level, at in whole.items()})
@@ -350,12 +373,14 @@ def _move(setting: Setting, transfer: Transfer, level: int, elements: float, gro
     """Return the timed transfer of a group's elements, at a level where ``groups`` groups work."""
     group_bytes = transfer.fraction * elements * setting.element_bytes
     subgroup_bytes = group_bytes / transfer.devices
+    inner = math.prod(setting.array[level + 1 :])
     return Move(
         phase=transfer.phase,
         level=level,
         seconds=setting.machine.links(setting.array)[level].seconds(transfer.collective, subgroup_bytes),
         subgroup_bytes=subgroup_bytes,
-        subgroup_devices=math.prod(setting.array[level + 1 :]),
+        subgroup_devices=inner,
+        device_bytes=subgroup_bytes / inner,
         total_bytes=group_bytes * groups,
         collective=transfer.collective,
     )

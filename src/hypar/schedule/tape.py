@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hypar.network.keeping import Trailing
 
 _NONE: frozenset[str] = frozenset()
+_NO_LAYERS: frozenset[int] = frozenset()
 _ALL_BUT_CHANNELS = frozenset({"batch", "height", "width"})
 
 
@@ -120,8 +121,9 @@ def tape_of(
     element_bytes: int,
     outside: tuple[Tensor, ...],
     trail_of: Callable[[CutLayer], Sequence[Trailing]],
+    idle: frozenset[int] = _NO_LAYERS,
 ) -> tuple[Block, ...]:
-    """Return the layers that are not empty, in order; arguments as in ``course_of``."""
+    """Return the layers for which devices work, in order; arguments as in ``course_of``."""
     read: dict[int, list[Read]] = {}
     left: dict[int, dict[int, None]] = {}
     for tensor in (*graph.tensors, *outside):
@@ -130,7 +132,7 @@ def tape_of(
         left.setdefault(tensor.producer, {})[tensor.number] = None
     blocks: list[Block] = []
     for index, layer in enumerate(graph.layers):
-        if not layer.empty:
+        if index not in idle:
             making = _Making(layer.einsum, element_bytes, blocks[-1].stop if blocks else 0)
             ahead = making.ahead(layer.ahead)
             more, own_op = tuple(making.more), making.op

@@ -234,8 +234,16 @@ class Lowering:
             link: the link that carries it.
         """
         of, devices = tuple(range(len(self._own))), sum(map(math.prod, self._arrays))
+        received = entering.num_bytes
         move = Move(
-            phase, BETWEEN_STAGES, entering.link_s, entering.num_bytes, devices, entering.from_stages, "send"
+            phase,
+            BETWEEN_STAGES,
+            entering.link_s,
+            received,
+            devices,
+            received / devices,
+            entering.from_stages,
+            "send",
         )
         name = f"{self._tag}{phase} from other stages"
         return self._add(of, layer, name, link, move.seconds, after, COMMUNICATION, move)

@@ -149,6 +149,12 @@ class CostGraph:
         rounded = itertools.chain.from_iterable(batch.rounded(places) for batch in self.batches)
         return self._with(dict(zip(map(id, self.batches.arrays), rounded, strict=True)))
 
+    def summable_entries(self) -> Costs:
+        """Return the entries of all nodes, then of all terms, one after another, rounded as ``summable`` rounds them."""
+        batch = _Batch.of(self._arrays())
+        places = PRECISION - math.frexp(float(batch.largest().sum()))[1]
+        return batch.entries_rounded(places)
+
     def _with(self, arrays: Mapping[int, Costs]) -> CostGraph:
         """Return the same graph with other finite arrays of the same shapes, by the ``id`` of what they replace."""
         found = object.__new__(CostGraph)
@@ -242,9 +248,13 @@ class _Batch(NamedTuple):
         scaled = np.ldexp(self.entries, places)
         return bool((np.rint(scaled) == scaled).all())
 
+    def entries_rounded(self, places: int) -> Costs:
+        """Return the entries, each rounded to a multiple of ``2 ** -places``."""
+        return np.ldexp(np.rint(np.ldexp(self.entries, places)), -places)
+
     def rounded(self, places: int) -> list[Costs]:
         """Return the arrays with every entry rounded to a multiple of ``2 ** -places``."""
-        entries = np.ldexp(np.rint(np.ldexp(self.entries, places)), -places)
+        entries = self.entries_rounded(places)
         return [
             entries[start : start + costs.size].reshape(costs.shape)
             for costs, start in zip(self.arrays, self.starts, strict=True)

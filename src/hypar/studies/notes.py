@@ -168,6 +168,7 @@ def machine_lines(
         layer.op_name
         for layer in graph.layers
         if not layer.op.multiplies and layer.op.unweighted_flop(layer.input_shapes)
+        if not machine.counts_unweighted
     )
     if untimed:
         yield f"no weights, so not timed: {', '.join(untimed)}"

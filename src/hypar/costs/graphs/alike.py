@@ -8,30 +8,121 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.network.contraction import Content, CutLayer, Tensor
+from hypar.costs.base import measured
+from hypar.network.contraction import Content, CutLayer, Tensor, kept_with_graph
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import TENSORS, LocalSizes
 from hypar.sharding.rates import elements_of
 from hypar.sharding.transfers import simple
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.edge import Edge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.costs.base import Cost, Items, MovingCost
+    from hypar.network.contraction import ContractedGraph
     from hypar.network.einsum import Einsum
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 
-def counts_elements(cost: Cost, level: Level, offered: Iterable[Options]) -> bool:
-    """Return whether transfers cost by their elements alone, not by whole rows or by the shards of grids."""
-    moving = hasattr(cost, "inside") and not cost.direct
-    return moving and all(_cuts_one_dim(options, level.ways) for options in offered)
+class LayerGroup(NamedTuple):
+    """Layers of equal roles with equal options.
+
+    Attributes:
+        members: their indices.
+        layers: the layers.
+        options: the options.
+        elements: the elements of each tensor of each layer, ``[tensors, layers]``.
+    """
+
+    members: tuple[int, ...]
+    layers: tuple[CutLayer, ...]
+    options: Options
+    elements: Costs
+
+
+class TensorGroup(NamedTuple):
+    """Tensors between equal dims with equal options.
+
+    Attributes:
+        members: their indices.
+        readers: the indices of their consumers.
+        one: a tensor of one element.
+        ends: producer and consumer of such a tensor.
+        read: the consumer of one of them, with the tensor as its first input.
+        options: the options of both ends.
+        elements: the elements of each tensor, ``[tensors]``.
+    """
+
+    members: tuple[int, ...]
+    readers: tuple[int, ...]
+    one: Tensor
+    ends: tuple[CutLayer, CutLayer]
+    read: Einsum
+    options: tuple[Options, Options]
+    elements: Costs
+
+
+class Groups(NamedTuple):
+    """The layers and tensors of a graph whose costs are computed together."""
+
+    layers: tuple[LayerGroup, ...]
+    tensors: tuple[TensorGroup, ...]
+
+
+_NOTHING = np.zeros(0)
+
+
+def counts_elements(cost: Cost) -> bool:
+    """Return whether transfers cost by their elements alone, not by the shards of grids."""
+    return hasattr(cost, "inside") and not cost.direct
+
+
+@kept_with_graph
+def groups_of(graph: ContractedGraph, options: tuple[Options, ...], ways: int) -> Groups | None:
+    """Return the layers and tensors that cost alike; None if a choice divides several dims or moves whole rows."""
+    if not all(_cuts_one_dim(own, ways) for own in set(options)):
+        return None
+    return Groups(tuple(_layer_groups(graph, options)), tuple(_tensor_groups(graph, options)))
+
+
+def _layer_groups(graph: ContractedGraph, options: Sequence[Options]) -> Iterator[LayerGroup]:
+    alike: dict[object, list[int]] = {}
+    for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
+        alike.setdefault((layer.einsum.unsized(), own), []).append(at)
+    for members in alike.values():
+        layers = tuple([graph.layers[at] for at in members])
+        elements = [elements_of(layer.einsum, layer.output_elements) for layer in layers]
+        yield LayerGroup(tuple(members), layers, options[members[0]], np.concatenate(elements, axis=1))
+
+
+def _tensor_groups(graph: ContractedGraph, options: Sequence[Options]) -> Iterator[TensorGroup]:
+    alike: dict[object, list[int]] = {}
+    for at, tensor in enumerate(graph.tensors):
+        ends = (tensor.producer, tensor.consumer)
+        roles = tuple([graph.layers[end].einsum.unsized() for end in ends])
+        pair = tuple([options[end] for end in ends])
+        alike.setdefault((roles, pair, tensor.content.contracted, tensor.operand), []).append(at)
+    for members in alike.values():
+        tensors = [graph.tensors[at] for at in members]
+        first = tensors[0]
+        made, read = (end.einsum for end in graph.ends(first))
+        yield TensorGroup(
+            members=tuple(members),
+            readers=tuple([tensor.consumer for tensor in tensors]),
+            one=Tensor(producer=0, consumer=1, content=Content(1, first.content.contracted, ()), number=0),
+            ends=(_unit(made.unsized()), _unit(read.unsized())),
+            read=read,
+            options=(options[first.producer], options[first.consumer]),
+            elements=np.array([tensor.elements for tensor in tensors], dtype=np.float64),
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -40,50 +131,55 @@ def _cuts_one_dim(options: Options, ways: int) -> bool:
     return all(simple(choice, ways) and {*SPATIAL}.isdisjoint(choice.divided) for choice in options)
 
 
-def of_layers(
-    cost: MovingCost, level: Level, layers: Sequence[CutLayer], options: Options, sizes: Sequence[LocalSizes]
-) -> Costs:
+def together(
+    cost: MovingCost, level: Level, graph: ContractedGraph, groups: Groups, sizes: Sequence[LocalSizes]
+) -> CostGraph:
+    """Return the cost graph of a level, given the sizes of each layer below one tuple of choices."""
+    nodes: list[Costs] = [_NOTHING] * len(graph.layers)
+    for group in groups.layers:
+        rows = _of_layers(cost, level, group, [sizes[at] for at in group.members])
+        for at, costs in zip(group.members, rows, strict=True):
+            nodes[at] = costs
+    terms: list[Costs] = [_NOTHING] * len(graph.tensors)
+    for pairs in groups.tensors:
+        left = [sizes[at].read_at(graph.tensors[pairs.members[0]].operand) for at in pairs.readers]
+        matrices = cost.tensor_costs(
+            level, pairs.one, pairs.ends, pairs.options, _beside(pairs.read, left, pairs.elements)
+        )
+        for at, term in zip(pairs.members, np.ascontiguousarray(matrices.swapaxes(0, 1)), strict=True):
+            terms[at] = term[:, None]
+    edges = [
+        Edge(tensor.producer, tensor.consumer, (term,))
+        for tensor, term in zip(graph.tensors, terms, strict=True)
+    ]
+    return CostGraph(nodes=tuple(nodes), edges=tuple(edges))
+
+
+def _of_layers(cost: MovingCost, level: Level, group: LayerGroup, sizes: Sequence[LocalSizes]) -> Costs:
     """Return the costs of layers of equal roles, each below one tuple, ``[layers, options]``."""
-    elements = [elements_of(layer.einsum, layer.output_elements) for layer in layers]
-    beside = _beside(layers[0].einsum, sizes, np.concatenate(elements, axis=1))
-    moved = cost.inside(level, _unit(layers[0].einsum.unsized()), options, beside)
-    work = {name: costs[:, 0] for name, costs in work_of(cost, level, layers, options, sizes).items()}
-    return reduce(np.add, {**moved, **work}.values())
+    einsum = group.layers[0].einsum
+    moved = cost.inside(level, _unit(einsum.unsized()), group.options, _beside(einsum, sizes, group.elements))
+    work = work_of(cost, level, group.layers, group.options, sizes)
+    return reduce(np.add, (*moved.values(), *(costs[:, 0] for costs in work.values())))
 
 
 def work_of(
     cost: MovingCost, level: Level, layers: Sequence[CutLayer], options: Options, sizes: Sequence[LocalSizes]
 ) -> Items:
     """Return the costs of layers that are no transfers, ``[layers, tuples above, options]`` for each item."""
-    works = [cost.work(level, layer, options, own) for layer, own in zip(layers, sizes, strict=True)]
-    nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
+    known: dict[object, Items] = {}
+    works = []
+    for layer, own in zip(layers, sizes, strict=True):
+        # Equal layers share one einsum, and equal sizes are one object.
+        key = (id(layer.einsum), id(own), measured(cost, layer))
+        if key not in known:
+            known[key] = cost.work(level, layer, options, own)
+        works.append(known[key])
     names = dict.fromkeys(name for work in works for name in work)
+    if not names:
+        return {}
+    nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
     return {name: np.stack([work.get(name, nothing) for work in works]) for name in names}
-
-
-def of_tensors(
-    cost: Cost,
-    level: Level,
-    tensors: Sequence[Tensor],
-    ends: tuple[CutLayer, CutLayer],
-    options: tuple[Options, Options],
-    sizes: Sequence[LocalSizes],
-) -> Costs:
-    """Return the costs of tensors between equal dims, ``[tensors, options of producer, 1, options of consumer]``.
-
-    Args:
-        cost: the cost.
-        level: the level.
-        tensors: the tensors.
-        ends: producer and consumer of one of them.
-        options: their options.
-        sizes: for each tensor the sizes of its consumer, of one tuple.
-    """
-    elements = np.array([tensor.elements for tensor in tensors], dtype=np.float64)
-    one = Tensor(producer=0, consumer=1, content=Content(1, tensors[0].content.contracted, ()), number=0)
-    made, read = (_unit(end.einsum.unsized()) for end in ends)
-    costs = cost.tensor_costs(level, one, (made, read), options, _beside(ends[1].einsum, sizes, elements))
-    return np.ascontiguousarray(costs.swapaxes(0, 1))[:, :, None]
 
 
 def _beside(einsum: Einsum, sizes: Sequence[LocalSizes], elements: Costs) -> LocalSizes:

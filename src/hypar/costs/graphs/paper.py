@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.costs.graphs.alike import counts_elements, of_layers, of_tensors
+from hypar.costs.graphs.alike import counts_elements, groups_of, together
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.base import Cost, MovingCost
-    from hypar.network.contraction import Content, ContractedGraph, CutLayer, Tensor
-    from hypar.network.einsum import Einsum
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 
@@ -60,8 +59,12 @@ def cost_graph(
         relaxed: for one level, whether ``sizes`` hold many tuples, the cheapest of which counts for every cost.
 
     Returns:
-        One node a layer, one edge a tensor. Equal layers and equal edges share their arrays.
+        One node a layer, one edge a tensor. Equal layers and equal edges of several levels share their arrays.
     """
+    if len(levels) == 1 and not relaxed and counts_elements(cost):
+        groups = groups_of(graph, tuple([own[0] for own in options]), levels[0].ways)
+        if groups is not None:
+            return together(cast("MovingCost", cost), levels[0], graph, groups, sizes)
     nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
     edges: dict[object, tuple[Costs, ...]] = {}
     # Options and sizes are long: equal ones get a number, which takes their place in what is looked up.
@@ -75,11 +78,6 @@ def cost_graph(
         )
         for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
     ]
-    together = len(levels) == 1 and not relaxed
-    together = together and counts_elements(cost, levels[0], {own[0] for own in options})
-    if together:
-        rows = _nodes(cast("MovingCost", cost), levels[0], graph, options, keys)
-        nodes |= {key: (costs, [key[3]]) for key, costs in rows.items()}
     for key, layer, choices in zip(keys, graph.layers, options, strict=True):
         if key not in nodes:
             nodes[key] = _node(cost, layer, levels, choices, key[3])
@@ -89,8 +87,6 @@ def cost_graph(
     made = [numbers.setdefault((key[0], key[2]), len(numbers)) for key in keys]
     read = [numbers.setdefault(key, len(numbers)) for key in keys]
     pairs = [(made[one.producer], read[one.consumer], one.content, one.operand) for one in graph.tensors]
-    if together:
-        edges |= _edges(cost, levels[0], graph, options, keys, pairs)
     found = []
     for tensor, pair in zip(graph.tensors, pairs, strict=True):
         ends = (tensor.producer, tensor.consumer)
@@ -102,63 +98,6 @@ def cost_graph(
                 edges[pair] = tuple(term.min(axis=1, keepdims=True) for term in edges[pair])
         found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
-
-
-Key = tuple["Einsum", int, int, "LocalSizes"]
-"""What the costs of a layer depend on: its dims, the elements of F_out, the number of its options, its sizes."""
-
-
-def _nodes(
-    cost: MovingCost,
-    level: Level,
-    graph: ContractedGraph,
-    options: Sequence[tuple[Options, ...]],
-    keys: Sequence[Key],
-) -> dict[Key, Costs]:
-    """Return the costs of distinct layers at a level, those of equal roles with equal options computed together."""
-    alike: dict[tuple[Einsum, int], dict[Key, int]] = {}
-    for at, key in enumerate(keys):
-        alike.setdefault((key[0].unsized(), key[2]), {}).setdefault(key, at)
-    found: dict[Key, Costs] = {}
-    for same in alike.values():
-        layers = [graph.layers[at] for at in same.values()]
-        (own,) = options[next(iter(same.values()))]
-        found |= zip(same, of_layers(cost, level, layers, own, [key[3] for key in same]), strict=True)
-    return found
-
-
-def _edges(
-    cost: Cost,
-    level: Level,
-    graph: ContractedGraph,
-    options: Sequence[tuple[Options, ...]],
-    keys: Sequence[Key],
-    pairs: Sequence[tuple[int, int, Content, int]],
-) -> dict[object, tuple[Costs, ...]]:
-    """Return the terms of distinct tensors at a level, those between equal dims with equal options computed together."""
-    distinct = dict(zip(reversed(pairs), reversed(range(len(pairs))), strict=True))
-    alike: dict[object, dict[object, int]] = {}
-    for pair, at in reversed(distinct.items()):
-        tensor = graph.tensors[at]
-        made, read = keys[tensor.producer], keys[tensor.consumer]
-        bare = (
-            made[0].unsized(),
-            made[2],
-            read[0].unsized(),
-            read[2],
-            tensor.content.contracted,
-            tensor.operand,
-        )
-        alike.setdefault(bare, {})[pair] = at
-    found: dict[object, tuple[Costs, ...]] = {}
-    for same in alike.values():
-        tensors = [graph.tensors[at] for at in same.values()]
-        ends = (tensors[0].producer, tensors[0].consumer)
-        both = (options[ends[0]][0], options[ends[1]][0])
-        left = [keys[tensor.consumer][3].read_at(tensor.operand) for tensor in tensors]
-        costs = of_tensors(cost, level, tensors, graph.ends(tensors[0]), both, left)
-        found |= {pair: (own,) for pair, own in zip(same, costs, strict=True)}
-    return found
 
 
 def _node(

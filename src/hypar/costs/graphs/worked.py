@@ -11,7 +11,7 @@ import numpy as np
 from hypar.costs.graphs.meetings import BATCH, IDLE, UncountableError, options_of
 from hypar.sharding.amounts.inside import computing, elements_of
 from hypar.sharding.levels import WHOLE_LAYER, Level
-from hypar.sharding.placement import grid
+from hypar.sharding.placement import WHOLE, grid
 from hypar.solve.counts.idle import added, prices
 from hypar.solve.counts.states import all_states, number_of_states
 from hypar.solve.counts.tiers import MOST_CODES, Own, codes
@@ -105,7 +105,7 @@ class Worked:
 
     def _work(self, layer: Layer, states: Numbers) -> Costs:
         """Return the least cost of the work on a device, with the dims whose place the batch takes in any part of it."""
-        if not layer.layer.weighted:
+        if not self.cost.work(self.flat, layer.layer, (WHOLE,), WHOLE_LAYER):
             return np.zeros(len(states))
         names = sorted({*self.ways})
         by_ways = np.stack(

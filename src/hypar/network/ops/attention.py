@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hypar.network.dims import CONTRACTED, MADE, READ
 from hypar.network.einsum import Einsum
-from hypar.network.keeping import Keeps
+from hypar.network.keeping import Keeps, Traffic
 from hypar.network.named import Names
 from hypar.network.ops.base import Op, Shape, describe, require_dims
 from hypar.network.windows import ShapeError
@@ -100,11 +100,25 @@ class Attention(Op):
 
     def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:
         """Return its inputs, its output and a sum for each query; without ``flash`` the scores' softmax instead of these."""
-        queries, keys, _ = inputs
-        rows = math.prod(size for dim, size in queries.items() if dim != tuple(queries)[-1])
+        rows, scores = self._rows(inputs)
         if self.flash:
             return Keeps(input=True, output=True, elements=rows)
-        return Keeps(input=True, elements=rows * math.prod(keys[dim] for dim in self.over))
+        return Keeps(input=True, elements=scores)
+
+    def traffic(self, inputs: tuple[Shape, ...]) -> Traffic:
+        """Return what it reads and writes besides its products' tensors: without ``flash`` the scores.
+
+        Forward one product writes them, the softmax reads and writes them, and the other product reads them. Backward the
+        error of the softmax is written and read, with the softmax twice, and that of the scores is written and read twice.
+        """
+        _, scores = self._rows(inputs)
+        return Traffic() if self.flash else Traffic(forward=4 * scores, backward=7 * scores)
+
+    def _rows(self, inputs: tuple[Shape, ...]) -> tuple[int, int]:
+        """Return the queries of all heads and their scores, for one sample."""
+        queries, keys, _ = inputs
+        rows = math.prod(size for dim, size in queries.items() if dim != tuple(queries)[-1])
+        return rows, rows * math.prod(keys[dim] for dim in self.over)
 
 
 plugin: type[Op] = Attention

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.network.einsum import Einsum
-from hypar.network.keeping import Keeps
+from hypar.network.keeping import Keeps, Traffic
 from hypar.network.windows import ShapeError, Window
 
 LARGEST_SIZE = 2**24
@@ -156,6 +156,24 @@ class Op(Record):
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
         """Return the floating-point operations on one sample, forward, of an op without a weight."""
         return self.flop_per_element * sum(elements_of(shape) for shape in inputs)
+
+    def traffic(self, inputs: tuple[Shape, ...]) -> Traffic:
+        """Return what the op reads and writes for one sample, besides the operands and the result of a product.
+
+        The forward phase reads each input once, and writes the output and what else is kept. The backward phase reads the
+        error of the output and what was kept, and writes the error of each input, unless that is the error of the output.
+        """
+        if self.view or self.multiplies or not inputs:
+            return Traffic()
+        read, made = sum(map(elements_of, inputs)), elements_of(self.output_shape(inputs))
+        kept = self.keeps(inputs)
+        again = read * kept.input + made * kept.output + kept.elements
+        return Traffic(
+            forward=read + made + kept.elements,
+            backward=0 if self.passes else made + again + read,
+            mask_bytes=kept.mask_bytes,
+            flop=self.unweighted_flop(inputs),
+        )
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:  # noqa: ARG002
         """Return the op as a contraction over named dims; by default one that only passes tensors on, like a join."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hypar.network.keeping import Keeps
-from hypar.network.ops.base import Op, Shape, one_input
+from hypar.network.keeping import Keeps, Traffic
+from hypar.network.ops.base import Op, Shape, elements_of, one_input
 
 
 class BatchNorm(Op):
@@ -34,6 +34,11 @@ class BatchNorm(Op):
     def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:
         """Return that it keeps its input, and the mean and the deviation of each channel."""
         return Keeps(input=True, statistics=2 * one_input(inputs)["channels"])
+
+    def traffic(self, inputs: tuple[Shape, ...]) -> Traffic:
+        """Return what it reads and writes: each phase first reads all samples for its sums, and then once more."""
+        own, once = super().traffic(inputs), elements_of(one_input(inputs))
+        return own._replace(forward=own.forward + once, backward=own.backward + 2 * once)
 
 
 plugin: type[Op] = BatchNorm

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from hypar.network.keeping import Keeps
+from hypar.network.keeping import Keeps, Traffic
 from hypar.network.ops.base import CountPair, Op, Shape, SizePair, elements_of, image_input
 from hypar.network.ops.bases.windowed import Resampling
 from hypar.network.windows import ShapeError, Window
@@ -79,6 +79,13 @@ class Pool(Resampling):
         if self.averages:
             return Keeps(input=self.window == "sliding")
         return Keeps(input=True, mask_bytes=INDEX_BYTES * elements_of(self.output_shape(inputs)))
+
+    def traffic(self, inputs: tuple[Shape, ...]) -> Traffic:
+        """Return what it reads and writes: the backward phase reads indices alone of what is kept."""
+        own = super().traffic(inputs)
+        return own._replace(
+            backward=own.backward - elements_of(image_input(inputs)) * self.keeps(inputs).input
+        )
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
         """Return one operation for every element that a window reads."""

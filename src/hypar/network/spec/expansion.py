@@ -95,6 +95,8 @@ class Expansion:
         self.used: set[str] = set()
         self.faults = Faults()
         self.failed: dict[Where, int] = {}
+        self.places: dict[Where, str] = {}
+        self.parsed: dict[tuple[Where, int], tuple[LayerHead, Op]] = {}
 
     def run(self, entries: list[dict[str, Any]]) -> tuple[LayerSpec, ...]:
         """Return every layer of the file, in its order.
@@ -143,7 +145,9 @@ class Expansion:
 
     def place(self, where: Where, name: str = "") -> str:
         """Return a place as ``file:line: field 'name'``."""
-        return self.document.at(where) + (f" {name!r}" if name else "")
+        if where not in self.places:
+            self.places[where] = self.document.at(where)
+        return self.places[where] + (f" {name!r}" if name else "")
 
     def add_all(self, entries: list[dict[str, Any]], where: Where, scope: _Scope) -> None:
         """Add a list's entries in order; each reads the previous one by default."""
@@ -154,7 +158,7 @@ class Expansion:
             add = self.add_block if "block" in entry else self.add_layer
             if here not in self.failed:
                 try:
-                    before = [add(self.substituted(entry, here, scope), here, scope, before)]
+                    before = [add(entry, here, scope, before)]
                     continue
                 except _TooManyLayersError:
                     raise
@@ -198,6 +202,27 @@ class Expansion:
 
     def add_layer(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
         """Add one layer; return its name within the scope."""
+        # The turns of an entry share its arguments, which their scopes keep alive.
+        known = self.parsed.get((where, id(scope.arguments)))
+        if known is None:
+            head, op, local = self.layer_of(self.substituted(entry, where, scope), where, scope)
+            self.parsed[where, id(scope.arguments)] = head, op
+        else:
+            head, op = known
+            local = head.name or self.free_name(head.op, scope)
+        inputs = ([] if head.op == "input" else before) if head.inputs is None else head.inputs
+        name = scope.prefix + local
+        self.require_room(where, name)
+        self.register(local, name, scope, where)
+        self.layers.append(_Pending(name, head.op, op, inputs, scope, where))
+        return local
+
+    def layer_of(self, entry: dict[str, Any], where: Where, scope: _Scope) -> tuple[LayerHead, Op, str]:
+        """Return what an entry says of a layer, and its name within the scope.
+
+        Raises:
+            InputError: the entry is invalid; every fault is named.
+        """
         shared = {key: entry[key] for key in LayerHead.model_fields if key in entry}
         faults, head, op = Faults(), None, None
         with faults:
@@ -224,12 +249,7 @@ class Expansion:
             )
         if head is None or op is None:
             raise faults.error()
-        inputs = ([] if head.op == "input" else before) if head.inputs is None else head.inputs
-        name = scope.prefix + local
-        self.require_room(where, name)
-        self.register(local, name, scope, where)
-        self.layers.append(_Pending(name, head.op, op, inputs, scope, where))
-        return local
+        return head, op, local
 
     def sized(self, value: Any, where: Where) -> Any:
         """Return dims with their sizes: names, one or in a list, of dims that the file declares, or names with sizes.
@@ -252,6 +272,7 @@ class Expansion:
 
     def add_block(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
         """Add the layers of a block, repeated on request; return the entry's name within the scope."""
+        entry = self.substituted(entry, where, scope)
         use = validated(
             BlockUse, entry, place=lambda at: self.document.at(where + at), error=ModelError, every=True
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.planning.searches.base import Answer
-    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.lanes import Crossing, Lane, WholeShares
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
 
@@ -35,11 +35,21 @@ class Node(Protocol):
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
 
+    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
+        """Yield the lanes of the groups that work, with what the uneven splits above leave in whole elements."""
+
     def lanes(self) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
 
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield what each group of identical devices reads of tensors that other stages make."""
+    def reading(
+        self, tensors: tuple[Tensor, ...], above: WholeShares | None = None
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them.
+
+        Args:
+            tensors: the tensors, as far as the node reads them.
+            above: what the uneven splits above leave in whole elements; None if there are none.
+        """
 
     def of(self, graph: ContractedGraph) -> Node:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
@@ -81,11 +91,19 @@ class Leaf:
         """Yield the group itself."""
         yield self
 
+    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
+        """Yield its own lane, with what the uneven splits above leave in whole elements."""
+        yield self.lane._replace(shares=above)
+
     def lanes(self) -> Lanes:
         """Return the group alone, to which nothing comes from others."""
         return [self.lane], []
 
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
+    def reading(
+        self,
+        tensors: tuple[Tensor, ...],
+        above: WholeShares | None = None,  # noqa: ARG002 (the splits above have divided the tensors)
+    ) -> Iterator[tuple[Tensor, ...]]:
         """Yield the tensors themselves."""
         yield tensors
 

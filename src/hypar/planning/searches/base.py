@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from hypar.costs.base import Cost, Items, MovingCost, convention_of
 from hypar.costs.graphs.paper import cost_graph, structure
@@ -255,23 +255,48 @@ def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, .
     return tuple(amounts)
 
 
-def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
-    """Return the cost of every layer at each level, given its choices."""
+class Reached(NamedTuple):
+    """The outer levels of some plans, which begin alike.
+
+    Attributes:
+        costs: the cost of every layer at the innermost one of these levels.
+        sizes: the local sizes below it; None below all levels.
+        below: what comes next, by the choices of all layers there.
+    """
+
+    costs: tuple[float, ...]
+    sizes: list[LocalSizes] | None
+    below: dict[Options, Reached]
+
+
+def costs_by_level(
+    question: Question, choices: tuple[Options, ...], known: dict[Options, Reached] | None = None
+) -> tuple[tuple[float, ...], ...]:
+    """Return the cost of every layer at each level, given its choices.
+
+    Args:
+        question: the search problem.
+        choices: for each layer a choice at each level.
+        known: plans of the same problem whose costs were asked for, to which this one is added.
+    """
     array = tuple(level.ways for level in question.levels)
     digits = digits_of(array, choices)
     if digits is not None:
         levels = levels_of(digits.array, question.levels[0].element_bytes)
         return _of_levels(costs_by_level(replace(question, levels=levels), digits.chosen), digits.of)
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
-    sizes = made.outermost()
+    sizes: list[LocalSizes] | None = None
     costs = []
-    for index in range(len(question.levels)):
-        problem = made.cost_graph(index, index + 1, sizes)
-        costs.append(layer_costs(problem, [0] * len(choices)))
-        if index + 1 < len(question.levels):
-            sizes = question.below(
-                sizes, [at_layer[index] for at_layer in choices], question.levels[index].ways
-            )
+    known = {} if known is None else known
+    for index, column in enumerate(zip(*choices, strict=True)):
+        if column not in known:
+            sizes = made.outermost() if sizes is None else sizes
+            problem = made.cost_graph(index, index + 1, sizes)
+            last = index + 1 == len(question.levels)
+            left = None if last else question.below(sizes, column, question.levels[index].ways)
+            known[column] = Reached(layer_costs(problem, [0] * len(choices)), left, {})
+        at_level, sizes, known = known[column]
+        costs.append(at_level)
     return tuple(costs)
 
 

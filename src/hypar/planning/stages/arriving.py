@@ -253,7 +253,8 @@ class _Arriving:
             )
             self._from_stage(way, own, seam.elements, seam.receivers)
         if moves:
-            self.arrivals.append(Arrival(way.layer, way.tensor, 0.0, timed(setting, moves), lane=self.lane))
+            handed = timed(setting, moves)
+            self.arrivals.append(Arrival(way.layer, way.tensor, 0.0, handed, lane=self.lane))
         self.lane += 1
 
     def _from_stage(self, way: _Way, node: Branch, elements: float, replicas: int) -> None:

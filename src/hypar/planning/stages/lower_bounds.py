@@ -98,7 +98,9 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     size, setting = spans.setting.element_bytes, spans.setting
     words = 2 + OPTIMIZERS[setting.optimizer]
     errors = np.array([0.0, *(size * layer.error for layer in layers)])
-    buffers = np.maximum(*arriving) / math.prod(setting.array)
+    # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
+    most = np.zeros_like(arriving[0]) if setting.convention == PAPER else np.maximum(*arriving)
+    buffers = most / math.prod(setting.array)
     macs = np.cumsum([0.0, *(microbatches * layer.einsum.macs for layer in spans.microbatch.layers)])
     return LowerBounds(
         seconds=np.where(some, found * (1 - ROUNDING), np.inf),
@@ -222,7 +224,7 @@ def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, micro
     """Return the time and memory of a layer under a choice at each level."""
     divisors = degrees(chosen, layer.einsum.counted)
     output = fullest_share(layer.einsum, divisors, "output")
-    if not layer.timed:
+    if not setting.machine.times(layer.einsum):
         return LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
     spent = [microbatches * seconds for seconds in time.seconds.values()]

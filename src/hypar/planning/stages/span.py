@@ -153,16 +153,14 @@ class CutSpan(NamedTuple):
         return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
 
     def held(self, in_flight: int, group: int = 0) -> dict[str, float]:
-        """Return the bytes on each device with microbatches in flight, and a buffer for the largest transfer.
+        """Return the bytes on each device with microbatches in flight.
 
         Args:
             in_flight: the number of microbatches.
             group: the index of the devices among the groups of identical devices.
         """
-        memory, devices = self.cuts.memory[group], self.cuts.devices
-        received = max(self.received.num_bytes, self.returned.num_bytes)
-        buffer = max(memory["buffers"], received / devices)
-        return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
+        memory = self.cuts.memory[group]
+        return {**memory, "activations": in_flight * memory["activations"]}
 
     def held_bytes(self, in_flight: int) -> list[float]:
         """Return the bytes on each device of each group of identical devices with microbatches in flight."""

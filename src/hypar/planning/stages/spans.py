@@ -155,7 +155,7 @@ class CutSpans:
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
-        outside = read_of_others(self.microbatch, start, end)
+        outside = shared_with_others(self.microbatch, start, end)
         return self._as_stage(start, end, self._lowered(self._of(self.microbatch, start, end), outside, node))
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
@@ -247,7 +247,7 @@ class CutSpans:
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Return the best cuts of a span, with their time and memory."""
-        inside, outside = self._of(self.whole, start, end), read_of_others(self.microbatch, start, end)
+        inside, outside = self._of(self.whole, start, end), shared_with_others(self.microbatch, start, end)
         key = (
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
@@ -317,9 +317,13 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
     return found._replace(fed=frozenset(fed))
 
 
-def read_of_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
-    """Return the tensors that these layers read of earlier layers, whose indices are negative."""
-    outside = (tensor for tensor in graph.tensors if tensor.producer < start <= tensor.consumer < end)
+def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
+    outside = (
+        tensor
+        for tensor in graph.tensors
+        if (start <= tensor.producer < end) != (start <= tensor.consumer < end)
+    )
     return tuple(_counted_from(start, tensor) for tensor in outside)
 
 

@@ -24,7 +24,9 @@ HALVINGS = 16
 def fits(branch: Branch) -> bool:
     """Return whether the shards of every device below fit its memory; without counting what whole tensors show to fit."""
     largest = _largest(branch.graph)
-    if all(_holds_whole(leaf, largest) or _holds_besides(leaf, largest) for leaf in branch.leaves()):
+    if all(_holds_whole(leaf, branch.graph, largest) for leaf in branch.leaves()):
+        return True
+    if all(lane.setting.machine.fits(held_besides(lane, largest)) for lane in branch.sharing()):
         return True
     lanes, crossings = branch.lanes()
     return holds(lanes, transfers_of(lanes, crossings))
@@ -37,15 +39,13 @@ def _largest(moved: ContractedGraph) -> float:
     return max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
 
 
-def _holds_whole(leaf: Leaf, largest: float) -> bool:
-    """Return whether the devices of a group fit all its tensors whole, and transfers of the largest that is moved."""
+def _holds_whole(leaf: Leaf, graph: ContractedGraph, largest: float) -> bool:
+    """Return whether the devices of a group fit all tensors whole, and transfers of the largest that is moved.
+
+    The tensors are those above all splits: what a group holds of them may be more than its share, by rounding.
+    """
     setting = leaf.lane.setting
-    return setting.machine.fits(held_at_most(leaf.graph, setting, largest))
-
-
-def _holds_besides(leaf: Leaf, largest: float) -> bool:
-    """Return whether the devices of a group fit its shards, and transfers of the largest tensor that is moved."""
-    return leaf.lane.setting.machine.fits(held_besides(leaf.lane, largest))
+    return setting.machine.fits(held_at_most(graph, setting, largest))
 
 
 def limits(branching: Branching) -> tuple[float, ...]:

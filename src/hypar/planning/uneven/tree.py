@@ -6,25 +6,27 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hypar.planning.nodes.leaf import Leaf
-from hypar.schedule.lanes import Crossing, Receiver
+from hypar.schedule.lanes import Crossing, Receiver, WholeShares
 from hypar.sharding.conventions import DIRECT, FUSED, PAPER
+from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import graph_of_group, tensors_of_group
+from hypar.sharding.uneven.remainder import graph_of_group, tensors_of_group, whole_ends
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.planning.nodes.leaf import Lanes
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.sharding.uneven.transfers import Amount, Shares
 
@@ -134,6 +136,29 @@ class Branching:
             integral=self.integral,
         )
 
+    def whole_shares(self, above: WholeShares | None) -> Sequence[WholeShares | None]:
+        """Return what the split leaves each group that works in whole elements, below what the splits above leave.
+
+        Args:
+            above: what these leave; None if its sizes are no whole elements.
+        """
+        if above is None:
+            return [None] * len(self.at_work)
+        ends = [
+            (dim_of(choice), _whole_ends(layer, choice, shares))
+            for layer, (choice, shares) in zip(above.graph.layers, self.taken, strict=True)
+        ]
+        choices = [choice for choice, _ in self.taken]
+        return [
+            WholeShares(
+                graph_of_group(above.graph, choices, [end - start for start, end in own], integral=True),
+                tuple(
+                    (*before, (dim, at)) for before, (dim, _), at in zip(above.ends, ends, own, strict=True)
+                ),
+            )
+            for own in zip(*(each for _, each in ends), strict=True)
+        ]
+
     def leaves(self) -> Iterator[Leaf]:
         """Yield the groups of identical devices that work."""
         for below in self.below:
@@ -143,17 +168,30 @@ class Branching:
     def lanes(self) -> Lanes:
         """Return the groups that work, and the transfers between them, outer splits first."""
         lanes: list[Lane] = []
-        crossings = list(_crossings(self, lanes, state_above(self.graph, self.counted)))
+        crossings = list(_crossings(self, lanes, state_above(self.graph, self.counted), shares_above(self)))
         return lanes, crossings
 
-    def reading(self, tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield what each group of identical devices reads of tensors that other stages make."""
-        choices = [offer.choice for offer in self.offers]
-        for group, below in enumerate(self.below):
+    def sharing(self, above: WholeShares | None = None) -> Iterator[Lane]:
+        """Yield the lanes of the groups that work, with what all uneven splits leave in whole elements."""
+        for group, shares in zip(self.at_work, self.whole_shares(above or shares_above(self)), strict=True):
+            below = self.below[group]
             if below is not None:
-                shares = [offer.shares[group] for offer in self.offers]
-                own = tensors_of_group(tensors, self.graph, choices, shares, integral=self.integral)
-                yield from below.reading(own)
+                yield from below.sharing(shares)
+
+    def reading(
+        self, tensors: tuple[Tensor, ...], above: WholeShares | None = None
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the tensors that each group of identical devices shares with other stages, as far as it reads them."""
+        whole = above or shares_above(self)
+        graph = self.graph if whole is None else whole.graph
+        choices = [choice for choice, _ in self.taken]
+        each = zip(self.at_work, self.whole_shares(whole), strict=True)
+        for at, (group, shares) in enumerate(each):
+            parts = [own[at] for _, own in self.taken] if shares is None else shares.parts
+            own = tensors_of_group(tensors, graph, choices, parts, integral=shares is not None)
+            below = self.below[group]
+            if below is not None:
+                yield from below.reading(own, shares)
 
     def summed(self) -> Branching:
         """Return the tree with the costs of all groups summed."""
@@ -186,6 +224,26 @@ class Branching:
 Branch = Leaf | Branching
 
 
+def shares_above(branch: Branching) -> WholeShares | None:
+    """Return what all uneven splits of a tree divide; None if its sizes are no whole elements, as for a search of shares."""
+    sizes = (size for layer in branch.graph.layers for size in layer.einsum.sizes.values())
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    return WholeShares(branch.graph, ((),) * len(branch.graph.layers))
+
+
+def _whole_ends(layer: CutLayer, choice: Choice, shares: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the ends of each group's share of a layer, which are those of whole elements, as fractions."""
+    dim = dim_of(choice)
+    size = 0 if dim is None else layer.einsum.sizes[dim]
+    if not size:
+        return [(0.0, 1.0)] * len(shares)
+    given = [*pairwise(accumulate(shares, initial=0.0))]
+    ends = iter(whole_ends(size, [(start, end) for start, end in given if end > start]))
+    own = [next(ends) if end > start else (0, 0) for start, end in given]
+    return [(start / size, end / size) for start, end in own]
+
+
 def state_above(graph: ContractedGraph, convention: str) -> Entered | None:
     """Return the state above all uneven splits; None by ``paper``.
 
@@ -196,23 +254,26 @@ def state_above(graph: ContractedGraph, convention: str) -> Entered | None:
     return whole(graph, FUSED if convention == DIRECT else convention)
 
 
-def _crossings(branch: Branch, lanes: list[Lane], entered: Entered | None) -> Iterator[Crossing]:
+def _crossings(
+    branch: Branch, lanes: list[Lane], entered: Entered | None, shares: WholeShares | None
+) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
         setting = branch.lane.setting
         alone = setting.direct or setting.convention == PAPER
-        lanes.append(branch.lane if alone else branch.lane._replace(entered=entered))
+        lanes.append(branch.lane._replace(entered=None if alone else entered, shares=shares))
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
     crossed = None if entered is None else entered.crossing(branch.graph, branch.taken)
     amounts = _by_paper(branch) if crossed is None else (crossed.inside, crossed.between)
     states = itertools.repeat(None) if crossed is None else crossed.below
-    for number, state in zip(branch.at_work, states, strict=False):
+    left = branch.whole_shares(shares)
+    for number, state, own_shares in zip(branch.at_work, states, left, strict=False):
         group, below = branch.machine.groups[number], branch.below[number]
         if below is not None:
             first = len(lanes)
-            inner += _crossings(below, lanes, state)
+            inner += _crossings(below, lanes, state, own_shares)
             own = tuple(range(first, len(lanes)))
             receivers.append(Receiver(group.name, own, group.num_devices, group.bytes_per_s, group.latency_s))
     yield Crossing(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.network.dims import CUTTABLE
 from hypar.network.training import PHASES
 from hypar.reports.columns import Cell
 from hypar.reports.listings.base import Data, make_table
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.replay import ScoredStep
     from hypar.reports.columns import Sheet
-
-WHOLE_ON_ONE = (1,) * len(CUTTABLE)
-"""The choice that divides no dim."""
 
 
 def machines_data(machines: Iterable[Machine | HeterogeneousMachine]) -> Data:
@@ -221,8 +217,10 @@ def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph)
         {**group, **row}
         for group, own in groups
         for layer in graph.contracted.layers
-        if not layer.join
-        for row in _phases(layer.name, own.layer_time(layer.einsum, WHOLE_ON_ONE, graph.element_bytes))
+        if own.times(layer.einsum)
+        for row in _phases(
+            layer.name, own.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)
+        )
     ]
 
 

@@ -185,7 +185,8 @@ def _lines_of(rates: Rates, codes: Codes) -> list[Weights]:
     """Return the costs of an element and of a transfer for each line and code; lines of equal costs once."""
     found: list[Weights] = []
     known = set()
-    used = tuple(np.unique(codes).tolist())
+    # ``np.unique`` would load NumPy's masked arrays: some hundredths of a second.
+    used = sorted({*codes.reshape(-1).tolist()})
     for line in rates.lines:
         own = tuple((line.per_element[code], line.once[code]) for code in used)
         if own not in known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.einsum import operand_name
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.placement import Choice
+
+TINY = 1e-9
+"""Difference below which two shares are equal."""
 
 
 def graph_of_group(
@@ -62,7 +66,9 @@ def _read(
     *,
     integral: bool,
 ) -> Tensor:
-    """Return a tensor reduced to the shard that its consumer reads."""
+    """Return a tensor reduced to the shard that its consumer reads; a tensor that other layers read as it is."""
+    if tensor.consumer >= len(layers):
+        return tensor
     dim, share = dim_of(choices[tensor.consumer]), shares[tensor.consumer]
     names = layers[tensor.consumer].einsum.names(operand_name(tensor.operand))
     if dim is None or dim not in names:
@@ -73,6 +79,20 @@ def _read(
     )
     elements = divided_size(tensor.elements * share, integral=integral)
     return replace(tensor, content=tensor.content._replace(elements=elements, shape=shape))
+
+
+def whole_ends(size: int, shares: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
+    """Return the ends of shares in whole elements: as even as possible, or by the largest remainders of uneven shares.
+
+    Examples:
+        >>> whole_ends(7, [(0, 0.5), (0.5, 1)]), whole_ends(7, [(0, 0.3), (0.3, 1)])
+        ([(0, 3), (3, 7)], [(0, 2), (2, 7)])
+    """
+    widths = [end - start for start, end in shares]
+    if max(widths) - min(widths) > TINY and abs(sum(widths) - 1) < TINY:
+        ends = [*accumulate(whole_shares(size, widths), initial=0.0)]
+        shares = [*pairwise(ends)]
+    return [(int(start * size + TINY), int(end * size + TINY)) for start, end in shares]
 
 
 def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:

@@ -58,17 +58,14 @@ class Columns:
         graph: the graph.
         groups: the group of each level.
         offered: for each layer the options that each group offers, without those that leave devices idle.
-        widest: the most levels that can be chosen anew at once; 0 if the graph is too wide for elimination.
     """
 
     def __init__(self, graph: CountGraph) -> None:
-        """Find the orders of elimination."""
+        """Find what layers and tensors depend on."""
         self.graph = graph
         self.groups = np.repeat(np.arange(len(graph.ways)), graph.depths)
-        sizes = [graph.options(node) for node in range(len(graph.nodes))]
-        self.by_width = {1: Elimination(graph, sizes), 2: Elimination(graph, [size**2 for size in sizes])}
-        fits = [width for width, own in self.by_width.items() if own.complete and own.work <= MOST_WORK]
-        self.widest = max(fits, default=0)
+        self.sizes = [graph.options(node) for node in range(len(graph.nodes))]
+        self._by_width: dict[int, Elimination] = {}
         self.terms = _shared(graph.terms)
         idle = graph.idle or (None,) * len(graph.nodes)
         self.offered = _shared(
@@ -77,6 +74,22 @@ class Columns:
         )
         powers = {form: form.powers for form in dict.fromkeys(link.form for link in graph.links)}
         self.powers = [powers[link.form] for link in graph.links]
+
+    @property
+    def widest(self) -> int:
+        """The most levels that can be chosen anew at once; 0 if the graph is too wide for elimination."""
+        return next((width for width in (2, 1) if self.takes(width)), 0)
+
+    def takes(self, width: int) -> bool:
+        """Return whether some levels can be chosen anew at once."""
+        own = self.by_width(width)
+        return own.complete and own.work <= MOST_WORK
+
+    def by_width(self, width: int) -> Elimination:
+        """Return the elimination of the choices of some levels."""
+        if width not in self._by_width:
+            self._by_width[width] = Elimination(self.graph, [size**width for size in self.sizes])
+        return self._by_width[width]
 
     def greedy(self) -> Plan:
         """Return a plan level by level."""
@@ -151,7 +164,7 @@ class Columns:
         taken = np.array(sets)
         nodes = self._nodes(orders, groups, taken, own)
         links = self._links(orders, groups, taken, own)
-        best, chosen, cost = self.by_width[len(own)].least(nodes, links)
+        best, chosen, cost = self.by_width(len(own)).least(nodes, links)
         found = orders.copy()
         for node, choice in enumerate(chosen):
             found[node, taken[best]] = np.unravel_index(choice, (graph.options(node),) * len(own))

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
     from hypar.solve.elimination.order import Step
 
+Axes = tuple[tuple[int, ...], ...]
+"""For each table the place of its nodes among those of a step, of which the node that leaves is first."""
+
 
 class Elimination:
     """The elimination of a graph whose nodes have some numbers of choices.
 
     Attributes:
         sizes: the number of choices of each node.
-        ends: the nodes of each link.
         steps: the nodes in order, each with its neighbours when it leaves.
         complete: whether the tables have room.
         work: the entries of all tables.
@@ -32,13 +34,33 @@ class Elimination:
     def __init__(self, graph: CountGraph, sizes: Sequence[int]) -> None:
         """Find the order, which depends on the numbers of choices."""
         self.sizes = tuple(sizes)
-        self.ends = [(link.source, link.target) for link in graph.links]
-        links = tuple(Pair(*ends, (sizes[ends[0]],), (sizes[ends[1]],)) for ends in self.ends)
+        ends = [(link.source, link.target) for link in graph.links]
+        links = tuple(Pair(*pair, (sizes[pair[0]],), (sizes[pair[1]],)) for pair in ends)
         traced = trace(Structure(sizes=self.sizes, links=links))
         self.steps: tuple[Step, ...] = traced.steps
         self.complete = traced.complete
         self.work = sum(step.work for step in traced.steps)
-        self._place = {step.node: at for at, step in enumerate(self.steps)}
+        self._recipes = self._with_tables(ends) if self.complete else []
+
+    def _with_tables(self, ends: Sequence[tuple[int, int]]) -> list[_Recipe]:
+        """Return which tables each step adds up; the nodes' tables are numbered first, then the links', then the steps'."""
+        place = {step.node: at for at, step in enumerate(self.steps)}
+        scopes: list[tuple[int, ...]] = [(node,) for node in range(len(self.sizes))]
+        # A node of one choice is no neighbour.
+        scopes += [tuple(end for end in pair if self.sizes[end] > 1) or pair[:1] for pair in ends]
+        scopes += [step.scope for step in self.steps]
+        around: list[list[int]] = [[] for _ in self.steps]
+        for table, scope in enumerate(scopes):
+            if scope:
+                around[min([place[node] for node in scope])].append(table)
+        shared: dict[tuple[int, Axes], _Form] = {}
+        found = []
+        for step, tables in zip(self.steps, around, strict=True):
+            names = (step.node, *step.scope)
+            each = sorted([(tuple(map(names.index, scopes[table])), table) for table in tables])
+            own = (len(names), tuple([axes for axes, _ in each]))
+            found.append(_Recipe(shared.setdefault(own, _Form(*own)), [table for _, table in each]))
+        return found
 
     def least(self, nodes: Sequence[Costs], links: Sequence[Costs]) -> tuple[int, list[int], float]:
         """Return the problem of least cost, its choices and their cost.
@@ -47,41 +69,47 @@ class Elimination:
             nodes: the costs of each node, ``[problems, choices]``.
             links: the costs of each link, ``[problems, choices of the source, choices of the target]``.
         """
-        around: list[list[_Table]] = [[] for _ in self.steps]
-        for ends, costs in zip(self.ends, links, strict=True):
-            # A node of one choice is no neighbour.
-            scope = tuple(end for end in ends if self.sizes[end] > 1) or ends[:1]
-            table = costs.reshape(len(costs), *[self.sizes[end] for end in scope])
-            around[min(self._place[end] for end in scope)].append(_Table(scope, table, id(costs)))
+        tables = [*nodes, *links]
         lowest = np.zeros(len(nodes[0])) if nodes else np.zeros(1)
         shared = _Shared()
         kinds: list[_Kind] = []
-        for at, step in enumerate(self.steps):
-            every = [_Table((step.node,), nodes[step.node], id(nodes[step.node])), *around[at]]
-            kinds.append(shared.kind(every, (step.node, *step.scope)))
-            lowest = lowest + kinds[-1].lowest
-            if step.scope:
-                first = min(self._place[other] for other in step.scope)
-                around[first].append(_Table(step.scope, kinds[-1].left, id(kinds[-1].left)))
+        for form, places in self._recipes:
+            kind = shared.kind(form, [tables[place] for place in places])
+            kinds.append(kind)
+            tables.append(kind.left)
+            lowest = lowest + kind.lowest
         best = int(lowest.argmin())
         chosen = [0] * len(nodes)
         for step, kind in zip(reversed(self.steps), reversed(kinds), strict=True):
-            chosen[step.node] = kind.choice(best, tuple(chosen[other] for other in step.scope))
+            chosen[step.node] = kind.choice(best, tuple([chosen[other] for other in step.scope]))
         return best, chosen, float(lowest[best])
 
 
-class _Table(NamedTuple):
-    """A table of some nodes, of many problems.
+class _Form(NamedTuple):
+    """The form of a sum of tables.
 
     Attributes:
-        scope: the nodes.
-        costs: ``[problems, choices of each node]``.
-        number: the same for equal tables.
+        nodes: the number of nodes of the sum.
+        axes: the places of the nodes of each table among them.
     """
 
-    scope: tuple[int, ...]
-    costs: Costs
-    number: int
+    nodes: int
+    axes: Axes
+
+    def total(self, tables: Sequence[Costs]) -> Costs:
+        """Return the sum of tables, with an axis for each node, the problems first."""
+        spread = [_spread(self.nodes, own, table) for own, table in zip(self.axes, tables, strict=True)]
+        found = spread[0]
+        for own in spread[1:]:
+            found = found + own
+        return found
+
+
+class _Recipe(NamedTuple):
+    """The tables that a step of elimination adds up, by their numbers, and their form."""
+
+    form: _Form
+    tables: list[int]
 
 
 class _Kind:
@@ -92,19 +120,20 @@ class _Kind:
         lowest: the least of each problem.
     """
 
-    def __init__(self, every: Sequence[_Table], names: tuple[int, ...]) -> None:
-        self._every, self._names = every, names
-        self.left: Costs = _total(every, names).min(axis=1)
+    def __init__(self, form: _Form, tables: Sequence[Costs]) -> None:
+        self._form, self._tables = form, tables
+        self.left: Costs = form.total(tables).min(axis=1)
         self.lowest: Costs = self.left.reshape(len(self.left), -1).min(axis=1)
         self.left = self.left - self.lowest.reshape(-1, *[1] * (self.left.ndim - 1))
         self._chosen: dict[tuple[int, ...], int] = {}
+        self._one: Costs | None = None
 
     def choice(self, problem: int, others: tuple[int, ...]) -> int:
-        """Return the best choice of the node in one problem, given those of its neighbours."""
+        """Return the best choice of the node in one problem, which is the same each time, given those of its neighbours."""
         if others not in self._chosen:
-            one = [own._replace(costs=own.costs[problem : problem + 1]) for own in self._every]
-            total = _total(one, self._names)[0]
-            self._chosen[others] = int(total[(slice(None), *others)].argmin())
+            if self._one is None:
+                self._one = self._form.total([table[problem : problem + 1] for table in self._tables])[0]
+            self._chosen[others] = int(self._one[(slice(None), *others)].argmin())
         return self._chosen[others]
 
 
@@ -115,28 +144,27 @@ class _Shared:
         self._kinds: dict[object, _Kind] = {}
         self._tables: dict[object, Costs] = {}
 
-    def kind(self, every: Sequence[_Table], names: tuple[int, ...]) -> _Kind:
-        """Return the step of a node, which comes first among some names, with its tables."""
-        # Equal tables are one object.
-        key = (len(names), *sorted((own.number, *map(names.index, own.scope)) for own in every))
-        if key not in self._kinds:
-            found = _Kind(every, names)
+    def kind(self, form: _Form, tables: Sequence[Costs]) -> _Kind:
+        """Return the step that adds up some tables; equal ones are one object."""
+        key = (id(form), *map(id, tables))
+        found = self._kinds.get(key)
+        if found is None:
+            found = _Kind(form, tables)
             found.left = self._tables.setdefault((found.left.shape, found.left.tobytes()), found.left)
             self._kinds[key] = found
-        return self._kinds[key]
+        return found
 
 
-def _total(every: Sequence[_Table], names: tuple[int, ...]) -> Costs:
-    """Return the sum of tables, with an axis for each of some nodes, the problems first."""
-    total = _spread(every[0].scope, every[0].costs, names)
-    for own in every[1:]:
-        total = total + _spread(own.scope, own.costs, names)
-    return total
-
-
-def _spread(scope: tuple[int, ...], table: Costs, names: tuple[int, ...]) -> Costs:
+def _spread(nodes: int, axes: tuple[int, ...], table: Costs) -> Costs:
     """Return a table with an axis for each of some nodes, the problems first."""
-    order = sorted(range(len(scope)), key=lambda axis: names.index(scope[axis]))
-    turned = table.transpose(0, *[axis + 1 for axis in order])
-    sizes = iter(turned.shape[1:])
-    return turned.reshape(len(table), *[next(sizes) if name in scope else 1 for name in names])
+    sizes = table.shape[1:]
+    if len(sizes) != len(axes):
+        sizes = tuple([size for size in sizes if size > 1]) or (1,)
+        table = table.reshape(-1, *sizes)
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    if len(order) > 1:
+        table = table.transpose(0, *[axis + 1 for axis in order])
+    shape = [1] * nodes
+    for axis, size in zip(axes, sizes, strict=True):
+        shape[axis] = size
+    return table.reshape(-1, *shape)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hypar.solve.counts.idle import Idle, idle_costs
 from hypar.solve.counts.once import Once, once_costs
-from hypar.solve.counts.tiers import Own, Tier
+from hypar.solve.counts.tiers import Own, Tier, products
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +25,8 @@ EVERYWHERE = -1
 """The class of an option with which every device has the whole tensor."""
 
 
-MOST_LEVELS = 60
-"""Most levels: the least and largest powers that are held."""
+AT_ONCE = 2**15
+"""Pairs of states whose costs are computed at once, about: their arrays stay in the processor's cache."""
 
 
 class Term(NamedTuple):
@@ -273,6 +272,18 @@ def node_costs(terms: tuple[Term, ...], states: Numbers, cells: Cells) -> Costs:
 
 def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     """Return the least cost of a tensor over all orders within the cells, for each pair of states ``[states, cells, options]``."""
+    found = np.empty((len(made), len(read)))
+    step = max(1, AT_ONCE // max(1, len(read)))
+    for first in range(0, len(made), step):
+        rows = slice(first, first + step)
+        found[rows] = _met_costs(form, made[rows], read, cells)
+    found += node_costs(form.alone[0], made, cells)[:, None]
+    found += node_costs(form.alone[1], read, cells)
+    return found
+
+
+def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
+    """Return the same without the terms of one end alone."""
     totals: dict[int, Numbers] = {}
     lacks: dict[int, Numbers] = {}
     late = bool(form.once and cells.latencies)
@@ -286,9 +297,7 @@ def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     found = priced(form, totals, lacks, cells)
     if late or form.idle:
         ends = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
-        found += further_costs(form, ends, (totals, lacks), cells)
-    found += node_costs(form.alone[0], made, cells)[:, None]
-    found += node_costs(form.alone[1], read, cells)
+        found = found + further_costs(form, ends, (totals, lacks), cells)
     return found
 
 
@@ -329,30 +338,11 @@ def priced(
 
 def _product(weight: float, powers: Mapping[int, NDArray[Any]], cells: Cells) -> Costs:
     """Return a weight times the ways raised to some powers, for each tier and in all."""
-    found: Costs | None = None
-    reached: dict[int, NDArray[Any]] = {}
-    first = 0
-    for tier in cells.tiers:
-        for group in range(first, tier.groups):
-            ways = cells.ways[group]
-            reached[ways] = reached[ways] + powers[group] if ways in reached else powers[group]
-        first = tier.groups
-        product: Costs | None = None
-        for ways, power in reached.items():
-            factors = _powers(ways)
-            product = (weight * tier.weight * factors)[power] if product is None else product * factors[power]
-        assert product is not None  # noqa: S101 (a tier has a group)
-        found = product if found is None else found + product
-    assert found is not None  # noqa: S101 (there is a tier)
+    by_tier = products(powers, cells.ways, cells.tiers, [weight * tier.weight for tier in cells.tiers])
+    found = next(by_tier)
+    for product in by_tier:
+        found = found + product
     return found
-
-
-@lru_cache(maxsize=64)
-def _powers(ways: int) -> Costs:
-    """Return the powers of the ways; negative ones at negative indices."""
-    up = float(ways) ** np.arange(MOST_LEVELS + 1)
-    down = float(ways) ** -np.arange(MOST_LEVELS + 1.0)[:0:-1]
-    return np.concatenate([up, [0.0], down])
 
 
 def _aligned(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:

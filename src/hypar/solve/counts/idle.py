@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.solve.counts.tiers import products
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -114,17 +116,20 @@ def idle_costs(
         tiers: the tiers.
     """
     found: Costs | float = 0.0
-    shared = _shared(totals, ways, tiers)
+    shared: list[Costs] = []
     for end, (option, received) in enumerate(zip(idle.ends, idle.received, strict=True)):
         if option is None or not received:
             continue
+        shared = shared or [*products(totals, ways, tiers, [1.0] * len(tiers))]
         # What is shared falls and rises, so that weights that rise inwards count as the least one further out.
         own = [*accumulate(prices(ends[end], option, ways, tiers), np.minimum), np.zeros(1)]
         found = found + received * added(own[:-1], ends[end], idle.whole[end], ways, tiers)
         apart = _apart(idle, end, ends, tiers)
         for at, tier in enumerate(tiers):
-            less = np.maximum(np.where(apart[at], 0.0, own[at]) - own[at + 1], 0.0)
-            found = found + received * (tier.weight - less) * shared[at]
+            # Where one end is idle at the dearest levels, the other divides the tensor there: nothing is shared at them.
+            less = received * np.maximum(own[at] - own[at + 1], 0.0)
+            most = received * tier.weight
+            found = found + np.where(apart[at], most, most - less) * shared[at]
     return found
 
 
@@ -142,15 +147,4 @@ def _apart(
             some = some | (ends[end][group][..., idle.ends[end]] > meeting)
         found.append(some)
         first = tier.groups
-    return found
-
-
-def _shared(totals: Mapping[int, Counts], ways: Sequence[int], tiers: Sequence[Tier]) -> list[Costs]:
-    """Return what both ends share down to the end of each tier."""
-    found, product, first = [], np.ones(1), 0
-    for tier in tiers:
-        for group in range(first, tier.groups):
-            product = product * float(ways[group]) ** np.asarray(totals[group], dtype=np.float64)
-        first = tier.groups
-        found.append(product)
     return found

@@ -11,11 +11,11 @@ import numpy as np
 from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
-from hypar.solve.counts.forms import MOST_LEVELS
 from hypar.solve.counts.near import floor_of
 from hypar.solve.counts.orders import written
 from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import number_of
+from hypar.solve.counts.tiers import MOST_LEVELS
 from hypar.solve.limits import ENTRY_BYTES, Budget
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     steps = [step for step in STEPS if _entries(graph, sizes, step) * ENTRY_BYTES <= budget.limits.bytes]
     stored = _entries(graph, sizes, steps[-1] if many and steps else math.inf)
     search = Columns(graph)
-    if not search.widest or not budget.allows(stored=stored):
+    if not search.takes(1) or not budget.allows(stored=stored):
         return
     plan = search.greedy()
     relaxed = None if many else Relaxed(graph)

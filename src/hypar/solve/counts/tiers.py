@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from hypar.solve.edge import Costs, Indices
+
+MOST_LEVELS = 60
+"""Most levels: the least and largest powers that are held."""
 
 MOST_CODES = 2**22
 """Most numbers by which states are looked up."""
@@ -33,6 +39,40 @@ class Tier(NamedTuple):
 
     groups: int
     weight: float
+
+
+def products(
+    powers: Mapping[int, NDArray[Any]], ways: Sequence[int], tiers: Sequence[Tier], weights: Sequence[float]
+) -> Iterator[Costs]:
+    """Yield for each tier its weight times the ways raised to some powers, down to the end of the tier.
+
+    Args:
+        powers: the power of each group.
+        ways: the ways of each group.
+        tiers: the tiers.
+        weights: the weight of each tier.
+    """
+    reached: dict[int, NDArray[Any]] = {}
+    first = 0
+    for tier, weight in zip(tiers, weights, strict=True):
+        for group in range(first, tier.groups):
+            own = ways[group]
+            reached[own] = reached[own] + powers[group] if own in reached else powers[group]
+        first = tier.groups
+        product: Costs | None = None
+        for own, power in reached.items():
+            factors = _powers(own)
+            product = (weight * factors)[power] if product is None else product * factors[power]
+        assert product is not None  # noqa: S101 (a tier has a group)
+        yield product
+
+
+@lru_cache(maxsize=64)
+def _powers(ways: int) -> Costs:
+    """Return the powers of the ways; negative ones at negative indices."""
+    up = float(ways) ** np.arange(MOST_LEVELS + 1)
+    down = float(ways) ** -np.arange(MOST_LEVELS + 1.0)[:0:-1]
+    return np.concatenate([up, [0.0], down])
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.cost_graph import Structure
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.elimination.order import Scope, Step
 
@@ -95,12 +95,14 @@ class Program(NamedTuple):
     groups: tuple[_Group, ...]
     length: int
 
-    def run(self, problem: CostGraph) -> tuple[list[int], list[Taken], set[int]]:
-        """Return an optimum, and the nodes that have an equal choice beside it; if any, the costs with which each left."""
+    def run(self, given: Costs) -> tuple[list[int], list[Taken], set[int]]:
+        """Return an optimum, and the nodes that have an equal choice beside it; if any, the costs with which each left.
+
+        Args:
+            given: the entries of a cost graph whose sums are exact, nodes first.
+        """
         vector = np.zeros(self.length)
-        given = [*problem.nodes, *[edge.terms[0].reshape(-1) for edge in problem.edges]]
-        if given:
-            np.concatenate(given, out=vector[: sum(map(len, given))])
+        vector[: given.size] = given
         costs = []
         for group in self.groups:
             costs.append(np.add.reduce(vector.take(group.entries), axis=0))

@@ -154,11 +154,14 @@ def eliminated(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
     """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first.
 
     Args:
-        problem: a cost graph all of whose sums are exact.
+        problem: a cost graph; its costs are rounded so that all sums are exact.
         structure: its structure.
     """
     program = program_of(structure)
-    found, taken, tied = _folded(problem, structure) if program is None else program.run(problem)
+    if program is None:
+        found, taken, tied = _folded(problem.summable(), structure)
+    else:
+        found, taken, tied = program.run(problem.summable_entries())
     return first_optimum(taken, structure.sizes, found, tied) if tied else tuple(found)
 
 

@@ -48,11 +48,10 @@ class Elimination:
         structure = problem.structure
         tables = self.tables(structure)
         require_tables("elimination", tables)
-        exact = problem.summable()
         if tables.work < DROPPING_PAYS * structure.entries:
-            assignment = eliminated(exact, structure)
+            assignment = eliminated(problem, structure)
         else:
-            left = undominated(exact)
+            left = undominated(problem.summable())
             assignment = left.original(eliminated(left.problem, left.problem.structure))
         return Solution(assignment=assignment, cost=problem.cost(assignment))
 

@@ -40,7 +40,7 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
         for found in improving(problem.graph, budget):
             yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
         return
-    price = lru_cache(maxsize=None)(partial(costs_by_level, question))
+    price = lru_cache(maxsize=None)(partial(costs_by_level, question, known={}))
     every: list[Found] = []
     for found in improving(problem.graph, budget):
         if not every or found.bound > every[-1].bound:

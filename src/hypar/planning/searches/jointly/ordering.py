@@ -32,7 +32,8 @@ MOST_TRIES = 40
 def ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Priced:
     """Return the cost of a plan by counts, the costs of its levels, and its choices.
 
-    Levels of one group change places until no two that do lower the cost, or until it is the bound.
+    Levels of one group change places until no two that do lower the cost, or until it is the bound, or what counts say, which is the
+    same for all orders in a group and no more than any of them costs.
 
     Args:
         price: returns the costs of the levels of some choices.
@@ -41,11 +42,13 @@ def ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Pr
         bound: a lower bound.
     """
     best = priced(price, problem, orders)
+    groups = np.repeat(np.arange(len(problem.graph.ways)), problem.graph.depths)
+    least = max(bound, problem.graph.cost(orders, groups))
     tries = 0
     while True:
         found = None
         for one, other in _pairs(problem, orders):
-            if best[0] <= bound * (1 + ROUNDING) or tries == MOST_TRIES:
+            if best[0] <= least * (1 + ROUNDING) or tries == MOST_TRIES:
                 return best
             tries += 1
             turned = orders.copy()

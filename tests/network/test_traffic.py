@@ -1,0 +1,129 @@
+"""What ops without a weight read and write, and the time that they take on a machine that counts them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hypar.machine.load import load_machine
+from hypar.network.build import load_model
+from hypar.planning.planner import plan_model
+from hypar.studies.notes import machine_lines
+from tests.transformers import gpt, llama
+
+if TYPE_CHECKING:
+    from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer
+
+COUNTED = load_machine("h100-8x", {"unweighted": "counted", "overlap": "none"})
+FREE = load_machine("h100-8x", {"overlap": "none"})
+
+
+def passes(layer: Layer) -> tuple[float, float]:
+    """Return the traffic of each phase over the elements of the output."""
+    made, own = math.prod(layer.shape.values()), layer.op.traffic(layer.input_shapes)
+    return own.forward / made, own.backward / made
+
+
+@pytest.mark.parametrize(
+    ("model", "op", "expected"),
+    [
+        ("resnet18", "batch_norm", (3, 5)),
+        ("resnet18", "relu", (2, 3)),
+        ("resnet18", "add", (3, 0)),
+        ("resnet18", "softmax", (2, 3)),
+        ("googlenet", "concat", (2, 0)),
+        ("gpt3-175b", "gelu", (2, 3)),
+        ("llama2-7b", "silu", (2, 3)),
+        ("llama2-7b", "multiply", (3, 5)),
+        ("llama2-7b", "attention", (0, 0)),
+    ],
+)
+def test_an_op_passes_over_its_tensors(model: str, op: str, expected: tuple[float, float]) -> None:
+    """The passes that Megatron-LM's kernels and PyTorch's were measured to make."""
+    layer = next(layer for layer in load_model(model).layers if layer.op_name == op)
+    assert passes(layer) == expected
+
+
+def test_scores_are_moved_unless_attention_is_fused() -> None:
+    layer = next(layer for layer in gpt().layers if layer.op_name == "attention")
+    scores = math.prod(layer.shape[dim] for dim in ("kv_heads", "sequence", "sequence"))
+    own = layer.op.model_copy(update={"flash": False}).traffic(layer.input_shapes)
+    assert (own.forward, own.backward) == (4 * scores, 7 * scores)
+
+
+def step_bytes(graph: LayerGraph) -> int:
+    """Return the bytes of all ops without a weight behind cut layers on one device, from a list of the ops."""
+    readers: dict[str, int] = {}
+    for layer in graph.layers:
+        for name in layer.inputs:
+            readers[name] = readers.get(name, 0) + 1
+    found = 0.0
+    for layer in graph.layers:
+        own = layer.op.traffic(layer.input_shapes)
+        added = readers.get(layer.name, 0)
+        errors = (added + 1) * math.prod(layer.shape.values()) if added > 1 else 0
+        elements = 0 if layer.op_name == "input" else own.forward + own.backward + errors
+        found += graph.batch * (graph.element_bytes * elements + 2 * own.mask_bytes)
+    return round(found)
+
+
+def more_time(graph: LayerGraph, phases: tuple[str, ...], *pins: str) -> float:
+    """Return the seconds that ops without a weight add to some phases on two devices, elsewhere cut in the batch."""
+    space = "batch,sequence" if pins else "batch"
+    free, counted = (
+        plan_model(graph, array=[2], strategy="dp", pins=pins, space=space, hardware=machine).score
+        for machine in (FREE, COUNTED)
+    )
+    assert free is not None
+    assert counted is not None
+    return math.fsum(counted.time[phase] - free.time[phase] for phase in phases)
+
+
+@pytest.mark.parametrize("graph", [gpt(), llama(), load_model("resnet18")], ids=["gpt", "llama", "resnet18"])
+def test_each_device_takes_the_time_of_its_part_of_all_ops(graph: LayerGraph) -> None:
+    """The ops of these networks are all bound by memory, and each of two devices has half of the samples."""
+    expected = COUNTED.memory_seconds(step_bytes(graph)) / 2
+    assert more_time(graph, ("forward", "backward", "gradient", "update")) == pytest.approx(
+        expected, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("convention", ["moved", "paper"])
+@pytest.mark.parametrize("model", ["gpt", "lenet-c"])
+def test_the_cost_is_the_time_of_the_step(model: str, convention: str) -> None:
+    graph = gpt() if model == "gpt" else load_model(model)
+    plan = plan_model(
+        graph, array=[2, 2], strategy="optimal", cost="time", hardware=COUNTED, convention=convention
+    )
+    assert plan.score is not None
+    assert plan.cost.value == pytest.approx(plan.score.time_s, rel=1e-9)
+
+
+def test_an_op_is_divided_as_the_layer_before_it() -> None:
+    """The norm behind an addition that is divided in the sequence is on half of the positions on each device."""
+    sequence = [f"h.0.{name}=sequence" for name in ("add1", "add2")]
+    by_batch = more_time(gpt(), ("forward",))
+    assert more_time(gpt(), ("forward",), *sequence) == pytest.approx(by_batch, rel=1e-9)
+    whole = more_time(gpt(sequence=9), ("forward",), *sequence) / more_time(gpt(sequence=9), ("forward",))
+    assert 1 < whole < 10 / 9
+
+
+@pytest.mark.parametrize("unweighted", ["free", "counted"])
+def test_the_note_names_ops_that_take_no_time(unweighted: str) -> None:
+    machine = load_machine("h100-8x", {"unweighted": unweighted})
+    plan = plan_model(gpt(), array=[2], strategy="dp", hardware=machine)
+    noted = any(line.startswith("no weights") for line in machine_lines(plan, gpt(), machine))
+    assert noted is (unweighted == "free")
+
+
+def test_joins_and_norms_take_energy() -> None:
+    free, counted = (plan_model(gpt(), array=[2], hardware=machine).score for machine in (FREE, COUNTED))
+    assert free is not None
+    assert counted is not None
+    assert free.energy is not None
+    assert counted.energy is not None
+    assert counted.energy["memory"] > free.energy["memory"]
+    assert counted.energy["arithmetic"] == free.energy["arithmetic"]
