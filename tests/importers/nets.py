@@ -74,6 +74,51 @@ class Two(nn.Module):
     def forward(self, x, y):
         return self.a(x) + self.b(y)
 
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.a(self.a(x)), self.b(x)
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.lstm, self.out = nn.Embedding(9, 4), nn.LSTM(4, 4, batch_first=True), nn.Linear(4, 9)
+
+    def forward(self, tokens):
+        return self.out(self.lstm(self.table(tokens))[0])
+
+class Attends(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.attention, self.out, self.options = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 3), options
+
+    def forward(self, x):
+        return self.out(self.attention(x, x, x, **self.options)[0])
+
+class Translates(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.out = nn.Embedding(9, 8), nn.Embedding(9, 8), nn.Linear(8, 9)
+        self.inner = nn.Transformer(8, 2, 2, 2, 16, batch_first=True)
+
+    def forward(self, x, y):
+        mask = nn.Transformer.generate_square_subsequent_mask(y.shape[1], device=y.device)
+        return self.out(self.inner(self.a(x), self.b(y), tgt_mask=mask, tgt_is_causal=True))
+
+class Up(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.pool = nn.Conv2d(3, 8, 3, padding=1), nn.MaxPool2d(2)
+        self.middle, self.up = nn.Conv2d(8, 16, 3, padding=1), nn.ConvTranspose2d(16, 8, 2, stride=2)
+        self.out = nn.Conv2d(16, 2, 1)
+
+    def forward(self, x):
+        x = self.down(x).relu()
+        return self.out(torch.cat([x, self.up(self.middle(self.pool(x)).relu())], 1))
+
 class Unused(nn.Module):
     def forward(self, x):
         return torch.ones(3, 4)
@@ -98,6 +143,16 @@ def branch(): return Branch()
 def open_(): return Open()
 def two(): return Two()
 def unused(): return Unused()
+def shared(): return Shared()
+def recurrent(): return Recurrent()
+def encoder(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 3)
+def samples_last(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 3)
+def attends(): return Attends()
+def without_shares(): return Attends(need_weights=False)
+def translates(): return Translates()
+def up(): return Up()
+def dropping(): return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
+def weight_norm(): return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(400, 16)), nn.Linear(16, 9))
 def custom(): return Custom()
 def nothing(): return 3
 def failing(): raise ValueError("no weights here")

@@ -45,6 +45,8 @@ def shapes(): return (lambda p, x: x @ p), jax.ShapeDtypeStruct((7, 3), "float32
 def cube(): return (lambda p, x: jnp.einsum("bij,jk->bik", x, p).sum()), jax.ShapeDtypeStruct((4, 5), "float32")
 def product(): return (lambda p, x: (x @ p) * (x @ p)), jax.ShapeDtypeStruct((4, 4), "float32")
 def square(): return (lambda p, x: (x @ p) @ (x @ p).T), jax.ShapeDtypeStruct((4, 4), "float32")
+def loop(): return (lambda p, x: lax.scan(lambda h, one: (jnp.tanh(h @ p + one), None), x[:, 0], x.swapaxes(0, 1))[0]), \\
+    jax.ShapeDtypeStruct((8, 8), "float32")
 def constant(): return (lambda p, x: jnp.ones(3)), {}
 def nothing(): return 3
 def failing(): raise ValueError("no weights here")
@@ -114,6 +116,11 @@ BAD = {
     "shapes that do not fit": ("hypar_jax_nets:shapes", ["--input", "4"], "cannot trace it: TypeError"),
     "a result without samples": ("hypar_jax_nets:cube", ["--input", "6x4"], "found a result of one number"),
     "samples that meet": ("hypar_jax_nets:square", ["--input", "4"], "recognised 80 % of 160 FLOP"),
+    "a loop over a sequence": (
+        "hypar_jax_nets:loop",
+        ["--input", "6x8"],
+        "recognised 0 % of 1.54 k FLOP and 0 % of 64 parameters; opaque, cut in the batch alone: 1 scan",
+    ),
     "a constant": ("hypar_jax_nets:constant", ["--input", "4"], "the result does not depend on the input"),
     "no input": ("hypar_jax_nets:build", [], "--input: no shape is given"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import resource
 import time
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,8 @@ def language(model: str, config: str, *, length: int, **options: Any) -> Callabl
 
     def build() -> Built:
         library = package("transformers")
-        module = getattr(library, model)(getattr(library, config)(**options))
+        own_format = getattr(pytorch(), options.get("dtype", "float32"))
+        module = getattr(library, model)._from_config(getattr(library, config)(**options), dtype=own_format)
         module.config.use_cache = False
         return with_loss(module), (tokens(length), tokens(length))
 
@@ -110,7 +112,7 @@ def t5() -> Built:
     config = library.T5Config(d_model=512, d_ff=2048, num_layers=6, num_heads=8, use_cache=False)
     t5 = library.T5ForConditionalGeneration(config)
 
-    class Both(pytorch().nn.Module):  # type: ignore[misc, name-defined]
+    class Both(pytorch().nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.t5 = t5
@@ -189,14 +191,54 @@ def counted(network: LayerGraph, batch: int) -> int:
     return found
 
 
-@pytest.mark.parametrize("name", ROWS)
+UNREAD = {
+    "deepseek-v3": "its attention joins rotated features with others, and its gates are chosen by groups: no op says either",
+}
+"""Networks of which less is recognised, and why."""
+
+
+def counted_by_pytorch(build: Callable[[], Built]) -> int:
+    """Return the operations of a run without data, as PyTorch counts them.
+
+    Attention and experts are computed in products of matrices, as others may run by kernels that are not counted.
+    """
+    counter_of = import_module("torch.utils.flop_counter").FlopCounterMode
+    fake = import_module("torch._subclasses.fake_tensor").FakeTensorMode
+
+    def run() -> int:
+        module, example = build()
+        for part in module.modules():
+            if hasattr(part, "set_attn_implementation"):
+                part.set_attn_implementation("eager")
+                with suppress(ValueError):  # it has no experts
+                    part.set_experts_implementation("batched_mm")
+        with counter_of(display=False) as counter:
+            module.train()(*example)
+        return int(counter.get_total_flops())
+
+    try:
+        with pytorch().device("meta"):
+            return run()
+    except RuntimeError:  # its masks have values that it reads
+        with fake(allow_non_fake_inputs=True):
+            return run()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=UNREAD[name]))
+        if name in UNREAD
+        else name
+        for name in ROWS
+    ],
+)
 def test_all_operations_and_parameters_are_recognised(name: str) -> None:
     pytorch()
     from hypar.importers.imported import imported  # noqa: PLC0415
     from hypar.importers.torch_capture import capture  # noqa: PLC0415
     from hypar.importers.torch_rules import TABLE  # noqa: PLC0415
 
-    counter_of = import_module("torch.utils.flop_counter").FlopCounterMode
     build, least, opaque = ROWS[name]
     begin = time.process_time()
     with pytorch().device("meta"):
@@ -211,11 +253,7 @@ def test_all_operations_and_parameters_are_recognised(name: str) -> None:
     assert flop == 1.0
     assert parameters >= least
     assert counted(network, 2) == found.coverage.flop
-    if example[0].is_floating_point():
-        # Those of transformers cannot run on the meta device outside of torch.export.
-        with counter_of(display=False) as counter:
-            module.train()(*example)
-        assert counted(network, 2) == counter.get_total_flops()
+    assert counted(network, 2) == counted_by_pytorch(build)
     if opaque == {}:
         assert network.num_parameters == sum(held.numel() for held in module.parameters())
     if name in SHIPPED:

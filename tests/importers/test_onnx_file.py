@@ -119,8 +119,28 @@ BAD: dict[str, tuple[Any, str]] = {
         "input 'x' has no shape; allowed: samples, and their sizes",
     ),
     "shapes that do not fit": (
+        lambda file: one(file, [weight("w", 8, 4, 3)]),
+        "its shapes cannot be inferred: InferenceError: ",
+    ),
+    "channels that do not fit": (
         lambda file: one(file, [weight("w", 8, 4, 3, 3)]),
         "bad: recognised 0 % of ",
+    ),
+    "an order of other axes": (
+        lambda file: save(file, [onnx.helper.make_node("Transpose", ["x"], ["y"], perm=[0, 9, 1, 2])], []),
+        "(op_type:Transpose): [TypeInferenceError] Invalid attribute perm",
+    ),
+    "no stride": (
+        lambda file: save(
+            file,
+            [onnx.helper.make_node("Conv", ["x", "w"], ["y"], strides=[0, 0])],
+            [weight("w", 8, 3, 3, 3)],
+        ),
+        "(op_type:Conv): [ShapeInferenceError] Attribute strides must only contain positive values",
+    ),
+    "a negative size": (
+        lambda file: net(file, sizes=("N", 3, -2, 32)),
+        "dim 2 of input 'x' is -2; allowed: whole numbers",
     ),
     "unknown operator": (
         lambda file: one(file, [weight("w", 8, 3, 3, 3)], kind="Mystery"),
@@ -130,7 +150,10 @@ BAD: dict[str, tuple[Any, str]] = {
         lambda file: one(file, [weight("w", 8, 3, 3, 3)], out="z"),
         "does not depend on the input",
     ),
-    "no sample": (lambda file: net(file, sizes=("N",)), "found a sample of nothing in its input"),
+    "no sample": (
+        lambda file: save(file, [onnx.helper.make_node("Relu", ["x"], ["y"])], [], sizes=("N",)),
+        "found a sample of nothing in its input",
+    ),
 }
 
 

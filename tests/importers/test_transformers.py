@@ -48,6 +48,15 @@ def test_a_function_of_jax_is_the_network_by_hand(hand: hypar.LayerGraph) -> Non
 
 
 @pytest.mark.slow
+def test_a_loop_over_layers_is_the_network_by_hand(hand: hypar.LayerGraph, tmp_path: Path) -> None:
+    pytest.importorskip("jax", reason="JAX is an extra")
+    (tmp_path / "hypar_gpt_loop.py").write_text(transformer.JAX_LOOP, encoding="utf-8")
+    found = import_network("jax", "hypar_gpt_loop:build", [(16,)], tokens=TOKENS)
+    assert_one_network(found, hand)
+    assert ", repeat: 3}" in found.text()
+
+
+@pytest.mark.slow
 def test_gpt2_in_jax_is_the_model_that_comes_with_hypar(hand: hypar.LayerGraph, tmp_path: Path) -> None:
     pytest.importorskip("jax", reason="JAX is an extra")
     large = transformer.JAX.replace("16, 32, 4, 400", "1024, 768, 12, 50257").replace("range(3)", "range(12)")

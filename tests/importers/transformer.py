@@ -100,6 +100,18 @@ def build():
     return net, {"wte": S_(V, H), "wpe": S_(S, H), "ln": pair(H), "h": [own() for _ in range(3)]}
 """
 
+JAX_LOOP = JAX.replace(
+    """\
+    for number, own in enumerate(p["h"]):
+        with jax.named_scope(f"h{number}"):
+            x = block(own, x)
+""",
+    """\
+    x, _ = jax.lax.scan(lambda x, own: (jax.checkpoint(block)(own, x), None), x, p["h"])
+""",
+).replace("[own() for _ in range(3)]", "jax.tree.map(lambda held: S_(3, *held.shape), own())")
+"""The same in JAX as a loop over stacked weights, with the blocks' activations computed again."""
+
 HAND = """\
 source: by hand
 batch: 2

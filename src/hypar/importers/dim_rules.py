@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
 from hypar.importers.drafts import Held
 from hypar.importers.masks import causal
@@ -116,6 +117,8 @@ def _owner(view: View, weight: str, axes: tuple[Axis, Axis]) -> int | None:
 def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Letters, Letters]) -> Held | None:
     """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
     atoms, rows = view.drafts.atoms, view.drafts
+    if _shared(view, right):
+        left, right, roles = right, left, (roles[1], roles[0], roles[2])
     one, two = dict(zip(roles[0], left.axes, strict=True)), dict(zip(roles[1], right.axes, strict=True))
     contracted = [letter for letter in one if letter in two and letter not in roles[2]]
     for letter in (letter for letter in one if letter in two and letter in roles[2]):
@@ -158,13 +161,25 @@ def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Lett
     )  # fmt: skip
 
 
-def _attention(view: View, shares: Held, values: Held, keys: tuple[Axis, Axis]) -> Held | None:
-    """Say an attention where a product's first factor is a softmax of another product over the same dims."""
+def _scores(view: View, shares: Held) -> tuple[int, list[int]]:
+    """Return the layer before a softmax and what stands beside it, and these."""
     rows = view.drafts.rows
     number, between = shares.number, []
     while rows[number].op in SCORED or rows[number].op == "softmax":
         between.append(number)
         number = rows[number].reads[0]
+    return number, between
+
+
+def _shared(view: View, held: Held) -> bool:
+    """Return whether a tensor is a softmax, dropout and the like aside."""
+    return any(view.drafts.rows[one].op == "softmax" for one in _scores(view, held)[1])
+
+
+def _attention(view: View, shares: Held, values: Held, keys: tuple[Axis, Axis]) -> Held | None:
+    """Say an attention where a product's first factor is a softmax of another product over the same dims."""
+    rows = view.drafts.rows
+    number, between = _scores(view, shares)
     scores = rows[number]
     softmax = [rows[one] for one in between if rows[one].op == "softmax"]
     if scores.op != "matmul" or len(softmax) != 1:
@@ -221,13 +236,16 @@ def attention(query: str, key: str, value: str, mask: str, *, causal_by: str = "
         if not atoms.unite(q.axes[-1], k.axes[-1]) or not atoms.unite(k.axes[-2], v.axes[-2]):
             return None
         positions = atoms.leaves(k.axes[-2])
+        if BATCH in positions:
+            found = "found an attention over its first axis, that of the samples"
+            raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
         hidden = bool(view.get(causal_by, False)) or causal(view.trace, view.node, mask)
         axes = (*q.axes[:-1], v.axes[-1])
-        found = None
+        said = None
         if atoms.leaves(q.axes[-2]) == positions:
             reads = (q.number, k.number, v.number)
-            found = _attend(view, reads, positions, causal=hidden, flop=view.node.flop, axes=axes)
-        return found or _in_steps(view, q, k, v)
+            said = _attend(view, reads, positions, causal=hidden, flop=view.node.flop, axes=axes)
+        return said or _in_steps(view, q, k, v)
 
     return rule
 

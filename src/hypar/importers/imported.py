@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,13 @@ from hypar.importers.coverage import Coverage, coverage_of
 from hypar.importers.entries import content
 from hypar.importers.naming import named
 from hypar.importers.patterns import merged
-from hypar.importers.reading import read_trace
+from hypar.importers.reading import OPAQUE, read_trace
 from hypar.network.build import load_model
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.importers.drafts import Draft
     from hypar.importers.trace import Trace
     from hypar.importers.view import Table
     from hypar.network.graph import LayerGraph
@@ -101,4 +105,20 @@ def imported(trace: Trace, table: Table, *, batch: int | None, partial: bool) ->
         head["dtype"] = trace.dtype
     said = {**head, **({"dims": dims} if dims else {}), **content(drafts, trace.classes)}
     aside = (f"{trace.aside} further results are left out",) if trace.aside else ()
-    return Imported(name=trace.name, content=said, coverage=coverage, notes=aside)
+    return Imported(
+        name=trace.name, content=said, coverage=coverage, notes=(*aside, *_copied(reading.drafts))
+    )
+
+
+def _copied(drafts: Sequence[Draft]) -> Iterator[str]:
+    """Yield a line on weights that several layers use, and each has in the model file."""
+    uses = Counter(
+        identity
+        for draft in drafts
+        if draft.op not in {OPAQUE, "token"} and draft.tied is None and not draft.whole
+        for identity in draft.weights
+    )
+    shared = sorted(identity for identity, count in uses.items() if count > 1)
+    if shared:
+        others = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+        yield f"{shared[0]}{others}: used by several layers, each of which has its own in the model file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from hypar.importers.jax_rules import TABLE, flop
 from hypar.importers.packages import package
 from hypar.importers.running import named_object, one_line
 from hypar.importers.trace import CHANNELS_FIRST, Node, Trace
+from hypar.network.spec.schema import MOST_REPEATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,20 +86,30 @@ def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) 
 
 
 class _Reader:
-    """Opens a jaxpr; ``called`` holds the value behind a variable."""
+    """Opens a jaxpr.
+
+    Attributes:
+        called: the value behind a variable.
+        parameters: the identity of the trained tensor behind a value.
+        data: the values that depend on an input.
+    """
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.called: dict[int, str] = {}
+        self.parameters: dict[str, str] = {}
+        self.data: set[str] = set()
         self.nodes: list[Node] = []
         self.layout: tuple[int, ...] = CHANNELS_FIRST
 
     def trace(self, jaxpr: Any, params: Sequence[str], name: str) -> Trace:
         """Return the whole trace."""
         fed = [self.new(variable) for variable in jaxpr.invars]
-        self.open(jaxpr)
         inputs = fed[len(params) :]
+        self.parameters = dict(zip(fed, params, strict=False))
+        self.data |= {*inputs}
+        self.open(jaxpr)
         outputs = [self.value(variable) for variable in jaxpr.outvars]
         if not outputs or not inputs or not self.shapes[inputs[0]]:
             raise ModelError(self.where, "found no input or no result", "an array each, samples first")
@@ -112,7 +124,7 @@ class _Reader:
                 value for value, one in zip(inputs, fed_formats, strict=True) if "float" not in one
             ),
             inputs=tuple(inputs),
-            parameters=dict(zip(fed, params, strict=False)),
+            parameters=self.parameters,
             shapes=self.shapes,
             nodes=tuple(self.nodes),
             output=outputs[0],
@@ -141,6 +153,9 @@ class _Reader:
             inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
             named = str(params.get("name", ""))
             kind = equation.primitive.name
+            if kind == "scan" and self.over_layers(equation):
+                self.unroll(equation, scope_of(equation, scope))
+                continue
             if kind in {"scan", "while", "cond"}:
                 inner = None
             if inner is not None and named not in NAMED:
@@ -153,20 +168,61 @@ class _Reader:
                 continue
             self.add(equation, named if inner is not None else kind, params, scope_of(equation, scope))
 
+    def over_layers(self, equation: Any) -> bool:
+        """Return whether a loop runs over tensors that depend on no input, as the weights of equal layers."""
+        first = equation.params["num_consts"] + equation.params["num_carry"]
+        scanned = [self.value(variable) for variable in equation.invars[first:]]
+        made = equation.outvars[equation.params["num_carry"] :]
+        return (
+            equation.params["length"] <= MOST_REPEATS
+            and bool(scanned)
+            and self.data.isdisjoint(scanned)
+            and all(type(variable).__name__ == "DropVar" for variable in made)
+        )
+
+    def unroll(self, equation: Any, scope: tuple[str, ...]) -> None:
+        """Add the equations of a loop, those of each turn within a scope of its own."""
+        params = equation.params
+        length, inner = params["length"], params["jaxpr"].jaxpr
+        values = [self.value(variable) for variable in equation.invars]
+        carried = params["num_consts"], params["num_consts"] + params["num_carry"]
+        turns = range(length)
+        for turn in reversed(turns) if params["reverse"] else turns:
+            slices = [self.turn_of(value, turn, scope) for value in values[carried[1] :]]
+            for own, given in zip(inner.invars, [*values[: carried[1]], *slices], strict=True):
+                self.called[id(own)] = given
+            self.open(inner, (*scope, f"layer{turn}"))
+            values[slice(*carried)] = [self.value(made) for made in inner.outvars[: params["num_carry"]]]
+        for made, value in zip(equation.outvars, values[slice(*carried)], strict=False):
+            self.called[id(made)] = value
+        for value in values[carried[1] :]:
+            self.parameters.pop(value, None)
+
+    def turn_of(self, value: str, turn: int, scope: tuple[str, ...]) -> str:
+        """Return what a turn of a loop has of a tensor: of a trained one a tensor of its own."""
+        name = f"v{len(self.shapes)}"
+        self.shapes[name] = self.shapes[value][1:]
+        if value in self.parameters:
+            self.parameters[name] = f"{self.parameters[value]}[{turn}]"
+        else:
+            read = {"0": (value,)}
+            self.nodes.append(Node(kind="turn", operands=read, attributes={}, result=name, scope=scope))
+        return name
+
     def add(self, equation: Any, kind: str, params: dict[str, Any], scope: tuple[str, ...]) -> None:
         """Add an equation."""
         read = [self.value(variable) for variable in equation.invars]
         made = [self.new(variable) for variable in equation.outvars]
         if kind == "conv_general_dilated":
             self.layout = tuple(params["dimension_numbers"].lhs_spec)
-        shapes = [self.shapes[value] for value in read]
+        if not self.data.isdisjoint(read):
+            self.data |= {*made}
         node = Node(
             kind=kind,
             operands={str(number): (value,) for number, value in enumerate(read)},
             attributes=params,
             result=made[0],
             scope=scope,
-            flop=flop(kind, shapes, self.shapes[made[0]], params),
         )
         if kind == "split":
             self.nodes += [
@@ -174,9 +230,28 @@ class _Reader:
                 for index, one in enumerate(made)
             ]
             return
-        self.nodes += [node] + [
-            replace(node, result=other, flop=0, kind=f"{kind} {n}") for n, other in enumerate(made[1:], 2)
+        largest = max(made, key=lambda one: math.prod(self.shapes[one]))
+        self.nodes += [
+            replace(
+                node,
+                result=one,
+                flop=flop_within(equation) if one == largest else 0,
+                kind=f"{kind} {number}" if number > 1 else kind,
+            )
+            for number, one in enumerate(made, 1)
         ]
+
+
+def flop_within(equation: Any) -> int:
+    """Return the operations of an equation's contractions, those of the functions that it calls included."""
+    kind, params = equation.primitive.name, equation.params
+    shapes = [getattr(variable.aval, "shape", ()) for variable in (*equation.invars, *equation.outvars[:1])]
+    found = flop(kind, shapes[:-1], shapes[-1], params)
+    for value in params.values():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            inner = getattr(one, "jaxpr", one)
+            found += sum(flop_within(own) for own in getattr(inner, "eqns", ()))
+    return found * params["length"] if kind == "scan" else found
 
 
 def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:

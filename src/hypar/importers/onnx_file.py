@@ -96,6 +96,7 @@ class _File:
         self.values: dict[str, Any] = {}
         self.weights: dict[str, tuple[int, ...]] = {}
         self.whole: set[str] = set()
+        self.numbers: set[str] = set()
 
     def trace(self) -> Trace:
         """Return the trace."""
@@ -109,7 +110,7 @@ class _File:
             raise ModelError(self.where, "found no input or no output", "one at least of each")
         self.fix(fed)
         with one_line(self.where, "its shapes cannot be inferred:"):
-            model = self.onnx.shape_inference.infer_shapes(self.model, data_prop=True)
+            model = self.onnx.shape_inference.infer_shapes(self.model, strict_mode=True, data_prop=True)
         first = sizes_of(next(value for value in model.graph.input if value.name == fed[0].name))
         self.weights |= {name: (1, *self.weights[name][1:]) for name in self.repeated(first[:1])}
         shapes = dict(self.weights)
@@ -144,7 +145,7 @@ class _File:
 
     def is_trained(self, name: str) -> bool:
         """Return whether a tensor is trained: of real numbers, and no running statistic of a normalisation."""
-        return name not in self.values and name not in self.statistics
+        return not any(name in held for held in (self.values, self.numbers, self.statistics))
 
     def is_real(self, element: int) -> bool:
         """Return whether a number format is one of real numbers."""
@@ -187,6 +188,8 @@ class _File:
         sizes, proto = tuple(tensor.dims), self.onnx.TensorProto
         self.weights[tensor.name] = sizes
         real = self.is_real(tensor.data_type)
+        if not real:
+            self.numbers.add(tensor.name)
         if tensor.data_location == proto.EXTERNAL:
             return
         width = (
@@ -215,10 +218,11 @@ class _File:
         for value in fed:
             dims = value.type.tensor_type.shape.dim
             for number, dim in enumerate(dims):
-                if dim.HasField("dim_value"):
+                if dim.dim_value > 0 or (dim.HasField("dim_value") and not dim.dim_value):
                     continue
                 if number:
-                    found = f"dim {number} of input {value.name!r} is {dim.dim_param or 'not known'}"
+                    said = dim.dim_param or (dim.dim_value if dim.HasField("dim_value") else "not known")
+                    found = f"dim {number} of input {value.name!r} is {said}"
                     raise ModelError(self.where, found, "whole numbers, but for the samples")
                 dim.dim_value = 2
             if not dims:

@@ -10,6 +10,7 @@ from hypar.importers.dim_rules import (
     attention,
     elementwise,
     embedding,
+    loss,
     norm,
     part,
     product,
@@ -212,6 +213,7 @@ TABLE: Table = {
     "Tanh": pointwise("tanh"),
     "Dropout": _dropout,
     "Softmax": _softmax,
+    "SoftmaxCrossEntropyLoss": loss,
     "LogSoftmax": _softmax,
     **dict.fromkeys(("Add", "Sum"), either(joined("add"), elementwise("add"))),
     "Mul": elementwise("multiply"),
@@ -222,7 +224,9 @@ TABLE: Table = {
     "Slice": _slice,
     "Split": _split,
     "Expand": repeated,
-    "Transpose": lambda view: transposed(view, view.get("perm")),
+    "Transpose": lambda view: transposed(
+        view, view.get("perm", [*range(len(view.sizes(view.node.result)))][::-1])
+    ),
     "Concat": either(joined("concat", "axis"), tokens("axis")),
     "Resize": _resize,
     "Upsample": partial(resized, "nearest"),

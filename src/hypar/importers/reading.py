@@ -36,9 +36,18 @@ class _Weight:
 
 @dataclass(slots=True)
 class _Hidden:
-    """A value whose shape a model file cannot say: what it reads, and the operations that no layer holds yet."""
+    """A value whose shape a model file cannot say.
+
+    Attributes:
+        reads: numbers of the layers that it depends on.
+        named: whether one of these has named dims.
+        kinds: the operations that no layer holds yet.
+        weights: identities of their trained tensors.
+        flop: operations of their contractions.
+    """
 
     reads: tuple[int, ...]
+    named: bool = False
     kinds: list[str] = field(default_factory=list)
     weights: frozenset[str] = frozenset()
     flop: int = 0
@@ -69,6 +78,7 @@ def read_trace(trace: Trace, table: Table) -> Reading:
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
+    trace = replace(trace, nodes=trace.behind(trace.output))
     nodes = composed(trace)
     undivided: frozenset[str] = frozenset()
     while True:
@@ -160,13 +170,14 @@ class _Reader:
         """Add an operation."""
         found = [(value, self.known[value]) for value in node.read if value in self.known]
         weights = {value: at.identities for value, at in found if isinstance(at, _Weight)}
-        identities = frozenset[str]().union(*weights.values())
         data = tuple(value for value, at in found if not isinstance(at, _Weight))
         if not data:
             if weights:
-                self.known[node.result] = _Weight(identities)
+                self.known[node.result] = _Weight(frozenset[str]().union(*weights.values()))
             return
-        self.sizes |= {identity: self.trace.trained[identity] for identity in identities}
+        self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
+        weights = {value: self.said_of(value, own) for value, own in weights.items()}
+        identities = frozenset[str]().union(*weights.values())
         held = {value: at for value, at in found if isinstance(at, Held)}
         view = View(
             trace=self.trace,
@@ -180,6 +191,19 @@ class _Reader:
             images=all(value in held and self.shape(held[value]) for value in data),
         )
         self.known[node.result] = self.said(view, identities) or self.opaque(view, identities)
+
+    def said_of(self, value: str, identities: frozenset[str]) -> frozenset[str]:
+        """Return the trained tensors that an op says of those behind a value.
+
+        That is one alone where it has as many elements as the value, as the directions of a weight normalisation, whose
+        lengths no op says.
+        """
+        trained = self.trace.trained
+        largest = max(identities, key=lambda one: (trained[one], one))
+        derived = sum(trained[one] for one in identities) != self.trace.elements(value)
+        return (
+            frozenset([largest]) if derived and trained[largest] == self.trace.elements(value) else identities
+        )
 
     def shape(self, held: Held) -> Shape | None:
         """Return the shape of a sample of a tensor that is a vector or an image as the framework has them."""
@@ -260,8 +284,7 @@ class _Reader:
 
     def opaque(self, view: View, weights: frozenset[str]) -> Held | _Hidden:
         """Add what no layer says as an opaque one, together with what it reads of hidden values."""
-        region = _Hidden((), [view.node.kind], weights, view.node.flop)
-        named = False
+        region = _Hidden((), kinds=[view.node.kind], weights=weights, flop=view.node.flop)
         for value in view.data:
             at = self.known[value]
             if isinstance(at, _Hidden):
@@ -270,10 +293,11 @@ class _Reader:
                 region.weights |= at.weights
                 region.flop += at.flop
                 # A second reader holds the same operations no more.
-                self.known[value] = _Hidden(at.reads)
+                self.known[value] = _Hidden(at.reads, at.named)
+                region.named |= at.named
             elif isinstance(at, Held):
                 region.reads += (at.number,)
-                named |= self.shape(at) is None
+                region.named |= self.shape(at) is None
         sizes = self.trace.shapes[view.node.result]
         if not sizes or sizes[0] != self.trace.batch or not all(sizes):
             return region
@@ -285,11 +309,11 @@ class _Reader:
             "node": view.node,
         }  # fmt: skip
         reads = tuple(dict.fromkeys(region.reads))
-        shape = None if named else self.trace.sample(view.node.result)
+        shape = None if region.named else self.trace.sample(view.node.result)
         if shape is not None:
             return self.image(OPAQUE, {**fields, **shape}, reads, shape, rank=len(sizes), **said)
         if max(sizes[1:], default=1) == 1:
-            return _Hidden(reads, region.kinds, region.weights, region.flop)
+            return replace(region, reads=reads)
         axes = ((BATCH,), *(self.drafts.atoms.axis(size) for size in sizes[1:]))
         dims = tuple(atom for axis in axes[1:] for atom in axis)
         draft = Draft(op=OPAQUE, fields=fields, reads=reads, dims=dims, roles={"shape": dims}, **said)

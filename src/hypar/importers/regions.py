@@ -6,7 +6,6 @@ nothing else. Which op it is follows from the kinds of its operations.
 
 from __future__ import annotations
 
-from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -231,12 +230,23 @@ def _op_of(words: set[str], *, reduced: bool, product: bool) -> str | None:
 
 
 def _norm(op: str, *trained: str) -> Rule:
-    def rule(view: View) -> Held | None:
+    def rule(view: View) -> Said | Held | None:
         names = {"scale": "weight", "shift": "bias"}
         has = {field: names[field] in view.node.operands for field in trained}
-        return None if "other" in view.node.operands else norm(view, op, view.get("axes"), has)
+        if "other" in view.node.operands:
+            return None
+        if op == "layer_norm" and view.read and _of_samples(view):
+            return [short("batch_norm", **has)]
+        return norm(view, op, view.get("axes"), has)
 
     return rule
+
+
+def _of_samples(view: View) -> bool:
+    """Return whether a normalisation runs over all axes of a vector or an image but the channels."""
+    rank = len(view.sizes(view.data[0]))
+    channels = view.trace.layout[1] if rank > 2 else 1
+    return {axis % rank for axis in view.get("axes")} == {*range(rank)} - {channels}
 
 
 def _function(op: str) -> Rule:
@@ -264,7 +274,7 @@ COMPOSED: Table = {
         "softmax": lambda view: softmax(view, view.get("axes")[0]),
         "rope": _rope,
         "guard": passed,
-        "shares": partial(normalised, op="softmax"),
+        "shares": lambda view: normalised(view, "softmax"),
     }.items()
 }
 """The rules of regions."""

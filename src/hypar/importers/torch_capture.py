@@ -82,6 +82,7 @@ class _Reader:
             where,
         )
         self.alias: dict[str, str] = {}
+        self.counted: dict[str, int] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.classes: dict[tuple[str, ...], str] = {}
 
@@ -220,9 +221,19 @@ class _Reader:
         return path
 
     def flop(self, node: Any, counter: Any) -> int:
-        """Return the operations that PyTorch itself counts for a node, run on tensors without data."""
-        before = counter.get_total_flops()
+        """Return the operations that PyTorch itself counts for a node, of equal ones once."""
+        arguments = node.args, node.kwargs
+        shapes = self.torch.fx.map_arg(
+            arguments, lambda value: str(getattr(value.meta.get("val"), "shape", value))
+        )
+        if (key := f"{node.target} {shapes}") not in self.counted:
+            self.counted[key] = self.count(node, counter)
+        return self.counted[key]
+
+    def count(self, node: Any, counter: Any) -> int:
+        """Return the operations of a node, run on tensors without data."""
         args, kwargs = self.torch.fx.map_arg((node.args, node.kwargs), lambda value: value.meta.get("val"))
+        before = counter.get_total_flops()
         try:
             node.target(*args, **kwargs)
         except Exception:  # noqa: BLE001 (an operation that cannot run without data contracts nothing that can be counted)

@@ -97,6 +97,15 @@ class Trace:
                 found.add(node.result)
         return frozenset(found)
 
+    def behind(self, value: str) -> tuple[Node, ...]:
+        """Return the operations on which a value depends."""
+        wanted, found = {value}, list[Node]()
+        for node in reversed(self.nodes):
+            if node.result in wanted:
+                wanted |= {*node.read}
+                found.append(node)
+        return tuple(reversed(found))
+
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""
         return math.prod(self.shapes[value])
