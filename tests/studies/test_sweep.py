@@ -161,7 +161,7 @@ def test_a_bad_list_of_arrays_is_one_line() -> None:
 
 
 def test_stages_inside_levels_are_swept() -> None:
-    arrays = [(2, 2), (2, "s2"), ("s2", 2)]
+    arrays: list[tuple[int | str, ...]] = [(2, 2), (2, "s2"), ("s2", 2)]
     runs = sweep_model("lenet-c", hardware="hmc", array=arrays, batch=32, scale=True)
     assert [run.axes["array"] for run in runs] == arrays
     for run in runs[1:]:
