@@ -74,7 +74,7 @@ class Devices:
             return {
                 name: only(value, mask(value.shape, (piece["channels"],))) for name, value in held.items()
             }
-        groups = (piece.get("groups", np.arange(1)),) if self.layer.op_name != "linear" else ()
+        groups = (piece.get("groups", np.arange(1)),) if hasattr(self.layer.op, "groups") else ()
         boxes = {
             "weight": (*groups, piece["in_channels"], piece["out_channels"]),
             "bias": (self.kernel.output(self.layer, piece)[1],),

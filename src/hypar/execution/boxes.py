@@ -21,7 +21,7 @@ Indices = NDArray[np.intp]
 Box = tuple[Indices, ...]
 Piece = Mapping[str, Indices]
 
-KERNEL_DIMS = frozenset({"kernel_height", "kernel_width"})
+KERNEL_DIMS = frozenset({"kernel_depth", "kernel_height", "kernel_width"})
 """The op dims that no piece names: a kernel is always whole."""
 
 
