@@ -16,7 +16,7 @@ def names(graph: ContractedGraph, start: str) -> tuple[str, ...]:
 
 def test_results_are_kept_with_a_graph_and_with_those_that_equal_it() -> None:
     CALLS.clear()
-    graph = load_model("vgg16").contracted
+    graph = ContractedGraph(*load_model("vgg16").contracted)
     assert names(graph, "fc") == ("fc1", "fc2", "fc3")
     assert names(graph, "fc") is names(ContractedGraph(*graph), "fc")
     assert CALLS == ["fc"]

@@ -354,12 +354,12 @@ class TestRemarks:
         assert f"{plan.cost.value / free.cost.value - 1:+.2%}" in line
 
     def test_pins_that_let_a_search_be_exact_are_not_measured_by_one_that_is_not(self) -> None:
-        pins = [f"*@H{level}=batch" for level in range(2, 7)]
+        pins = [f"*@H{level}=batch" for level in range(2, 11)]
         plan = plan_model(
-            graph("alexnet-2012"), levels=6, search="joint", strategy="optimal", convention="fused", pins=pins
+            graph("unet"), levels=10, search="joint", strategy="optimal", convention="fused", pins=pins
         )
         assert load_solver(plan.solver).exact
-        (line,) = [line for line in notes(plan, graph("alexnet-2012")) if "pins" in line]
+        (line,) = [line for line in notes(plan, graph("unet")) if "pins" in line]
         assert line == "the cost of the pins is unknown: without them no plan is proven optimal"
 
     def test_a_search_without_pins_takes_two_seconds_at_most(self, monkeypatch: pytest.MonkeyPatch) -> None:

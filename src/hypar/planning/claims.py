@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.planning.flat import numbered_through
 from hypar.sharding.conventions import PAPER
 from hypar.units import format_bytes
 
@@ -30,8 +29,17 @@ def claim_of(request: Request, question: Question, answer: Answer, claim: str) -
         claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search{_limited(answer)}"
     elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {request.search} search"
-    kind = _kind_of(question) + ", numbered through" * numbered_through(request, question)
+    kind = _kind_of(question) + _numbering(request, question)
     return f"{claim} over ({request.space}){pins}, {kind}, for least {objective(request)}"
+
+
+def _numbering(request: Request, question: Question) -> str:
+    """Return what a claim says of the numbering of a flat level's devices."""
+    if not (request.pins or request.refine):
+        return ""
+    from hypar.planning.flat import numbered_through  # noqa: PLC0415 (only with pins or refinement)
+
+    return ", numbered through" * numbered_through(request, question)
 
 
 def objective(request: Request) -> str:
