@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "vgg16": ("vgg16", {"hardware": "hmc"}),
     "resnet50": ("resnet50", {"strategy": "deepa", "array": [16], "hardware": "p100-4x4"}),
-    "mixed": ("lenet-c", {"strategy": "accpar", "hardware": "tpu-v2-v3"}),
+    "mixed": ("lenet-c", {"strategy": "accpar", "hardware": "tpu-v2-v3", "levels": 3}),
     "sfc": ("sfc", {"stages": 4, "levels": 2, "hardware": "hmc"}),
     "bare": ("alexnet", {"strategy": "optimal"}),
     "deep": ("resnet18", {"levels": 4}),
