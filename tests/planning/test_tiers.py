@@ -120,6 +120,35 @@ NETWORK = """
 """
 
 
+def test_transfers_at_an_inner_level_cost_no_latency_further_out() -> None:
+    """Levels that charge the same lie on both sides of one that charges latency as well."""
+    text = MACHINE.format(peak=0.001, half=0)
+    for latency in (0, 0, 1, 0):
+        text += NETWORK.format(topology="switch", devices=2, rate=1, latency=latency)
+    made = {
+        "first": (2, None),
+        "left": (1, "first"),
+        "more": (8, "left"),
+        "right": (1, "first"),
+        "most": (8, "right"),
+    }
+    convolutions = [
+        {"name": name, "op": "conv", "kernel": 1, "padding": 0, "out_channels": channels}
+        | ({"inputs": [read]} if read else {})
+        for name, (channels, read) in made.items()
+    ]
+    layers = [
+        {"op": "input", "channels": 1, "height": 4, "width": 4},
+        *convolutions,
+        {"name": "sum", "op": "add", "inputs": ["more", "most"]},
+        {"op": "flatten"},
+        {"op": "linear", "out_features": 1},
+    ]
+    graph = load_model({"source": "drawn", "batch": 2, "layers": layers}, name="drawn")
+    machine = machine_of(Path("drawn.yaml"), text)
+    assert require_valid(*both(graph, array=(2, 2, 2, 2), space=THREE, hardware=machine))
+
+
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
     """Machines of eight devices of up to three networks, or of sixteen of four; outer ones may be the faster ones."""

@@ -67,6 +67,7 @@ def tiered(cost: MovingCost, levels: Sequence[Level], kinds: Sequence[object]) -
         weights = [Weight(1.0)] * len(levels)
     else:
         price, weights = (1.0, 1.0), [_weight(cost, level) for level in levels]
+    late = any(weight.once for weight in weights)
     groups: list[tuple[int, ...]] = []
     tiers: list[Tier] = []
     first = 0
@@ -75,15 +76,18 @@ def tiered(cost: MovingCost, levels: Sequence[Level], kinds: Sequence[object]) -
         while last < len(levels) and _equal(weights[last].element, weights[first].element):
             last += 1
         own: dict[object, list[int]] = {}
+        run = 0
         for level in range(first, last):
-            own.setdefault((kinds[level], weights[level].once), []).append(level)
+            # What costs latency at a level may depend on what moves further out, so that no group lies around another.
+            kind = (kinds[level], weights[level].once)
+            run += late and level > first and kind != (kinds[level - 1], weights[level - 1].once)
+            own.setdefault((*kind, run), []).append(level)
         groups += [tuple(of) for of in own.values()]
         left = weights[first].element - (weights[last].element if last < len(levels) else 0.0)
         if left < 0:
             raise UncountableError
         tiers.append(Tier(len(groups), left))
         first = last
-    late = any(weight.once for weight in weights)
     if late and math.prod(level.ways for level in levels) > MOST_DEVICES:
         raise UncountableError
     once = tuple(weights[of[0]].once for of in groups) if late else ()
