@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypar.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 _PACKAGE = Path(__file__).parent
 
@@ -38,8 +40,17 @@ DATA = {"hardware": "machine/catalog", "models": "models"}
 """The folder of each kind of data files, inside the installed package."""
 
 
+def entry_points(**asked: str) -> EntryPoints:
+    """Return the entry points of all installed distributions that have the given attributes."""
+    from importlib import metadata  # noqa: PLC0415 (a tenth of the start; most plans name no foreign plug-in)
+
+    found: EntryPoints = metadata.entry_points(**asked)  # type: ignore[assignment]  # the stubs' Python 3.9
+    return found
+
+
 @cache
-def _own_names(group: str) -> frozenset[str]:
+def own_names(group: str) -> frozenset[str]:
+    """Return the names of the plug-ins in a group that come with hypar."""
     files = (_PACKAGE / GROUPS[group]).glob("*.py")
     return frozenset(file.stem for file in files if file.stem not in {"__init__", "base"})
 
@@ -48,7 +59,7 @@ def _own_names(group: str) -> frozenset[str]:
 def plugin_names(group: str) -> tuple[str, ...]:
     """Return the names of all plug-ins in a group (``solvers``, ``costs``, ...), sorted, without importing any."""
     foreign = {point.name for point in entry_points(group=f"hypar.{group}")}
-    return tuple(sorted(_own_names(group) | foreign))
+    return tuple(sorted(own_names(group) | foreign))
 
 
 @cache
@@ -62,7 +73,7 @@ def load_plugin(group: str, name: str) -> Any:
     Raises:
         UnknownNameError: no plug-in has that name.
     """
-    if name in _own_names(group):
+    if name in own_names(group):
         folder = GROUPS[group].replace("/", ".")
         return importlib.import_module(f"hypar.{folder}.{name}").plugin
     for point in entry_points(group=f"hypar.{group}", name=name):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from contextlib import suppress
@@ -64,7 +63,7 @@ class Target(NamedTuple):
     def _rename_over(self, content: bytes) -> None:
         """Write a new file, sync it to disk, and rename it to the target."""
         # The name is known before the file exists, so that an interrupt at any moment leaves no file behind.
-        beside = self.path.with_name(f".hypar-{secrets.token_hex(8)}")
+        beside = self.path.with_name(f".hypar-{os.urandom(8).hex()}")
         try:
             with os.fdopen(os.open(beside, _NEW_FILE, 0o666), "wb") as stream:
                 stream.write(content)

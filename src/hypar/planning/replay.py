@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
     from hypar.timeline import Timeline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoredStep:
     """A training step that was run.
 
     Attributes:
         plan: the plan whose choices it follows.
         graph: the network.
+        machine: the machine that ran it.
         step: its tasks.
-        score: the totals over these tasks.
         timeline: when each task ran.
         lanes: the groups of identical devices that run it; with stages, the devices of each stage for a microbatch.
         stages: the plan's stages, as run on this machine.
@@ -56,11 +57,18 @@ class ScoredStep:
 
     plan: Plan
     graph: LayerGraph
+    machine: Machine | HeterogeneousMachine
     step: Step
-    score: Score
     timeline: Timeline
     lanes: tuple[Lane, ...] = field(compare=False)
     stages: StagesRecord | None = None
+
+    @cached_property
+    def score(self) -> Score:
+        """The totals over these tasks, computed when they are first asked for."""
+        score = summarise(self.lanes, self.step, self.timeline, self.machine)
+        remember(score, Origin(plan=self.plan, network=self.graph, machine=self.machine))
+        return score
 
 
 def score_plan(
@@ -108,7 +116,7 @@ def run_plan(
     changes: Mapping[str, Any] | None = None,
     convention: str | None = None,
 ) -> ScoredStep:
-    """Score a plan as ``score_plan`` does, and return its step and timeline as well."""
+    """Run a plan as ``score_plan`` does, and return its step and timeline, from which the score follows."""
     file = Path("plan") if isinstance(plan, Plan) else Path(plan)
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
@@ -124,13 +132,11 @@ def run_plan(
     choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
     request = replace(Request.of(plan, machine), optimizer=own, counted=counted)
     work, ran, stages = _again(plan, request, graph, choices, f"{file}: chunks.layers")
-    score = summarise(work.lanes, ran.step, ran.timeline, machine)
-    remember(score, Origin(plan=plan, network=graph, machine=machine))
     return ScoredStep(
         plan=plan,
         graph=graph,
+        machine=machine,
         step=ran.step,
-        score=score,
         timeline=ran.timeline,
         lanes=work.lanes,
         stages=stages,

@@ -195,13 +195,17 @@ class Lane(_Devices):
     def _moved(self) -> tuple[list[Moves], list[Moves]]:
         inner, outer = moves_of(self.setting, self.graph, self.choices, self.entered)
         if self.shares is not None:
-            whole = self.shares.graph.layers
-            inner = [
-                in_whole_elements(moves, layer.einsum, held.einsum, chosen)
-                for layer, held, chosen, moves in zip(
-                    self.graph.layers, whole, self.choices, inner, strict=True
-                )
+            einsums = [
+                (layer.einsum, held.einsum)
+                for layer, held in zip(self.graph.layers, self.shares.graph.layers, strict=True)
             ]
+            # Equal layers share their transfers, and so in whole elements.
+            asked = [*zip(map(id, inner), einsums, self.choices, strict=True)]
+            known = {
+                (own, ends, chosen): in_whole_elements(moves, *ends, chosen)
+                for (own, ends, chosen), moves in dict(zip(asked, inner, strict=True)).items()
+            }
+            inner = [known[key] for key in asked]
         times = self.setting.machine.measured
         if times is not None:
             layers = zip(self.graph.layers, inner, strict=True)

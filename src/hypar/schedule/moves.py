@@ -87,11 +87,17 @@ class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The phase, the collective and the level of each, as the names of tasks say."""
-        return self.labels_below(0)
+        return tuple([f"{move.phase} {move.collective} H{move.level + 1}" for move in self])
 
-    def labels_below(self, depth: int) -> tuple[str, ...]:
-        """Return the same below a number of uneven splits."""
-        return tuple([f"{move.phase} {move.collective} H{depth + move.level + 1}" for move in self])
+    def below(self, depth: int) -> Moves:
+        """Return the same transfers below a number of uneven splits, which are levels as well."""
+        if depth not in self._below:
+            self._below[depth] = Moves([move._replace(level=depth + move.level) for move in self])
+        return self._below[depth]
+
+    @cached_property
+    def _below(self) -> dict[int, Moves]:
+        return {0: self}
 
 
 NO_MOVES = Moves()

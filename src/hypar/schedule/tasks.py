@@ -188,11 +188,10 @@ class Lowering:
         own, resources, depth = self._own[lane], self._resources[lane], self._depths[lane]
         if apart:
             resources = tuple([f"{one} of {self._names[-1][layer].rstrip()}" for one in resources])
-        labels = moves.labels_below(depth) if depth else moves.labels
-        for move, label in zip(moves, labels, strict=True):
-            level, seconds = move.level, move.seconds
-            seen = move._replace(level=depth + level) if depth else move
-            after = self._add(own, layer, of + label, resources[level], seconds, after, COMMUNICATION, seen)
+        moves = moves.below(depth)
+        for move, label in zip(moves, moves.labels, strict=True):
+            resource = resources[move.level - depth]
+            after = self._add(own, layer, of + label, resource, move.seconds, after, COMMUNICATION, move)
         return after
 
     def cross(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
+from hypar.network.contraction import Content, Tensor
 from hypar.network.einsum import operand_name
 from hypar.sharding.shares import divided_einsum, divided_size
 from hypar.sharding.transfers import dim_of
@@ -14,7 +15,7 @@ from hypar.sharding.transfers import dim_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.sharding.placement import Choice
 
 TINY = 1e-9
@@ -78,7 +79,14 @@ def _read(
         for name, size in tensor.content.shape
     )
     elements = divided_size(tensor.elements * share, integral=integral)
-    return replace(tensor, content=tensor.content._replace(elements=elements, shape=shape))
+    content = Content(elements, tensor.content.contracted, shape)
+    return Tensor(
+        producer=tensor.producer,
+        consumer=tensor.consumer,
+        content=content,
+        number=tensor.number,
+        operand=tensor.operand,
+    )
 
 
 def whole_ends(size: int, shares: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 from hypar.errors import ProblemError, TableLimitError
-from hypar.registry import load_plugin, plugin_names
+from hypar.registry import load_plugin, own_names
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -115,12 +115,13 @@ def load_solver(name: str) -> Solver:
 
 @lru_cache(maxsize=16)
 def cheapest(structures: tuple[Structure, ...]) -> str:
-    """Return the name of the exact solver with the least work on some graphs.
+    """Return the name of the exact solver with the least work on some graphs, of those that come with hypar.
 
-    Ties go to the first name. If no exact solver's tables fit, the result is ``bounded``, which reports a gap.
+    A solver of another package is used where it is named, so that a plan does not depend on what is installed. Ties go to the
+    first name. If no exact solver's tables fit, the result is ``bounded``, which reports a gap.
     """
     found: list[tuple[int, str]] = []
-    for name in plugin_names("solvers"):
+    for name in sorted(own_names("solvers")):
         if name == FALLBACK:  # not exact, and the slowest to import
             continue
         solver = load_solver(name)

@@ -17,7 +17,7 @@ from hypar.machine.machine import Machine
 from hypar.network.build import load_model
 from hypar.plan.score import totals_of
 from hypar.planning.planner import plan_model
-from hypar.planning.replay import score_plan
+from hypar.planning.replay import run_plan
 from hypar.sharding.conventions import PAPER
 from hypar.studies.page import geometric_mean
 
@@ -102,7 +102,7 @@ class Runs:
                 plan_model(self.graphs[name], strategy=own, hardware=machine, convention=PAPER)
             )
             if own == "accpar"
-            else score_plan(plan, hardware=machine, model=self.graphs[name], convention=PAPER).time_s
+            else run_plan(plan, hardware=machine, model=self.graphs[name], convention=PAPER).timeline.makespan
             for (name, own), plan in self.plans.items()
         }
         return over_dp(found)
