@@ -10,6 +10,7 @@ until the other branch has come back.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
+from hypar.network.contraction import kept_with_graph
 from hypar.schedule.tape import tape_of
+from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +86,7 @@ def course_of(
     trail_of: Callable[[CutLayer], Sequence[Trailing]] = own_trail,
     above: Sequence[Shares] = (),
     idle: frozenset[int] = frozenset(),
+    fused: tuple[int, ...] | None = None,
 ) -> Course:
     """Return the activations and errors on the fullest device over a step.
 
@@ -95,15 +99,33 @@ def course_of(
         trail_of: returns a layer's trail; another one than the layer's own says what a publication counts as kept.
         above: for each layer the shares of the uneven splits above; nothing if there are none.
         idle: the layers for which the device does not work.
+        fused: the ways of each level if sums go straight to the devices that read them next, as by ``fused``; otherwise None.
     """
-    tape = tape_of(graph, element_bytes, tuple(outside), trail_of, idle)
+    readers = {} if fused is None else _only_readers(graph)
+    tape = tape_of(graph, element_bytes, tuple(outside), trail_of, idle, frozenset(readers))
     tensors = _Tensors()
     for block in tape:
-        tensors.run(block, choices[block.layer], above[block.layer] if above else ())
+        onward = None
+        if block.sums:
+            reader = readers[block.layer]
+            shares = above[reader.consumer] if above else ()
+            onward = _Onward(graph.ends(reader)[1].einsum, choices[reader.consumer], shares, fused or ())
+        tensors.run(block, choices[block.layer], above[block.layer] if above else (), onward)
     for tensor in outside:
         if tensor.consumer >= len(graph.layers):
             tensors.send(tensor)
     return _course(tape, tensors, graph)
+
+
+@kept_with_graph
+def _only_readers(graph: ContractedGraph) -> dict[int, Tensor]:
+    """Return the tensor between each layer that may leave terms and the only layer that reads its output."""
+    readers = Counter([*(tensor.producer for tensor in graph.tensors), *graph.sent])
+    return {
+        tensor.producer: tensor
+        for tensor in graph.tensors
+        if readers[tensor.producer] == 1 and graph.layers[tensor.producer].einsum.contracts
+    }
 
 
 @dataclass(slots=True, eq=False)
@@ -189,6 +211,22 @@ Shares = Sequence["Share"]
 """The shares of a layer at the uneven splits above."""
 
 
+class _Onward(NamedTuple):
+    """The only reader of a layer's output, to whose shards sums go.
+
+    Attributes:
+        einsum: its dims, with the tensor as its first input.
+        chosen: its choice at each level.
+        above: its shares at the uneven splits above.
+        array: the ways of each level.
+    """
+
+    einsum: Einsum
+    chosen: Options
+    above: Shares
+    array: tuple[int, ...]
+
+
 _Shards = tuple[tuple[str, _Cut], ...]
 """The dims of a tensor that are divided."""
 
@@ -221,9 +259,9 @@ class _Tensors:
             made[1].sent = True
             self.entering[1] += made[1].num_bytes
 
-    def run(self, block: Block, chosen: Options, above: Shares) -> None:
-        """Append a layer by its shares at the uneven splits above and its choice at each level."""
-        places = _placed(block.einsum, block.divisions, chosen, above)
+    def run(self, block: Block, chosen: Options, above: Shares, onward: _Onward | None) -> None:
+        """Append a layer by its shares at the uneven splits above, its choice at each level, and who gets its sums."""
+        places = _placed(block.einsum, block.divisions, chosen, above, onward)
         shards, shares = places
         inputs = self._fed(block, places) if block.ahead else []
         for tensor in block.read:
@@ -232,6 +270,11 @@ class _Tensors:
         for written in block.written:
             sources = inputs if written.source is None else (own[written.source],)
             own.append(self._op(written, shares, sources))
+        if block.sums and own[0] is not None:
+            # Sums take the place of terms; backward, the shards that devices lack are brought to the others.
+            own[0].last = own[0].made
+            same = shards[block.written[0].amount.place] == shards[block.written[1].amount.place]
+            own[0].readers = [(block.own + 1, own[1] if same else None)]
         self.more += [(op, num_bytes * shares[place]) for op, num_bytes, place in block.more]
         for number, index in block.leaving:
             held = own[index]
@@ -496,10 +539,19 @@ def _ends(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:
 
 
 @lru_cache(maxsize=16384)
-def _placed(einsum: Einsum, divisions: tuple[Division, ...], chosen: Options, above: Shares) -> _Places:
+def _placed(
+    einsum: Einsum,
+    divisions: tuple[Division, ...],
+    chosen: Options,
+    above: Shares,
+    onward: _Onward | None = None,
+) -> _Places:
     """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
     found = []
     for tensor, whole, scale in divisions:
+        if tensor == "sums" and onward is not None:
+            found.append(_scattered(einsum, chosen, above, onward, whole, scale))
+            continue
         names = einsum.names(tensor)
         shards, share = [], 1.0
         for dim, count in zip(einsum.counted, degrees(chosen, einsum.counted), strict=True):
@@ -512,3 +564,48 @@ def _placed(einsum: Einsum, divisions: tuple[Division, ...], chosen: Options, ab
                 share *= fullest(size, count) / size if size else 0.0
         found.append((tuple(shards), scale * share))
     return _Places(*zip(*found, strict=True))
+
+
+def _scattered(
+    einsum: Einsum, chosen: Options, above: Shares, onward: _Onward, whole: frozenset[str], scale: float
+) -> tuple[_Shards, float]:
+    """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
+    read = onward.einsum
+    made_as, read_as = (
+        {name: dim for dim, name in own.items()} for own in (einsum.names("output"), read.names("input"))
+    )
+    levels = [
+        _leaves_terms(einsum, made.divided)
+        and len(reads.divided) == 1
+        and made.devices(ways) == reads.devices(ways) == ways
+        for made, reads, ways in zip(chosen, onward.chosen, onward.array, strict=True)
+    ]
+    splits = [
+        dim is not None and _leaves_terms(einsum, (dim,)) and other is not None
+        for (dim, _), (other, _) in zip(above, onward.above, strict=True)
+    ]
+    shards, share = [], 1.0
+    for name, dim in made_as.items():
+        other = read_as.get(name, "")
+        each = zip(levels, chosen, onward.chosen, strict=True)
+        ways = tuple([reads.degree(other) if goes else made.degree(dim) for goes, made, reads in each])
+        pairs = [(goes, own, theirs) for goes, own, theirs in zip(splits, above, onward.above, strict=True)]
+        parts = tuple(
+            (theirs[1] if theirs[0] == other else WHOLE_DIM)
+            if goes
+            else own[1]
+            if own[0] == dim
+            else WHOLE_DIM
+            for goes, own, theirs in pairs
+        )
+        left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
+        count, size = math.prod(ways), math.ceil(einsum.sizes[dim] * left - TINY)
+        if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
+            shards.append((name, _Cut(ways, size if size % count else 0, parts)))
+            share *= fullest(size, count) / einsum.sizes[dim] if size else 0.0
+    return tuple(shards), scale * share
+
+
+def _leaves_terms(einsum: Einsum, dims: Sequence[str]) -> bool:
+    """Return whether a division of some dims, and of no others, leaves terms of the output."""
+    return bool(dims) and all("output" in partial_results(einsum, dim) for dim in dims)

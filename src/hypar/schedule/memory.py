@@ -11,6 +11,7 @@ from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lifetimes import course_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
+from hypar.sharding.conventions import FUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +63,7 @@ def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
     """
     setting, parts = lane.setting, lane.place.parts or (lane,)
     weights = setting.element_bytes * elements
-    courses = [_course(part) for part in parts]
+    courses = [course_on(part) for part in parts]
     moments = lane.place.moments or ((lane.place.in_flight,),)
     return {
         "weights": weights,
@@ -91,11 +92,12 @@ def _weights(lane: Lane) -> Iterator[float]:
             yield einsum.elements("weight") * fullest_share(einsum, degrees(chosen, einsum.counted), "weight")
 
 
-def _course(lane: Lane) -> Course:
-    """Return the activations and errors on a device of a lane; shares of uneven splits are of whole elements."""
+def course_on(lane: Lane) -> Course:
+    """Return the activations and errors on the fullest device of a lane over a step, as a run holds them."""
     graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
-    size, outside = lane.setting.element_bytes, lane.place.outside
-    return course_of(graph, lane.choices, size, outside, above=ends, idle=_idle(lane.graph))
+    setting, outside, idle = lane.setting, lane.place.outside, _idle(lane.graph)
+    fused = setting.array if setting.convention == FUSED and not setting.direct else None
+    return course_of(graph, lane.choices, setting.element_bytes, outside, above=ends, idle=idle, fused=fused)
 
 
 @kept_with_graph
