@@ -39,8 +39,6 @@ class Group:
 
 
 Part = int | Group
-Settings = dict[tuple[int, str], Any]
-"""Values by the place of a layer in its group and the name of a field."""
 
 
 def last_of(part: Part) -> int:

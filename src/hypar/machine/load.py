@@ -129,20 +129,6 @@ def has_groups(document: Document) -> bool:
     return isinstance(document.data, dict) and "groups" in document.data
 
 
-def as_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
-    """Return a machine, given itself or as a file's name.
-
-    Raises:
-        InputError: the file or a change is invalid, or a loaded machine is to be changed.
-    """
-    if not isinstance(hardware, Machine):
-        return load_machine(hardware, changes)
-    if changes:
-        found = f"found a loaded machine, to be changed in {next(iter(changes))}"
-        raise OptionError("hardware", found, "its name or file")
-    return hardware
-
-
 def parse_change(text: str) -> tuple[str, Any]:
     """Read ``NAME=VALUE``, the value as in a hardware file.
 

@@ -97,15 +97,6 @@ def space_of(request: Request, graph: ContractedGraph) -> Space:
     return space
 
 
-def setting_of(request: Request, question: Question) -> Setting:
-    """Return the setting in which a search problem's step runs.
-
-    Raises:
-        OptionError: no hardware is named.
-    """
-    return setting_for(request, question.levels[0].element_bytes, direct=question.cost.direct)
-
-
 def setting_for(request: Request, element_bytes: int, *, direct: bool = False) -> Setting:
     """Return the setting in which a step runs.
 

@@ -15,7 +15,7 @@ from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
 from hypar.sharding.conventions import MOVED, PAPER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
@@ -83,16 +83,38 @@ class WholeShares(NamedTuple):
         return [end - start for *_, (_, (start, end)) in self.ends]
 
 
-class Run(NamedTuple):
-    """What a run of its program brings a lane from beyond the uneven splits above, if transfers are counted in another way.
+class Run:
+    """What a run of its program brings a lane from beyond the uneven splits above, if transfers are counted in another way."""
 
-    Attributes:
-        entered: the state below these splits.
-        brought: the bytes of the largest transfer at them that a device receives.
-    """
+    def __init__(self, number: int, count: Callable[[], Lanes]) -> None:
+        """Count when it is asked for: times need no memory.
 
-    entered: Entered | None
-    brought: float
+        Args:
+            number: the lane's number.
+            count: returns all lanes, and the transfers between them, as a run moves them.
+        """
+        self._number = number
+        self._count = count
+
+    @property
+    def entered(self) -> Entered | None:
+        """The state below these splits."""
+        return self._count()[0][self._number].entered
+
+    @cached_property
+    def brought(self) -> float:
+        """The bytes of the largest transfer at them, but for gradients, that a device receives."""
+        moves = (
+            move.device_bytes * (move.fuller[to.lanes.index(self._number)] if move.fuller else 1.0)
+            for crossing in self._count()[1]
+            for group, to in enumerate(crossing.receivers)
+            if self._number in to.lanes
+            for amounts in (*crossing.inside, *crossing.between)
+            for amount in amounts
+            if amount.phase != PHASE
+            if (move := crossing.move(amount, group)) is not None
+        )
+        return max(moves, default=0.0)
 
 
 class _Devices(NamedTuple):
@@ -343,3 +365,7 @@ class Crossing(NamedTuple):
             collective=amount.collective,
             fuller=amount.fuller[group] if amount.fuller else (),
         )
+
+
+Lanes = tuple[list[Lane], list[Crossing]]
+"""Lanes, and the transfers between them at uneven splits."""

@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.planning.searches.base import Answer
-    from hypar.schedule.lanes import Crossing, Lane, WholeShares
+    from hypar.schedule.lanes import Lane, Lanes, WholeShares
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
-
-    Lanes = tuple[list[Lane], list[Crossing]]
 
 
 class Node(Protocol):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
-from hypar.schedule.moves import INSIDE, PHASE, elements_on, excess
+from hypar.schedule.moves import INSIDE, elements_on, excess
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import whole
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.planning.nodes.leaf import Lanes
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Lane, Lanes
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.sharding.uneven.transfers import Amount, Shares
@@ -172,9 +171,8 @@ class Branching:
         own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
         if self.counted != PAPER:
             return own, crossings
-        ran, moved = self._counted(MOVED)
-        runs = (Run(lane.entered, _brought(moved, number)) for number, lane in enumerate(ran))
-        return [lane._replace(run=run) for lane, run in zip(own, runs, strict=True)], crossings
+        ran = cache(partial(self._counted, MOVED))
+        return [lane._replace(run=Run(number, ran)) for number, lane in enumerate(own)], crossings
 
     def _counted(self, convention: str) -> Lanes:
         """Return the groups that work, and the transfers between them, counted by a convention."""
@@ -299,21 +297,6 @@ def _crossings(
         element_bytes=branch.element_bytes,
     )
     yield from inner
-
-
-def _brought(crossings: Sequence[Crossing], lane: int) -> float:
-    """Return the bytes of the largest transfer at uneven splits, but for gradients, that a device of a lane receives."""
-    moves = (
-        move.device_bytes * (move.fuller[to.lanes.index(lane)] if move.fuller else 1.0)
-        for crossing in crossings
-        for group, to in enumerate(crossing.receivers)
-        if lane in to.lanes
-        for amounts in (*crossing.inside, *crossing.between)
-        for amount in amounts
-        if amount.phase != PHASE
-        if (move := crossing.move(amount, group)) is not None
-    )
-    return max(moves, default=0.0)
 
 
 class _Fuller:
