@@ -36,7 +36,7 @@ from hypar.machine.schema import (
 from hypar.network.ops.base import LARGEST_SIZE
 from hypar.network.spec import schema
 from hypar.network.spec.expansion import MOST_LAYERS
-from hypar.plan import chunks, plan, score, splits
+from hypar.plan import chunks, plan, records, score, splits
 from hypar.planning.refusals import REFUSALS
 from hypar.registry import GROUPS, data_names, load_plugin
 from hypar.studies.check import FREE
@@ -111,9 +111,12 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
     [
         *(("models.md", part) for part in (schema.ModelFile, schema.Block, schema.BlockUse)),
         *(("models.md", part) for part in (schema.LayerHead, schema.SameAs)),
-        *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.FilesRecord, plan.CostRecord)),
+        *(
+            ("plans.md", part)
+            for part in (plan.Plan, records.ModelRecord, records.FilesRecord, records.CostRecord)
+        ),
         *(("plans.md", part) for part in (splits.Split, splits.GroupRecord, score.GroupScore)),
-        *(("plans.md", part) for part in (plan.RefinementRecord, chunks.ChunksRecord, score.Score)),
+        *(("plans.md", part) for part in (records.RefinementRecord, chunks.ChunksRecord, score.Score)),
         *(("plans.md", part) for part in (splits.StagesRecord, splits.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(("overlap.md", part) for part in (measured.OverlapTable, measured.MeasuredLayer)),

@@ -11,7 +11,7 @@ from hypar.errors import InputError
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.studies.check import check_plan
 from hypar.studies.verification.run import verify_plan
-from tests.effort import NETWORKS
+from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, groups_of, kind, write_machine
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ LEVELS = 3
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hardware", machines())
-@pytest.mark.parametrize("model", NETWORKS)
+@pytest.mark.parametrize("model", [*NETWORKS, *TRANSFORMERS])
 def test_the_best_stages_are_never_slower(model: str, hardware: str) -> None:
     graph, machine = load_model(model), load_hardware(hardware)
     if isinstance(machine, HeterogeneousMachine):

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.plan.plan import FilesRecord
+from hypar.plan.records import FilesRecord
 from hypar.registry import DATA, data_names
 
 if TYPE_CHECKING:

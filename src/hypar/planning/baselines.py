@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, TableLimitError
-from hypar.plan.plan import SEARCHED, BaselinesRecord
+from hypar.plan.records import SEARCHED, BaselinesRecord
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.nodes.leaf import Leaf
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Operators
+    from hypar.plan.records import Operators
     from hypar.planning.chunks.search import Chunked
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.nodes.levels import LevelPlanner

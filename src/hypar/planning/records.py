@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.network.dims import in_order
+from hypar.plan.consistency import require_whole
 from hypar.plan.conventions import recorded
-from hypar.plan.plan import CostRecord, LimitsRecord, ModelRecord, Plan, ProfileRecord
+from hypar.plan.plan import Plan
+from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
 from hypar.plan.splits import WHOLE_ARRAY, Split
 from hypar.planning.question import context_of
 from hypar.sharding.redistribution import equal_shares
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import ChunksRecord
-    from hypar.plan.plan import BaselinesRecord, RefinementRecord
+    from hypar.plan.records import BaselinesRecord, RefinementRecord
     from hypar.plan.score import Score
     from hypar.plan.splits import StagesRecord
     from hypar.planning.request import Request
@@ -113,7 +115,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         chunks=found.chunks,
         score=found.score,
     )
-    plan.require_whole()
+    require_whole(plan)
     return plan
 
 

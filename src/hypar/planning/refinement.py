@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
-from hypar.plan.plan import RefinementRecord
+from hypar.plan.records import RefinementRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

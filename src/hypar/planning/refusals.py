@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.plan import MOST_DEVICES
+from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.splits import INTERLEAVED
 from hypar.planning.checks.stages import BEST, has_stages
 from hypar.planning.counting import follows

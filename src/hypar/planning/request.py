@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.plan.chunks import Asked
-    from hypar.plan.plan import Operators, Plan
+    from hypar.plan.plan import Plan
+    from hypar.plan.records import Operators
 
 
 FIXED = ("dp", "owt")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import RefinementRecord
+    from hypar.plan.records import RefinementRecord
     from hypar.planning.baselines import Entrants
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.records import Decided

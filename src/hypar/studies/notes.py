@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.plan.plan import SEARCHED
+from hypar.plan.records import SEARCHED
 from hypar.planning.checks.stages import BEST
 from hypar.planning.counting import bytes_received, cost_convention, score_convention
 from hypar.planning.planner import follow

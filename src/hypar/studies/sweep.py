@@ -17,7 +17,7 @@ from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.plan import MOST_DEVICES
+from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
 from hypar.planning.arguments import BASELINE, HeldArguments, of_baseline, require_known
 from hypar.planning.checks.levels import checked_array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, UnknownNameError, shown
-from hypar.plan.plan import MOST_DEVICES
+from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.splits import BALANCES, INTERLEAVED
 from hypar.schedule.pipeline_orders import checked_schedule
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import Asked, Manner
-    from hypar.plan.plan import Operators
+    from hypar.plan.records import Operators
 
 
 SHARES = (*RULES, "layers")

@@ -13,7 +13,7 @@ from hypar.planning.stages.spans import joined
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.plan.plan import RefinementRecord
+    from hypar.plan.records import RefinementRecord
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan

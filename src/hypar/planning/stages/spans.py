@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from hypar.network.contraction import ContractedGraph
-from hypar.plan.plan import MOST_DEVICES
+from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.splits import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner

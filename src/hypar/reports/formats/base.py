@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hypar.plan.chunks import ChunksRecord
-    from hypar.plan.plan import BaselinesRecord, Plan, RefinementRecord
+    from hypar.plan.plan import Plan
+    from hypar.plan.records import BaselinesRecord, RefinementRecord
     from hypar.plan.score import GroupScore, Score
     from hypar.plan.splits import StageRecord, StagesRecord
 

@@ -10,7 +10,7 @@ from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.plan import MOST_DEVICES
+from hypar.plan.consistency import MOST_DEVICES
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
