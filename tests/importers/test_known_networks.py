@@ -28,15 +28,17 @@ def pytorch() -> Any:
 
 
 def package(name: str) -> Any:
-    """A package of networks; torchvision's own operators may be missing in a build for another PyTorch."""
+    """A package of networks; torchvision's own operators are missing in a build for another PyTorch."""
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed")
-    for operator in ("nms", "qnms"):
-        if not hasattr(pytorch().ops.torchvision, operator):
+    try:
+        return import_module(name)
+    except RuntimeError:
+        for operator in ("nms", "qnms"):
             pytorch().library.define(
                 f"torchvision::{operator}", "(Tensor boxes, Tensor scores, float most) -> Tensor"
             )
-    return import_module(name)
+        return import_module(name)
 
 
 Built = tuple[Any, tuple[Any, ...]]

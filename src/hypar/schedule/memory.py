@@ -79,16 +79,19 @@ def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
 
 def _timed(lane: Lane) -> Iterator[float]:
     """Yield the elements of each layer's weight on the fullest device, as its computation is timed."""
-    return (time.fullest["weight"] for time in lane.work.times if time is not None)
+    times = zip(lane.work.times, lane.own_weights, strict=True)
+    return (own * time.fullest["weight"] for time, own in times if time is not None)
 
 
 def _weights(lane: Lane) -> Iterator[float]:
     """Yield the same of a lane whose computation is not timed, or is timed by shares that are not of whole elements."""
     whole = lane.graph if lane.shares is None else lane.shares.graph
-    for layer, held, chosen in zip(lane.graph.layers, whole.layers, lane.choices, strict=True):
+    layers = zip(lane.graph.layers, whole.layers, lane.choices, lane.own_weights, strict=True)
+    for layer, held, chosen, own in layers:
         if layer.timed and not layer.empty:
             einsum = held.einsum
-            yield einsum.elements("weight") * fullest_share(einsum, degrees(chosen, einsum.counted), "weight")
+            share = fullest_share(einsum, degrees(chosen, einsum.counted), "weight")
+            yield own * einsum.elements("weight") * share
 
 
 def _course(lane: Lane) -> Course:
