@@ -53,6 +53,9 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
         [VOLUME],
     ),
     "batch_norm of a volume": ("batch_norm", {}, [VOLUME]),
+    "group_norm": ("group_norm", {"groups": 2}, [IMAGE]),
+    "group_norm of a volume": ("group_norm", {"groups": 3, "shift": False}, [VOLUME]),
+    "group_norm of a vector": ("group_norm", {"groups": 1}, [VECTOR]),
     "conv_transpose": ("conv_transpose", {"out_channels": 3, "kernel": 3, "stride": 2}, [IMAGE]),
     "conv_transpose of groups": (
         "conv_transpose",

@@ -108,6 +108,8 @@ def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)
             return pool(x, kernel, op.stride, op.padding, ceil_mode=op.rounding == "up")
         case "batch_norm":
             return functional.batch_norm(x, None, None, held.get("weight"), held.get("bias"), training=True)
+        case "group_norm":
+            return functional.group_norm(x, op.groups, held.get("weight"), held.get("bias"))
         case "softmax":
             return functional.softmax(x, dim=1)
         case "upsample":

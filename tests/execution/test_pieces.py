@@ -82,12 +82,18 @@ class Devices:
         return {name: only(value, mask(value.shape, boxes[name])) for name, value in held.items()}
 
     def summed(self, sums: Mapping[str, Array], piece: Piece) -> dict[str, Array]:
-        """What a device needs of the sums: the places of its piece."""
-        if not sums:
-            return {}
-        dims = [dim for dim in ("batch", *self.layer.shape) if dim not in self.layer.op.statistics_over]
-        box = tuple(piece[dim] for dim in dims)
-        return {name: only(value, mask(value.shape, box)) for name, value in sums.items()}
+        """What a device needs of the sums: the places of its piece, and those of the same groups."""
+        return {
+            name: only(value, mask(value.shape, self.places(name, piece))) for name, value in sums.items()
+        }
+
+    def places(self, name: str, piece: Piece) -> tuple[np.ndarray, ...]:
+        op, shape = self.layer.op, self.layer.shape
+        found = {dim: piece[dim] for dim in ("batch", *shape) if dim not in op.reduced(name, shape)}
+        if name not in op.parameters(self.layer.input_shapes):
+            for dim, size in op.together_in(shape).items():
+                found[dim] = np.flatnonzero(np.isin(np.arange(shape[dim]) // size, found[dim] // size))
+        return tuple(found.values())
 
     def each(self, what: str, *arguments: Any) -> list[Any]:
         """The results of a kernel's method for all pieces."""

@@ -184,3 +184,31 @@ layers:
   - {name: fc, op: linear, out_features: 10}
   - {op: softmax}
 """
+
+CONVOLVED = """
+import torch
+from torch import nn
+
+
+def row():
+    return nn.Sequential(
+        nn.Conv1d(4, 8, 5, padding=2), nn.BatchNorm1d(8), nn.ReLU(), nn.MaxPool1d(2),
+        nn.Conv1d(8, 12, 3, stride=2, padding=1, groups=4, bias=False), nn.GroupNorm(3, 12), nn.PReLU(12),
+        nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(12, 5),
+    )
+
+
+def volume():
+    return nn.Sequential(
+        nn.Conv3d(2, 6, (3, 3, 1), padding=(1, 1, 0), bias=False), nn.GroupNorm(2, 6, affine=False), nn.ReLU(),
+        nn.Conv3d(6, 4, 2, stride=2), nn.BatchNorm3d(4), nn.PReLU(), nn.Flatten(), nn.Linear(4 * 2 * 2 * 3, 5),
+    )
+
+
+def image():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.PReLU(), nn.InstanceNorm2d(8, affine=True),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+    )
+"""
+"""Convolutions along one dim and three, normalisations of groups, trained slopes."""

@@ -68,6 +68,9 @@ def compute(devices: Devices, step: Compute) -> None:
     if step.kind == "finish":
         _finish(devices, step, layer)
         return
+    if step.kind == "tied":
+        _tied(devices, step)
+        return
     results: list[Mapping[str, Array]] = []
     due = {role: mask(holding) for role, holding in step.due.items()}
     for device, piece in enumerate(step.pieces):
@@ -112,6 +115,17 @@ def _finish(devices: Devices, step: Compute, layer: Layer) -> None:
     sums = zip(devices.values[step.reads["output"]], devices.parameters, strict=True)
     found = [kernel.finish(values, own.get(layer.name, {})) for values, own in sums]
     devices.values[step.writes["output"]] = np.stack(found)
+
+
+def _tied(devices: Devices, step: Compute) -> None:
+    """Add up on every device its terms of one gradient, each in the order of the layer whose weight it is."""
+    axes = {tie.user: tie.axes for tie in devices.program.graph.ties}
+    found = []
+    for role, name in step.reads.items():
+        order = axes.get(role, range(devices.values[name].ndim - 1))
+        values = np.transpose(devices.values[name], (0, *(axis + 1 for axis in order)))
+        found.append(np.where(mask(step.due[role]), values, 0.0))
+    devices.values[step.writes["weight"]] = np.sum(found, axis=0)
 
 
 def _statistics(task: Task) -> dict[str, Array]:

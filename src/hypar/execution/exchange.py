@@ -6,12 +6,14 @@ that was computed: a part asks for the elements that it needs and does not have,
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypar.program.counting import of_copy
+from hypar.program.holding import outer
 
 if TYPE_CHECKING:
     from hypar.program.holding import Holding
@@ -23,10 +25,7 @@ Mask = NDArray[np.bool_]
 
 def mask(holding: Holding) -> Mask:
     """Return the elements that each device has, ``[devices, *shape]``."""
-    found = holding.members[0]
-    for own in holding.members[1:]:
-        found = found[..., None] & own.reshape(len(own), *[1] * (found.ndim - 1), -1)
-    return found
+    return reduce(np.logical_or, map(outer, holding.each))
 
 
 def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, Numbers]:

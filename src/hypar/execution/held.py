@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hypar.execution.lifetimes import exchanges_gradients, reads, writes
 from hypar.execution.reference import kernel_of
-from hypar.program.counting import cells
+from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ class _Lifetimes:
         for number, step in enumerate(program.steps):
             if not isinstance(step, Update) and not exchanges_gradients(step) and not _statistics(step):
                 self._run(number, step)
+        gradients |= {name for step in program.steps if _is(step, "tied") for name in step.reads.values()}
         for name in gradients | program.accumulated:
             self.first.pop(name, None)
 
@@ -297,7 +298,9 @@ class _Lifetimes:
                 keeps, shape = layer.op.keeps(layer.input_shapes), layer.shape
                 samples = _share(step, "batch", *shape)
                 num_bytes = (size * keeps.elements + keeps.mask_bytes) * samples / np.prod([*shape.values()])
-                num_bytes = num_bytes + size * keeps.statistics * _share(step, "channels") / shape["channels"]
+                if keeps.statistics:
+                    share = _share(step, "channels") / shape["channels"]
+                    num_bytes = num_bytes + size * keeps.statistics * share
                 found.append((number, back[step.layer], num_bytes))
         return found
 

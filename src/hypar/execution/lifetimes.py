@@ -42,7 +42,7 @@ def last_reads(program: Program) -> dict[int, tuple[str, ...]]:
 def reads(step: Step) -> tuple[str, ...]:
     """Return the arrays that a step reads."""
     if isinstance(step, Update):
-        return (step.gradient, *(name for _, name in step.ties))
+        return (step.gradient,)
     return tuple(step.reads.values()) if isinstance(step, Compute) else (step.source,)
 
 

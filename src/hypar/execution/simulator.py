@@ -86,7 +86,7 @@ def _load(devices: Devices, start: Start) -> None:
             devices.values[name], devices.held[name] = own, held
             for device, values in enumerate(own):
                 devices.parameters[device].setdefault(update.layer, {})[update.parameter] = values
-                for tie, _ in update.ties:
+                for tie in update.ties:
                     tied = devices.parameters[device].setdefault(tie.user, {})
                     tied[update.parameter] = np.transpose(values, tie.back)
 

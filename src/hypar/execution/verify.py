@@ -129,10 +129,6 @@ def _errors(devices: Devices, expected: list[Step]) -> dict[str, float]:
         if isinstance(update, Update):
             name = f"{update.layer}.{update.parameter}"
             gradients = devices.values[update.gradient]
-            for tie, array in update.ties:
-                gradients = gradients + np.transpose(
-                    devices.values[array], (0, *(axis + 1 for axis in tie.axes))
-                )
             values = devices.values[f"W {name}"]
             after = updated(expected[0].parameters[name], whole[name])
             pairs = ((gradients, whole[name]), (updated(values, gradients), after))

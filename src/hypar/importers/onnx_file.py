@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,9 @@ MOST_BYTES = 2**31
 
 SMALL = 2**10
 """Elements of a tensor whose values are read: sizes, axes, bounds."""
+
+SHAPELESS = frozenset({"GroupNormalization"})
+"""Operators that keep the shape of their first operand, of which onnx infers none."""
 
 KEEPING = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators that keep the values of a list of sizes or axes."""
@@ -109,7 +113,7 @@ class _File:
         if not fed or not graph.output:
             raise ModelError(self.where, "found no input or no output", "one at least of each")
         self.fix(fed)
-        with one_line(self.where, "its shapes cannot be inferred:"):
+        with one_line(self.where, "its shapes cannot be inferred:"), self.unchanged(SHAPELESS):
             model = self.onnx.shape_inference.infer_shapes(self.model, strict_mode=True, data_prop=True)
         first = sizes_of(next(value for value in model.graph.input if value.name == fed[0].name))
         self.weights |= {name: (1, *self.weights[name][1:]) for name in self.repeated(first[:1])}
@@ -134,6 +138,20 @@ class _File:
             output=graph.output[0].name,
             aside=len(graph.output) - 1,
         )
+
+    @contextmanager
+    def unchanged(self, kinds: frozenset[str]) -> Iterator[None]:
+        """Let operators pass on what they read while shapes are inferred."""
+        nodes = [node for node in self.model.graph.node if node.op_type in kinds]
+        before = [type(node).FromString(node.SerializeToString()) for node in nodes]
+        for node in nodes:
+            node.op_type = "Identity"
+            del node.attribute[:], node.input[1:]
+        try:
+            yield
+        finally:
+            for node, own in zip(nodes, before, strict=True):
+                node.CopyFrom(own)
 
     def repeated(self, batch: tuple[int, ...]) -> Iterator[str]:
         """Yield the names of trained tokens that an exporter repeated for each sample."""

@@ -25,15 +25,19 @@ from hypar.importers.rules import (
     convolved,
     either,
     fixed,
+    group_norm,
     joined,
     matrix_letters,
     passed,
     pointwise,
     pooled,
+    prelu,
     reshaped,
     resized,
+    row,
     short,
 )
+from hypar.importers.trace import DIMS
 
 if TYPE_CHECKING:
     from hypar.importers.drafts import Held
@@ -41,13 +45,14 @@ if TYPE_CHECKING:
 
 
 def _padding(view: View, kernel: list[int], dilation: list[int]) -> list[int] | None:
-    """Return the padding at each end of height and width; None where the two ends differ."""
-    auto, stride = view.get("auto_pad", "NOTSET"), view.get("strides", [1, 1])
+    """Return the padding at each end of each dim of a kernel; None where the two ends differ."""
+    count = len(kernel)
+    auto, stride = view.get("auto_pad", "NOTSET"), view.get("strides", [1] * count)
     if auto in {"NOTSET", "VALID"}:
-        pads = view.get("pads", [0] * 4) if auto == "NOTSET" else [0] * 4
-        return pads[:2] if pads[:2] == pads[2:] else None
+        pads = view.get("pads", [0] * 2 * count) if auto == "NOTSET" else [0] * 2 * count
+        return pads[:count] if pads[:count] == pads[count:] else None
     found = []
-    for dim, size, step, gap in zip(("height", "width"), kernel, stride, dilation, strict=True):
+    for dim, size, step, gap in zip(DIMS[-count:], kernel, stride, dilation, strict=True):
         total = max(0, (view.made[dim] - 1) * step + gap * (size - 1) + 1 - view.read[dim])
         if total % 2:
             return None
@@ -58,10 +63,11 @@ def _padding(view: View, kernel: list[int], dilation: list[int]) -> list[int] | 
 def _conv(op: str) -> Rule:
     def rule(view: View) -> Said | None:
         weight = view.operand("W")
-        if weight not in view.weights or len(view.sizes(weight)) != 4 or len(view.read) != 3 or not view.made:
+        if weight not in view.weights or not view.read or not view.made:
             return None
         sizes, groups = view.sizes(weight), view.get("group", 1)
-        dilation = view.get("dilations", [1, 1])
+        ones = [1] * len(sizes[2:])
+        dilation = view.get("dilations", ones)
         padding = _padding(view, [*sizes[2:]], dilation)
         if padding is None or (op == "conv_transpose" and view.get("output_shape")):
             return None
@@ -70,9 +76,9 @@ def _conv(op: str) -> Rule:
             op,
             sizes[0] if op == "conv" else sizes[1] * groups,
             sizes[2:],
-            stride=view.get("strides", [1, 1]),
+            stride=view.get("strides", ones),
             padding=padding,
-            output_padding=view.get("output_padding", [0, 0]),
+            output_padding=view.get("output_padding", [0]),
             dilation=dilation,
             groups=groups,
             bias=view.operand("B") in view.weights,
@@ -84,12 +90,16 @@ def _conv(op: str) -> Rule:
 def _pool(mode: str) -> Rule:
     def rule(view: View) -> Said | None:
         kernel = view.get("kernel_shape", [])
-        if len(kernel) != 2 or len(view.made) != 3 or view.get("dilations", [1, 1]) != [1, 1]:
+        ones = [1] * len(kernel)
+        if len(kernel) not in {1, 2} or len(view.made) != 3 or view.get("dilations", ones) != ones:
             return None
-        padding = _padding(view, kernel, [1, 1])
+        padding, up = _padding(view, kernel, ones), bool(view.get("ceil_mode", 0))
         if padding is None:
             return None
-        return pooled(mode, kernel, view.get("strides", [1, 1]), padding, up=bool(view.get("ceil_mode", 0)))
+        stride = view.get("strides", ones)
+        if len(kernel) == 1:
+            return pooled(mode, row(kernel, 1), row(stride, 1), row(padding, 0), up=up)
+        return pooled(mode, kernel, stride, padding, up=up)
 
     return rule
 
@@ -152,6 +162,12 @@ def _layer_norm(view: View) -> Held | None:
     return norm(view, "layer_norm", axes, {**scale, "shift": view.operand("B") in view.weights})
 
 
+def _group_norm(view: View) -> Said | None:
+    """Say groups of channels, or each channel by itself; older versions of the operator train two numbers a group, which no op says."""
+    groups = view.get("num_groups", view.read.get("channels", 0))
+    return group_norm(view, groups, scale=True, shift=True) if len(view.weights) == 2 else None
+
+
 def _global(mode: str) -> Rule:
     def rule(view: View) -> Said | None:
         return [("pool", {"mode": mode, "window": "global"})] if len(view.read) == 3 else None
@@ -196,12 +212,14 @@ TABLE: Table = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "BatchNormalization": _batch_norm,
+    **dict.fromkeys(("GroupNormalization", "InstanceNormalization"), _group_norm),
     "MaxPool": _pool("max"),
     "AveragePool": _pool("average"),
     "GlobalAveragePool": _global("average"),
     "GlobalMaxPool": _global("max"),
     "ReduceMean": _mean,
     "Relu": fixed("relu"),
+    "PRelu": prelu,
     "Clip": _clip,
     "Elu": pointwise("elu"),
     "Gelu": fixed("gelu"),

@@ -12,6 +12,7 @@ from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH, Atoms
 from hypar.importers.drafts import Draft, Drafts, Held
 from hypar.importers.regions import COMPOSED, composed
+from hypar.importers.trace import ROW, dims_of
 from hypar.importers.view import Entry, View, put
 from hypar.network.windows import ShapeError
 from hypar.registry import load_plugin
@@ -206,31 +207,29 @@ class _Reader:
         )
 
     def shape(self, held: Held) -> Shape | None:
-        """Return the shape of a sample of a tensor that is a vector or an image as the framework has them."""
+        """Return the shape of a sample of a tensor that is a vector, an image, a row or a volume as the framework has them."""
         atoms = self.drafts.atoms
         axes = [atoms.leaves(axis) for axis in held.axes]
-        order = (0, 1) if len(axes) == 2 else self.trace.layout
-        if len(axes) not in {2, 4} or any(len(axis) != 1 for axis in axes):
+        names = self.trace.axes(len(axes))
+        if not names or any(len(axis) != 1 for axis in axes):
             return None
-        names = ("batch", "channels", "height", "width")[: len(axes)]
-        own = [axes[axis][0] for axis in order]
-        if tuple(atoms.fixed.get(atom) for atom in own) != names:
+        own = {atoms.fixed.get(axis[0]): axis[0] for axis in axes}
+        if tuple(own) != names:
             return None
-        if {*self.drafts.dims(held.number)} != {*own[1:]}:
+        rest = {*self.drafts.dims(held.number)} - {*own.values()}
+        if {*own.values()} - {BATCH, *self.drafts.dims(held.number)} or len(rest) > (len(names) == ROW):
             return None
-        return {name: atoms.size((atom,)) for name, atom in zip(names[1:], own[1:], strict=True)}
+        found = {"height": 1, **{str(name): atoms.size((atom,)) for name, atom in own.items()}}
+        return {name: found[name] for name in dims_of(len(names))}
 
     def image(
         self, op: str, fields: dict[str, Any], reads: tuple[int, ...], shape: Shape, *, rank: int, **said: Any
     ) -> Held:
-        """Add a layer that gives a vector or an image."""
+        """Add a layer that gives a vector, an image, a row or a volume."""
         own = {name: self.drafts.atoms.new(size, name) for name, size in shape.items()}
-        order = ("channels", "height", "width")
-        axes: dict[int, tuple[int, ...]] = {0: (BATCH,)}
-        for place, name in enumerate(order[: len(own)], 1):
-            axes[self.trace.layout[place] if rank == 4 else place] = (own[name],)
         number = self.drafts.put(Draft(op=op, fields=fields, reads=reads, dims=tuple(own.values()), **said))
-        return Held(number, tuple(axes[place] for place in range(len(axes))))
+        of_axis = {"batch": BATCH, **own}
+        return Held(number, tuple((of_axis[name],) for name in self.trace.axes(rank)))
 
     def said(self, view: View, weights: frozenset[str]) -> Held | None:
         """Add the layers that say an operation, and return the result; None where no layer can."""
@@ -255,10 +254,11 @@ class _Reader:
             return None
         found = view.held[view.data[0]]
         reads = tuple(view.held[value].number for value in view.data)
-        rank = len(view.sizes(view.node.result))
+        ranks = [len(view.sizes(value)) for value in (view.node.result, view.data[0])]
         for (op, fields), shape in zip(chain, shapes, strict=True):
+            rank = next((own for own in ranks if self.trace.axes(own) and dims_of(own) == tuple(shape)), 2)
             found = self.image(
-                op, fields, reads, shape, rank=4 if len(shape) == 3 else rank,
+                op, fields, reads, shape, rank=rank,
                 scope=view.node.scope, kind=view.node.kind, weights=weights, flop=view.node.flop, node=view.node,
             )  # fmt: skip
             reads, weights = (found.number,), frozenset()

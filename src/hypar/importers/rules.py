@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.dim_rules import same, viewed
+from hypar.importers.trace import ROW
+from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from hypar.importers.drafts import Held
@@ -25,17 +27,17 @@ def either(*rules: Rule) -> Rule:
 
 
 def short(op: str, **fields: Any) -> Entry:
-    """Return an entry without the fields that have their default; a pair of equal numbers is written as one."""
-    from hypar.registry import load_plugin  # noqa: PLC0415 (keeps tables free of the plug-ins)
-
+    """Return an entry without the fields that have their default; equal numbers of several dims are written as one."""
     kind = load_plugin("ops", op)
     defaults = {name: field.default for name, field in kind.model_fields.items()}
     found = {}
     for name, value in fields.items():
         if isinstance(value, list | tuple):
-            pair = tuple(int(size) for size in value)
-            if pair != defaults[name]:
-                found[name] = pair[0] if pair[0] == pair[1] else list(pair)
+            sizes = tuple(int(size) for size in value)
+            default = defaults[name] if isinstance(defaults[name], tuple) else ()
+            # A field of one dim has its default as that of the dim in a pair.
+            if not default or sizes not in {default, default[-1:]}:
+                found[name] = sizes[0] if len({*sizes}) == 1 else list(sizes)
         elif value != defaults[name]:
             found[name] = value
     return op, found
@@ -68,7 +70,7 @@ def reshaped(view: View) -> Said | Held | None:
         return viewed(view)
     if view.read == view.made:
         return []
-    return [("flatten", {})] if len(view.read) == 3 and len(view.made) == 1 else viewed(view)
+    return [("flatten", {})] if len(view.read) > 1 and len(view.made) == 1 else viewed(view)
 
 
 def joined(op: str, axis: str = "") -> Rule:
@@ -111,9 +113,10 @@ def channels(view: View, axis: int) -> bool:
 
 
 def image_axes(view: View, axes: Any) -> bool:
-    """Return whether axes of the first tensor are the height and the width."""
+    """Return whether axes of the first tensor are the height and the width, or the width of a row."""
     rank = len(view.sizes(view.data[0]))
-    return rank == 4 and {int(axis) % rank for axis in axes} == {*view.trace.layout[2:]}
+    over = {ROW: {2}, 4: {*view.trace.layout[2:]}}
+    return rank in over and {int(axis) % rank for axis in axes} == over[rank]
 
 
 def averaged(view: View, axes: Any) -> Said | None:
@@ -147,19 +150,27 @@ def adaptive(mode: str, view: View) -> Said | None:
     return [short("pool", mode=mode, kernel=[old[dim] // new[dim] for dim in ("height", "width")])]
 
 
+NEUTRAL = {"output_padding": 0, "groups": 1}
+"""Fields that not all convolutions have, with the values that say nothing."""
+
+
 def convolved(
     view: View, op: str, out_channels: int, kernel: Any, *, bias: bool, **fields: Any
 ) -> Said | None:
-    """Say a convolution; fields are pairs for height and width."""
-    given = {name: value for name, value in fields.items() if not _is(value, op, name)}
-    return (
-        [short(op, out_channels=out_channels, kernel=list(kernel), **given, bias=bias)] if view.read else None
-    )
+    """Say a convolution; fields have a number for each dim of the kernel."""
+    if op == "conv":
+        op = {1: "conv1d", 2: "conv", 3: "conv3d"}.get(len(kernel), "")
+    if not view.read or not op or (op == "conv_transpose" and len(kernel) != 2):
+        return None
+    has = load_plugin("ops", op).model_fields
+    given = {name: value for name, value in fields.items() if name in has}
+    if any(any(size != NEUTRAL[name] for size in _all(fields[name])) for name in {*fields} - {*given}):
+        return None
+    return [short(op, out_channels=out_channels, kernel=list(kernel), **given, bias=bias)]
 
 
-def _is(value: Any, op: str, name: str) -> bool:
-    """Return whether an op has no such field and the framework's value is its neutral one."""
-    return op == "conv" and name == "output_padding" and not any(value)
+def _all(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def pooled(mode: str, kernel: Any, stride: Any, padding: Any, *, up: bool) -> Said:
@@ -177,7 +188,28 @@ def pooled(mode: str, kernel: Any, stride: Any, padding: Any, *, up: bool) -> Sa
     ]
 
 
+def sizes_of(value: Any, dims: int) -> list[int]:
+    """Return a number for each of some dims, of one number or as many."""
+    items = _all(value)
+    return [int(item) for item in (items * dims if len(items) == 1 else items)]
+
+
 def pair(value: Any) -> list[int]:
     """Return two numbers, of one or two."""
-    items = list(value) if isinstance(value, list | tuple) else [value]
-    return [int(item) for item in (items * 2 if len(items) == 1 else items)]
+    return sizes_of(value, 2)
+
+
+def row(value: Any, beside: int) -> list[int]:
+    """Return the pair of a number along a row, behind that across it."""
+    (size,) = sizes_of(value, 1)
+    return [beside, size]
+
+
+def group_norm(view: View, groups: int, *, scale: bool, shift: bool) -> Said | None:
+    """Say a normalisation of groups of channels."""
+    return [short("group_norm", groups=groups, scale=scale, shift=shift)] if view.read else None
+
+
+def prelu(view: View) -> Held | None:
+    """Say a function with trained slopes, few numbers that no op says."""
+    return same(view, "pointwise", fields={"function": "leaky_relu"}, weights=frozenset())

@@ -38,15 +38,19 @@ from hypar.importers.rules import (
     convolved,
     either,
     fixed,
+    group_norm,
     joined,
     matrix_letters,
     pair,
     passed,
     pointwise,
     pooled,
+    prelu,
     reshaped,
     resized,
+    row,
     short,
+    sizes_of,
 )
 
 if TYPE_CHECKING:
@@ -62,12 +66,12 @@ def _conv(view: View) -> Said | None:
         view.sizes(weight),
         view.node.kind == "conv_transpose2d" or view.get("transposed", False),
     )
-    groups = view.get("groups", 1)
+    groups, dims = view.get("groups", 1), len(sizes) - 2
     padding = view.get("padding", 0)
     if isinstance(padding, str):
         extents = [
             dilation * (size - 1)
-            for dilation, size in zip(pair(view.get("dilation", 1)), sizes[2:], strict=True)
+            for dilation, size in zip(sizes_of(view.get("dilation", 1), dims), sizes[2:], strict=True)
         ]
         if padding == "same" and any(extent % 2 for extent in extents):
             return None
@@ -77,10 +81,10 @@ def _conv(view: View) -> Said | None:
         "conv_transpose" if transposed else "conv",
         sizes[1] * groups if transposed else sizes[0],
         sizes[2:],
-        stride=pair(view.get("stride", 1)),
-        padding=pair(padding),
-        output_padding=pair(view.get("output_padding", 0)),
-        dilation=pair(view.get("dilation", 1)),
+        stride=sizes_of(view.get("stride", 1), dims),
+        padding=sizes_of(padding, dims),
+        output_padding=sizes_of(view.get("output_padding", 0), dims),
+        dilation=sizes_of(view.get("dilation", 1), dims),
         groups=groups,
         bias=view.operand("bias") in view.weights,
     )
@@ -173,13 +177,14 @@ def _split(view: View) -> Held | None:
 
 def _pool(mode: str) -> Rule:
     def rule(view: View) -> Said | None:
-        kernel = pair(view.get("kernel_size"))
-        if pair(view.get("dilation", 1)) != [1, 1] or view.get("divisor_override") or not view.read:
+        if {*pair(view.get("dilation", 1))} != {1} or view.get("divisor_override") or not view.read:
             return None
-        stride = pair(view.get("stride") or kernel)
-        return pooled(
-            mode, kernel, stride, pair(view.get("padding", 0)), up=bool(view.get("ceil_mode", False))
-        )
+        size, padding = view.get("kernel_size"), view.get("padding", 0)
+        stride = view.get("stride") or size
+        up = bool(view.get("ceil_mode", False))
+        if "pool1d" in view.node.kind:
+            return pooled(mode, row(size, 1), row(stride, 1), row(padding, 0), up=up)
+        return pooled(mode, pair(size), pair(stride), pair(padding), up=up)
 
     return rule
 
@@ -189,6 +194,12 @@ def _batch_norm(view: View) -> Said | None:
     return [
         short("batch_norm", **{field: view.operand(name) in view.weights for field, name in trained.items()})
     ]
+
+
+def _group_norm(view: View) -> Said | None:
+    groups = view.get("num_groups", view.read.get("channels", 0))
+    trained = (view.operand(name) in view.weights for name in ("weight", "bias"))
+    return group_norm(view, groups, **dict(zip(("scale", "shift"), trained, strict=True)))
 
 
 def _dropout(view: View) -> Said | Held | None:
@@ -220,7 +231,7 @@ def _mean(view: View) -> Said | None:
 
 
 _POINTWISE = ("elu", "hardswish", "leaky_relu", "relu6", "sigmoid", "tanh")
-_CONVOLUTIONS = ("conv2d", "convolution", "conv_transpose2d")
+_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose2d")
 _VIEWS = ("flatten", "view", "reshape", "_unsafe_view", "squeeze", "unsqueeze", "unflatten")
 _PASSED = (
     "contiguous",
@@ -261,11 +272,13 @@ TABLE: Table = {
     "select": _select,
     **dict.fromkeys(("split", "split_with_sizes", "chunk", "unbind"), _split),
     "batch_norm": _batch_norm,
-    "max_pool2d": _pool("max"),
+    **dict.fromkeys(("group_norm", "instance_norm"), _group_norm),
+    **dict.fromkeys(("max_pool1d", "max_pool2d"), _pool("max")),
     "max_pool2d_with_indices": _pool("max"),
-    "avg_pool2d": _pool("average"),
-    "adaptive_avg_pool2d": partial(adaptive, "average"),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), _pool("average")),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), partial(adaptive, "average")),
     "_adaptive_avg_pool2d": partial(adaptive, "average"),
+    "prelu": prelu,
     "adaptive_max_pool2d": partial(adaptive, "max"),
     "mean": _mean,
     "dropout": _dropout,

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 CHANNELS_FIRST = (0, 1, 2, 3)
+DIMS = ("channels", "depth", "height", "width")
+"""The dims of a volume, of which an image lacks the second, and a vector all but the first."""
+
+ROW = 3
+"""Axes of images of one row, which have no height."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,18 +111,40 @@ class Trace:
                 found.append(node)
         return tuple(reversed(found))
 
+    @cached_property
+    def ranks(self) -> frozenset[int]:
+        """The axes of an input that a convolution reads: 3 of a row, 5 of a volume; tensors of as many are rows or volumes."""
+        read = {
+            node.read[0]
+            for node in self.nodes
+            if node.read and node.kind.lower() in {"conv", "conv1d", "conv3d", "convolution"}
+        }
+        return frozenset(len(self.shapes[value]) for value in self.inputs if value in read) & {3, 5}
+
+    def axes(self, rank: int) -> tuple[str, ...]:
+        """Return the dims of the axes of a vector, an image, a row or a volume; nothing for tensors of another rank."""
+        images = ("batch", "channels", "height", "width")
+        known = {
+            2: images[:2],
+            4: tuple(name for _, name in sorted(zip(self.layout, images, strict=True))),
+            ROW: ("batch", "channels", "width"),
+            5: ("batch", *DIMS),
+        }
+        return known.get(rank, ()) if rank in self.ranks | {2, 4} else ()
+
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""
         return math.prod(self.shapes[value])
 
     def sample(self, value: str) -> Shape | None:
-        """Return the shape of one sample as a model file says it: a vector or an image; None for any other."""
-        sizes = self.shapes[value]
-        if not sizes or sizes[0] != self.batch or not all(sizes):
+        """Return the shape of one sample as a model file says it: a vector, an image, a row or a volume; None for any other."""
+        sizes, names = self.shapes[value], self.axes(len(self.shapes[value]))
+        if not names or sizes[0] != self.batch or not all(sizes):
             return None
-        if len(sizes) == 2:
-            return {"channels": sizes[1]}
-        if len(sizes) == 4:
-            _, channels, height, width = (sizes[axis] for axis in self.layout)
-            return {"channels": channels, "height": height, "width": width}
-        return None
+        found = {"height": 1, **dict(zip(names, sizes, strict=True))}
+        return {name: found[name] for name in dims_of(len(names))}
+
+
+def dims_of(rank: int) -> tuple[str, ...]:
+    """Return the dims of a sample of a vector, a row, an image or a volume of some axes, in their order in model files."""
+    return {2: DIMS[:1], 5: DIMS}.get(rank, (DIMS[0], *DIMS[2:]))

@@ -8,10 +8,11 @@ from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from hypar.network.dims import atom_of
+from hypar.network.ties import ties_of
 from hypar.network.trails import traffic_behind, trails_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from hypar.network.einsum import Behind, Einsum
     from hypar.network.keeping import Trailing
@@ -69,9 +70,18 @@ class CutLayer:
         """Return the layer with one of its operands as the first; see ``Einsum.read_at``."""
         return replace(self, einsum=self.einsum.read_at(operand)) if operand else self
 
+    @property
+    def of_weight(self) -> CutLayer:
+        """The layer as the transfers of its weight see it; see ``Einsum.of_weight``."""
+        return replace(self, einsum=self.einsum.of_weight)
+
     def elements(self, tensor: str) -> int:
         """Return the elements of ``input``, ``weight`` or ``output`` for the whole mini-batch."""
         return self.output_elements if tensor == "output" else self.einsum.elements(tensor)
+
+
+WEIGHT = -1
+"""In place of an operand: the weight of both layers."""
 
 
 class Content(NamedTuple):
@@ -97,7 +107,8 @@ class Tensor:
         consumer: index of the layer that reads it.
         content: its size and shape.
         number: its number among the tensors of the producer's trail.
-        operand: the consumer's operand that it is; 0 for joins, which read all their inputs alike.
+        operand: the consumer's operand that it is; 0 for joins, which read all their inputs alike; ``WEIGHT`` for a weight
+            that both layers use.
     """
 
     producer: int
@@ -120,12 +131,14 @@ class _Fields(NamedTuple):
         tensors: the tensors.
         fed: of a part of a network, the layers that send an error to layers outside it.
         sent: the layers whose outputs layers outside read.
+        ties: the weights that a later layer uses as well, each from the layer whose weight it is.
     """
 
     layers: tuple[CutLayer, ...]
     tensors: tuple[Tensor, ...]
     fed: frozenset[int] = frozenset()
     sent: frozenset[int] = frozenset()
+    ties: tuple[Tensor, ...] = ()
 
 
 class ContractedGraph(_Fields):
@@ -135,7 +148,9 @@ class ContractedGraph(_Fields):
     """
 
     def ends(self, tensor: Tensor) -> tuple[CutLayer, CutLayer]:
-        """Return the producer of a tensor, and its consumer with the tensor as its first input."""
+        """Return the producer of a tensor, and its consumer with the tensor as its first input; both with a weight as it."""
+        if tensor.operand == WEIGHT:
+            return self.layers[tensor.producer].of_weight, self.layers[tensor.consumer].of_weight
         return self.layers[tensor.producer], self.layers[tensor.consumer].read_at(tensor.operand)
 
     @cached_property
@@ -206,7 +221,18 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
                         operand=at if operands > 1 else 0,
                     )
                 )
-    return ContractedGraph(layers=_cut_layers(cut, layers, batch, trails), tensors=tuple(tensors))
+    nodes = _cut_layers(cut, layers, batch, trails)
+    return ContractedGraph(layers=nodes, tensors=tuple(tensors), ties=tuple(_ties(layers, nodes, index)))
+
+
+def _ties(layers: Sequence[Layer], nodes: Sequence[CutLayer], index: dict[str, int]) -> Iterator[Tensor]:
+    """Yield the weights that two layers use."""
+    for tie in ties_of(layers):
+        owner, user = index[tie.owner], index[tie.user]
+        einsum = nodes[owner].einsum
+        shape = tuple((atom, einsum.sizes[dim]) for dim, atom in einsum.of_weight.output.items())
+        content = Content(einsum.elements("weight"), frozenset(), shape)
+        yield Tensor(producer=owner, consumer=user, content=content, number=0, operand=WEIGHT)
 
 
 def _cut_layers(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.network.dims import CUTTABLE, in_order
+from hypar.network.dims import CUTTABLE, atom_of, in_order
 from hypar.network.training import PHASES
 
 if TYPE_CHECKING:
@@ -180,6 +180,13 @@ class Einsum:
             elements = math.prod([self.sizes[dim] for dim in own])
             found.append(replace(self, input=own, others=others, input_elements=elements))
         return tuple(found)
+
+    @cached_property
+    def of_weight(self) -> Einsum:
+        """The einsum as the transfers of its weight see it: with the weight as F_in and as F_out, without windows."""
+        own = {dim: atom_of(dim) for dim in self.weight}
+        size = self.elements("weight")
+        return replace(self, input=own, output=own, input_elements=size, windows={}, input_sizes={})
 
     @property
     def content(self) -> object:

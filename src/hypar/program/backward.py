@@ -8,16 +8,19 @@ import numpy as np
 
 from hypar.network.dims import KERNEL, MADE, READ
 from hypar.program.counting import overlapping
-from hypar.program.flow import axes_of, pieces_of
+from hypar.program.flow import Used, axes_of, pieces_of
 from hypar.program.holding import Holding
 from hypar.program.reads import owned
 from hypar.program.steps import Compute, Item, Update
 from hypar.program.unweighted import add_statistic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar.network.layer import Layer
     from hypar.program.flow import Flow, Work
     from hypar.program.holding import Members
+    from hypar.program.places import Numbers
 
 
 def backward(flow: Flow, layer: Layer) -> None:
@@ -123,38 +126,54 @@ def _one_each(reading: Holding, held: Holding) -> tuple[Members, ...]:
 
 
 def _update(flow: Flow, layer: Layer, work: Work, name: str, summed: str | None) -> None:
-    """Add up the gradient of a trained tensor, and update it where it is held."""
-    own = Holding(_held(flow, layer, work, name))
-    holding = own if name != "weight" else _of_users(flow, layer, own)
+    """Add up the gradient of a trained tensor, and update it where it is held.
+
+    The terms of a weight that an earlier layer has are left to that one, which adds up those of all its users at once.
+    """
+    holding = Holding(_held(flow, layer, work, name))
+    tie = next((tie for tie in flow.graph.ties if (tie.user, "weight") == (layer.name, name)), None)
+    users = flow.tied.get(layer.name, []) if name == "weight" else []
     if summed is None:
         dims = [dim for dim in work.dims if name == "weight" or not dim.startswith(READ)]
-        terms = own if name == "weight" else Holding(_bias(layer, work.output))
-        item = Item(layer.name, None, "gradient", name)
         array, copies = f"d terms {layer.name} {name}", flow.cuts[layer.name].copies(dims)
+        if tie is not None:
+            flow.tied.setdefault(tie.owner, []).append(Used(tie, array, holding, copies))
+            return
+        terms = holding if name == "weight" else Holding(_bias(layer, work.output))
+        if users:
+            array, terms, copies = _of_users(flow, Used(None, array, holding, copies), layer, users)
+            holding = terms
+        item = Item(layer.name, None, "gradient", name)
         summed = flow.add(array, f"d {layer.name} {name}", terms, holding, copies, item)
-    tie = next((tie for tie in flow.graph.ties if (tie.user, "weight") == (layer.name, name)), None)
-    if tie is not None:
-        flow.tied.setdefault(tie.owner, []).append((tie, summed))
-        return
-    ties = tuple(flow.tied.get(layer.name, ())) if name == "weight" else ()
+    ties = tuple(user.tie for user in users if user.tie is not None)
     flow.updates.append(Update(layer=layer.name, parameter=name, gradient=summed, holding=holding, ties=ties))
 
 
-def _of_users(flow: Flow, layer: Layer, own: Holding) -> Holding:
-    """Return who holds what of a weight that other layers use as well: what any of them needs on a device."""
-    ties = [tie for tie in flow.graph.ties if layer.name in {tie.user, tie.owner}]
-    if not ties:
-        return own
-    owner = ties[0].owner
-    layers = {one.name: one for one in flow.graph.layers}
-    found = list(_held(flow, layers[owner], flow.work[owner], "weight"))
-    back: tuple[int, ...] = tuple(range(len(found)))
-    for tie in flow.graph.ties:
-        if tie.owner == owner:
-            theirs = _held(flow, layers[tie.user], flow.work[tie.user], "weight")
-            found = [members | theirs[axis] for members, axis in zip(found, tie.axes, strict=True)]
-            back = tie.back if tie.user == layer.name else back
-    return Holding(tuple(found[axis] for axis in back))
+def _of_users(flow: Flow, own: Used, layer: Layer, users: Sequence[Used]) -> tuple[str, Holding, Numbers]:
+    """Add up what each device has of the terms of all users of a weight.
+
+    Returns:
+        The array; who has terms of what, and will hold it; 0 for the devices that have some, -1 for the others.
+    """
+    every, target = (own, *users), f"d terms {layer.name} of all"
+    copies = np.maximum.reduce([user.copies for user in every])
+    boxes = [user.in_order for user in every]
+    whole = {str(axis): np.arange(size) for axis, size in enumerate(own.holding.shape)}
+    flow.steps.append(
+        Compute(
+            kind="tied",
+            layer=layer.name,
+            pieces=tuple(None if copy < 0 else whole for copy in copies),
+            reads={user.role: user.array for user in every},
+            writes={"weight": target},
+            # Where several devices have the terms of one piece, those of the first count.
+            due={
+                user.role: Holding(tuple(members & (user.copies == 0)[:, None] for members in box))
+                for user, box in zip(every, boxes, strict=True)
+            },
+        )
+    )
+    return target, Holding(boxes[0], tuple(boxes[1:])), np.minimum(copies, 0)
 
 
 def _bias(layer: Layer, output: Holding) -> tuple[Members, ...]:

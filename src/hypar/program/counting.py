@@ -2,27 +2,24 @@
 
 Every element enters a part of a level from outside at most once, and is handed on inside. The elements that are
 received at level h or further out are ``R(h)``, the sum over the parts of level h of what they need and do not have;
-what level h itself moves is ``R(h) - R(h - 1)``. The indices of a dim that the same devices have and need are one
-*class*, so that a tensor is counted on a small grid of classes, each weighted by its elements.
+what level h itself moves is ``R(h) - R(h - 1)``. A tensor is counted on a small grid of classes of indices, each weighted by
+its elements.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hypar.program.tables import kinds_of
+from hypar.program.holding import cells
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
-    from hypar.program.holding import Holding, Members
+    from hypar.program.holding import Cells, Holding
     from hypar.program.places import Numbers, Places
-
-Cells = NDArray[np.bool_]
 
 
 @lru_cache(maxsize=1024)
@@ -87,37 +84,6 @@ def _added(places: Places, having: Cells, wanted: Cells, weights: Numbers) -> Nu
             met |= has & wants
         found.append(scattered - int(weights[met].sum()) + gathered - whole)
     return np.diff(found, prepend=0)
-
-
-def cells(*holdings: Holding) -> tuple[list[Cells], Numbers]:
-    """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.
-
-    Returns:
-        For each holding ``[devices, classes of each dim]``; the elements of each cell.
-    """
-    weights: list[Numbers] = []
-    rows: list[list[Members]] = [[] for _ in holdings]
-    for members in zip(*(holding.members for holding in holdings), strict=True):
-        stacked, counts = _classes(members)
-        weights.append(counts)
-        for own, part in zip(rows, stacked, strict=True):
-            own.append(part)
-    return [_outer(own) for own in rows], reduce(np.multiply.outer, weights)
-
-
-def _classes(members: Sequence[Members]) -> tuple[list[Members], Numbers]:
-    """Return one index of each class of a dim, ``[devices, classes]`` for each holding, and the sizes of the classes."""
-    stacked = np.concatenate(members)
-    first, _, counts = kinds_of(stacked)
-    return np.split(stacked[:, first], np.cumsum([len(own) for own in members])[:-1]), counts
-
-
-def _outer(rows: Sequence[Members]) -> Cells:
-    """Return the cells of each device, ``[devices, classes of each dim]``."""
-    found = rows[0]
-    for own in rows[1:]:
-        found = found[..., None] & own.reshape(len(own), *[1] * (found.ndim - 1), -1)
-    return found
 
 
 def overlapping(terms: Holding, copies: Numbers) -> bool:

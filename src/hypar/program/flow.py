@@ -90,6 +90,33 @@ class Reader(NamedTuple):
     cuts: Cuts
 
 
+class Used(NamedTuple):
+    """The terms that a layer has of the gradient of a weight that several layers use.
+
+    Attributes:
+        tie: the tie; None for the layer whose weight it is.
+        array: the array of the terms, in the layer's own order of the dims.
+        holding: who has what of the weight for the layer.
+        copies: which copy of its terms each device has.
+    """
+
+    tie: Tie | None
+    array: str
+    holding: Holding
+    copies: Numbers
+
+    @property
+    def role(self) -> str:
+        """The layer that uses the weight of another; empty for that one."""
+        return "" if self.tie is None else self.tie.user
+
+    @property
+    def in_order(self) -> tuple[Members, ...]:
+        """Who has what of each dim, in the order of the layer whose weight it is."""
+        own = self.holding.members
+        return own if self.tie is None else tuple(own[axis] for axis in self.tie.axes)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Flow:
     """A lowering under way.
@@ -104,7 +131,7 @@ class Flow:
         errors: for each layer, the arrays of what its readers have sent back, and who has what of them.
         steps: the steps so far.
         updates: the updates, which come last.
-        tied: for each layer whose weight others use too, the arrays of their parts of its gradient.
+        tied: for each layer whose weight others use too, their terms of its gradient.
     """
 
     graph: LayerGraph
@@ -117,7 +144,7 @@ class Flow:
     trained: set[str] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
-    tied: dict[str, list[tuple[Tie, str]]] = field(default_factory=dict)
+    tied: dict[str, list[Used]] = field(default_factory=dict)
 
     def copy(self, source: str, target: str, have: Holding, need: Holding, item: Item) -> str:
         """Copy a tensor to those who need it, and return the new array; the old one where all have what they need."""

@@ -90,7 +90,8 @@ class Compute:
 
     Attributes:
         kind: ``forward``, ``finish`` (the bias), ``sums``, ``back_sums``, ``backward``, ``bias`` (its
-            gradient), ``loss`` or ``error`` (the sum of what all readers of a tensor send back).
+            gradient), ``tied`` (the terms of all layers that use a weight, added up on each device), ``loss`` or ``error`` (the
+            sum of what all readers of a tensor send back).
         layer: name of the layer.
         pieces: the piece of each device; None for a device that computes nothing.
         reads: the arrays that it reads, by their role.
@@ -115,14 +116,14 @@ class Update:
         parameter: name of the tensor, as ``weight``.
         gradient: the array of its summed gradient.
         holding: who holds what of it.
-        ties: the other layers that use the tensor, each with the array of its own part of the gradient.
+        ties: the other layers that use the tensor.
     """
 
     layer: str
     parameter: str
     gradient: str
     holding: Holding
-    ties: tuple[tuple[Tie, str], ...] = ()
+    ties: tuple[Tie, ...] = ()
 
 
 Step = Copy | Add | Compute | Update
@@ -153,5 +154,5 @@ class Program:
         adds = [step for step in self.steps if isinstance(step, Add) and step.item.phase == "gradient"]
         summed = {step.target for step in adds}
         updates = [step for step in self.steps if isinstance(step, Update)]
-        alone = {name for step in updates for name in (step.gradient, *dict(step.ties).values())} - summed
+        alone = {step.gradient for step in updates} - summed
         return frozenset(alone | {step.source for step in adds})

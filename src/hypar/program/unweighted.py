@@ -160,6 +160,11 @@ def add_statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str
     return {name: add_statistic(flow, layer, work, name, writes[name], "forward") for name in names}
 
 
+def _whole(members: Members, size: int) -> Members:
+    """Return the indices of a dim that devices have, with all others of runs of some size of which they have one."""
+    return members.reshape(len(members), -1, size).any(axis=2).repeat(size, axis=1)
+
+
 def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, phase: str) -> str:
     """Add up one statistic over the devices that share its dims, and return the array of sums.
 
@@ -167,12 +172,17 @@ def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, p
     """
     reduced = layer.op.reduced(name.removeprefix("back "), layer.shape)
     active = np.all([members.any(axis=1) for members in work.dims.values()], axis=0)
-    own = [
-        members
-        for dim, members in work.dims.items()
+    kept = [
+        dim
+        for dim in work.dims
         if dim not in reduced and not (layer.op.multiplies and dim.startswith((READ, MADE, CONTRACTED)))
     ]
+    own = [work.dims[dim] for dim in kept]
     terms = need = Holding(tuple(members & active[:, None] for members in own))
+    if sizes := layer.op.together_in(layer.shape):
+        need = Holding(
+            tuple(_whole(each, sizes.get(dim, 1)) for dim, each in zip(kept, need.members, strict=True))
+        )
     if phase == "backward" and name.removeprefix("back ") in layer.op.parameters(layer.input_shapes):
         need = Holding(tuple(own))
     item = Item(layer.name, None, phase, "statistics")

@@ -55,7 +55,7 @@ class Alike(NamedTuple):
 
     Attributes:
         layers: the layers; None for those that an uneven split has left empty.
-        tensors: the tensors; None for those of empty layers.
+        tensors: the tensors, and behind them the weights that two layers use; None for those of empty layers.
         ends: the indices of the producer and of the consumer of each tensor.
     """
 
@@ -67,8 +67,9 @@ class Alike(NamedTuple):
 @kept_with_graph
 def alike(graph: ContractedGraph, convention: str) -> Alike:
     """Return the layers and tensors of a network; under ``paper`` without those that are empty."""
-    ends = tuple((tensor.producer, tensor.consumer) for tensor in graph.tensors)
-    return Alike(*(_published(graph) if convention == PAPER else _counted(graph, convention)), ends)
+    layers, tensors = _published(graph) if convention == PAPER else _counted(graph, convention)
+    every = (*graph.tensors, *graph.ties)[: len(tensors)]
+    return Alike(layers, tensors, tuple((tensor.producer, tensor.consumer) for tensor in every))
 
 
 def _published(graph: ContractedGraph) -> tuple[tuple[Within | None, ...], tuple[Across | None, ...]]:
@@ -87,7 +88,7 @@ def _counted(graph: ContractedGraph, convention: str) -> tuple[tuple[Within, ...
     network = network_of(graph, convention)
     layers = zip(graph.layers, network.flows.sums, strict=True)
     tensors = []
-    for tensor, between, parts in zip(graph.tensors, network.between, network.parts, strict=True):
+    for tensor, between, parts in zip(network.tensors, network.between, network.parts, strict=True):
         made, read = graph.ends(tensor)
         ends = (made.einsum.unsized(), read.einsum)
         tensors.append(_across(ends, None, between, parts))

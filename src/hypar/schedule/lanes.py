@@ -12,6 +12,8 @@ from hypar.network.contraction import ContractedGraph
 from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
 from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
+from hypar.sharding.amounts.above import network_of
+from hypar.sharding.amounts.counted import fraction_lacked
 from hypar.sharding.conventions import MOVED, PAPER
 
 if TYPE_CHECKING:
@@ -202,6 +204,21 @@ class Lane(_Devices):
         """For each layer the seconds of its update; 0 without a time."""
         found = {id(time): self.setting.update_seconds(time) for time in self.work.times if time is not None}
         return tuple([found.get(id(time), 0.0) for time in self.work.times])
+
+    @cached_property
+    def own_weights(self) -> tuple[float, ...]:
+        """For each layer the fraction of its weight on a device that the device does not have for another layer.
+
+        A weight that several layers use has one copy on a device, but below uneven splits and in stages, which keep one for each layer.
+        """
+        found = [1.0] * len(self.graph.layers)
+        if self.graph.ties and not self.depth and self.shares is None and self.entered is None:
+            network, array = network_of(self.graph, MOVED), tuple(self.setting.array)
+            for tensor, between in zip(network.tensors, network.between, strict=True):
+                if tensor in self.graph.ties:
+                    pair = (self.choices[tensor.producer], self.choices[tensor.consumer])
+                    found[tensor.consumer] = fraction_lacked(between, array, pair)
+        return tuple(found)
 
     @cached_property
     def inner(self) -> tuple[Moves, ...]:

@@ -90,9 +90,10 @@ def _weights(parts: Sequence[Lane]) -> float:
     alike, others = 0.0, []
     for lane in parts:
         whole = lane.graph if lane.shares is None else lane.shares.graph
-        for layer, held, chosen in zip(lane.graph.layers, whole.layers, lane.choices, strict=True):
+        layers = zip(lane.graph.layers, whole.layers, lane.choices, lane.own_weights, strict=True)
+        for layer, held, chosen, share in layers:
             if layer.timed and not layer.empty:
-                own = _weight_on(held.einsum, chosen, lane.setting.array)
+                own = share * _weight_on(held.einsum, chosen, lane.setting.array)
                 if isinstance(own, float):
                     alike += own
                 else:

@@ -162,6 +162,8 @@ def moves_of(
 ) -> tuple[list[Moves], list[Moves]]:
     """Return the transfers inside each layer, and those of each tensor between two layers.
 
+    The gradient of a weight that two layers use is added up inside the layer whose weight it is.
+
     Equal layers with equal choices share one object, and so do equal tensors between equal choices.
 
     Args:
@@ -193,14 +195,14 @@ def moves_of(
         if sums:
             inner[maker] = Moves((*inner[maker], *sums))
         outer.append(moves)
-    return inner, outer
+    return inner, outer[: len(graph.tensors)]
 
 
 def _moves_below(
     setting: Setting, graph: ContractedGraph, choices: Sequence[Options], entered: Entered
 ) -> tuple[list[Moves], list[Moves]]:
     """Return the same below uneven splits, which leave each tensor a state of its own."""
-    (flows, dims, parts), products = entered
+    (flows, dims, parts, _), products = entered
     inner, outer = [], []
     for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
         inner.append(_timed_inside(setting, layer.einsum, sums, chosen))

@@ -110,8 +110,8 @@ class LocalSizes:
         return left
 
     def read_at(self, operand: int) -> LocalSizes:
-        """Return the sizes as ``Einsum.read_at`` has the tensors: an input in the place of the first."""
-        if not operand:
+        """Return the sizes as ``Einsum.read_at`` has the tensors: an input in the place of the first; sizes of weights are not asked for."""
+        if operand <= 0:
             return self
         other = operand_name(operand)
         return LocalSizes(self.fractions, self.idle, tuple(_swapped(name, other) for name in self.names))

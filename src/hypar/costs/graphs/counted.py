@@ -10,6 +10,7 @@ sums of weight gradients as they are, reads no halo, and no two layers share les
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.graphs.meetings import (
@@ -119,12 +120,16 @@ def counted(
         depths=depths,
         offered=in_groups,
         nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
-        links=tuple(amounts.links(graph, above)),
+        links=tuple(amounts.links(above)),
         tiers=tiers.tiers,
         latencies=tiers.latencies,
         own=further,
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
     )
+    if graph.ties and not further:
+        apart = [merged(own, len(of)) for own, of in zip(amounts.apart(graph, above), dims, strict=True)]
+        links = problem.links[: len(graph.tensors)]
+        problem = replace(problem, looser=replace(problem, nodes=tuple(apart), links=links))
     order = tuple(level for group in groups for level in group)
     return Counted(problem, dims, order, tuple(levels[level].ways for level in order))
 
@@ -186,11 +191,27 @@ class _Amounts:
             found[einsum, own, dims] = self._inside(einsum, own, dims)
         return [[*found[key]] for key in keys]
 
-    def _inside(self, einsum: Einsum, sums: Sums, dims: Dims) -> list[Term]:
+    def apart(self, graph: ContractedGraph, above: Above) -> list[list[Term]]:
+        """Return the terms of each layer where a weight that several layers use costs the mean of what each alone would add up.
+
+        All of them together have terms on no fewer devices than any one, and so cost no less than the mean.
+        """
+        found = self.inside(graph, above.flows.sums)
+        owners = [tie.producer for tie in graph.ties]
+        for node in {*owners, *(tie.consumer for tie in graph.ties)}:
+            owner = next((tie.producer for tie in graph.ties if tie.consumer == node), node)
+            sums = above.flows.sums[node]._replace(weight=True)
+            share = 1.0 / (1 + owners.count(owner))
+            found[node] = self._inside(graph.layers[node].einsum, sums, self.dims[node], share)
+        return found
+
+    def _inside(self, einsum: Einsum, sums: Sums, dims: Dims, share: float = 1.0) -> list[Term]:
         if not einsum.contracts:
             return []
         found = []
-        for row, elements in enumerate((elements_of(einsum, sums)[:, 0] * self.prices[0]).tolist()):
+        amounts = elements_of(einsum, sums)[:, 0] * self.prices[0]
+        amounts[einsum.tensors.index("weight")] *= share
+        for row, elements in enumerate(amounts.tolist()):
             powers = {
                 tuple(
                     powers_of(
@@ -204,12 +225,12 @@ class _Amounts:
             found += [Term(2 * elements, powers.pop()), Term(-2 * elements, (0,) * len(dims))]
         return found
 
-    def links(self, graph: ContractedGraph, above: Above) -> list[Link]:
+    def links(self, above: Above) -> list[Link]:
         """Return the costs between layers."""
         meetings: dict[object, Meeting] = {}
         forms: dict[object, Form] = {}
         found = []
-        for at, tensor in enumerate(graph.tensors):
+        for at, tensor in enumerate(above.tensors):
             ends = (tensor.producer, tensor.consumer)
             dims = (self.dims[ends[0]], self.dims[ends[1]])
             replaced = (self.replaced[ends[0]], self.replaced[ends[1]])

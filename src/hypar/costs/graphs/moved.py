@@ -37,7 +37,7 @@ def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]
     sizes = tuple(math.prod(len(at_level) for at_level in at_layer) for at_layer in options)
     links = (
         Link(one.producer, one.consumer, (sizes[one.producer],), (sizes[one.consumer],))
-        for one in graph.tensors
+        for one in (*graph.tensors, *graph.ties)
     )
     return Structure(sizes=sizes, links=tuple(links))
 
@@ -81,7 +81,7 @@ class Builder:
         self.ways: list[Way] = []
         rates = tuple(cost.rates(level) for level in levels)
         shared: dict[object, Way] = {}
-        for at, tensor in enumerate(graph.tensors):
+        for at, tensor in enumerate(above.tensors):
             ends, products = (tensor.producer, tensor.consumer), above.products[at]
             made, read = (self.keys[end][:3] for end in ends)
             # Equal parts are one object, of equal dims at both ends.
@@ -106,7 +106,7 @@ class Builder:
         """Return the cost of each tuple of each layer, with what its edges cost whatever the other end is."""
         found: dict[object, Costs] = {}
         around: list[list[tuple[Way, int]]] = [[] for _ in self.nodes]
-        for tensor, way in zip(self.graph.tensors, self.ways, strict=True):
+        for tensor, way in zip(self.above.tensors, self.ways, strict=True):
             if way.counts_alone:
                 around[tensor.producer].append((way, 0))
                 around[tensor.consumer].append((way, 1))
@@ -122,7 +122,7 @@ class Builder:
     def pairs(self, kept: Sequence[Indices]) -> int:
         """Return the number of pairs of some tuples, of all tensors that do not share them."""
         found = {}
-        for tensor, way in zip(self.graph.tensors, self.ways, strict=True):
+        for tensor, way in zip(self.above.tensors, self.ways, strict=True):
             made, read = kept[tensor.producer], kept[tensor.consumer]
             found[id(way), id(made), id(read)] = len(made) * len(read)
         return sum(found.values())
@@ -135,7 +135,7 @@ class Builder:
         """
         edges: dict[object, Costs] = {}
         found = []
-        for tensor, way in zip(self.graph.tensors, self.ways, strict=True):
+        for tensor, way in zip(self.above.tensors, self.ways, strict=True):
             ends = (tensor.producer, tensor.consumer)
             pair = None if kept is None else (kept[ends[0]], kept[ends[1]])
             key = (id(way), *map(id, pair or ()))

@@ -88,7 +88,7 @@ class SingleLevel:
             nodes=tuple(self._nodes()),
             edges=tuple(
                 Edge(source=tensor.producer, target=tensor.consumer, terms=terms)
-                for tensor, terms in zip(self.graph.tensors, edges, strict=True)
+                for tensor, terms in zip(self.above.tensors, edges, strict=True)
             ),
         )
 
@@ -112,7 +112,7 @@ class SingleLevel:
 
     def _edges(self) -> list[tuple[Costs]]:
         """Return the costs of each tensor as the only term of an edge."""
-        keys = [self._key(at, tensor) for at, tensor in enumerate(self.graph.tensors)]
+        keys = [self._key(at, tensor) for at, tensor in enumerate(self.above.tensors)]
         distinct: dict[Hashable, int] = {}
         for at, key in enumerate(keys):
             distinct.setdefault(key, at)
@@ -133,7 +133,7 @@ class SingleLevel:
 
     def _alone(self, at: int) -> Costs:
         """Return the costs of one tensor, ``[options of the producer, options of the consumer]``."""
-        tensor, above = self.graph.tensors[at], self.above
+        tensor, above = self.above.tensors[at], self.above
         ends = (tensor.producer, tensor.consumer)
         read = self.graph.ends(tensor)[1]
         of_level = LevelOf(
@@ -153,13 +153,13 @@ class SingleLevel:
         above = self.above
         alike: dict[Hashable, list[tuple[Hashable, int]]] = {}
         for key, at in distinct.items():
-            tensor, names = self.graph.tensors[at], priced_names(above.parts[at], prices)[0]
+            tensor, names = self.above.tensors[at], priced_names(above.parts[at], prices)[0]
             numbers = (self.numbers[tensor.producer], self.numbers[tensor.consumer])
             alike.setdefault((id(above.between[at]), numbers, names), []).append((key, at))
         found: dict[Hashable, tuple[Costs]] = {}
         for same in alike.values():
             at = same[0][1]
-            tensor = self.graph.tensors[at]
+            tensor = self.above.tensors[at]
             pair = (self.options[tensor.producer], self.options[tensor.consumer])
             growth = plain(above.between[at], pair, self.level.ways).at_level.flat
             assert growth is not None  # noqa: S101 (no window reaches across a border)

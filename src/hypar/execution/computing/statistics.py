@@ -139,26 +139,29 @@ class Normalised(Kernel):
     ) -> Gradients:
         """Return the error of the input; the parameters' gradients are ``back_sums``."""
         normalised, deviation = self._normalised(layer, inputs[0], piece, sums)
-        box, count = self.output(layer, piece), self._count(layer)
+        box, count = self.output(layer, piece), self.count(layer)
         value = self._scaled(layer, take(error, box), parameters, piece)
-        value = value - normalised * applied(layer, back_sums["product"], piece, "product") / count
+        value = value - normalised * self.applied(layer, back_sums["product"], piece, "product") / count
         if "error" in back_sums:
-            value = value - applied(layer, back_sums["error"], piece, "error") / count
+            value = value - self.applied(layer, back_sums["error"], piece, "error") / count
         return Gradients((put(error.shape, box, value / deviation),), {})
 
     def _normalised(self, layer: Layer, whole: Array, piece: Piece, sums: Sums) -> tuple[Array, Array]:
         """Return the normalised elements of a piece, and what they were divided by."""
-        count, local = self._count(layer), take(whole, self.output(layer, piece))
-        square = applied(layer, sums["square"], piece, "square") / count
+        count, local = self.count(layer), take(whole, self.output(layer, piece))
+        square = self.applied(layer, sums["square"], piece, "square") / count
         if "sum" not in sums:
             deviation = np.sqrt(square + EPSILON)
             return local / deviation, deviation
-        mean = applied(layer, sums["sum"], piece, "sum") / count
+        mean = self.applied(layer, sums["sum"], piece, "sum") / count
         deviation = np.sqrt(square - mean**2 + EPSILON)
         return (local - mean) / deviation, deviation
 
-    @staticmethod
-    def _count(layer: Layer) -> int:
+    def applied(self, layer: Layer, values: Array, piece: Piece, name: str) -> Array:
+        """Return the sums of what is normalised together, so that they apply to a piece."""
+        return applied(layer, values, piece, name)
+
+    def count(self, layer: Layer) -> int:
         """Return the number of elements that are normalised together."""
         return math.prod(layer.shape[dim] for dim in layer.op.statistics_over)
 

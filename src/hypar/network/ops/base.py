@@ -118,6 +118,10 @@ class Op(Record):
         """Return the dims that one of its sums runs over."""
         return self.statistics_over
 
+    def together_in(self, shape: Shape) -> Mapping[str, int]:  # noqa: ARG002
+        """Return for some dims of its sums how many indices next to each other need the sums of each other."""
+        return {}
+
     def parameter_dims(self, name: str, shape: Shape) -> tuple[str, ...]:  # noqa: ARG002
         """Return the dims of a trained tensor that lies as its output does: of one number for each channel."""
         return ("channels",)

@@ -25,6 +25,7 @@ class Opaque(Op):
     sized: ClassVar[tuple[str, ...]] = ("shape",)
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     channels: Size | None = None
+    depth: Size | None = None
     height: Size | None = None
     width: Size | None = None
     shape: Sized | None = None
@@ -41,8 +42,8 @@ class Opaque(Op):
     @model_validator(mode="after")
     def _channels_or_shape(self) -> Self:
         """Require channels or a shape."""
-        if self.shape is not None and {"channels", "height", "width"} & self.model_fields_set:
-            msg = "a shape takes no channels, height or width beside it"
+        if self.shape is not None and {"channels", "depth", "height", "width"} & self.model_fields_set:
+            msg = "a shape takes no channels, depth, height or width beside it"
             raise ValueError(msg)
         return self
 
@@ -52,11 +53,16 @@ class Opaque(Op):
             raise ShapeError("found 0 inputs; allowed: 1 or more")
         if self.shape is not None:
             return dict(self.shape)
-        if self.height is None and self.width is None:
+        if self.height is None and self.width is None and self.depth is None:
             return {"channels": self.channels or 1}
         if self.height is None or self.width is None:
             raise ShapeError("found one of height and width; allowed: both or neither")
-        return {"channels": self.channels or 1, "height": self.height, "width": self.width}
+        image = {"height": self.height, "width": self.width}
+        return {
+            "channels": self.channels or 1,
+            **({} if self.depth is None else {"depth": self.depth}),
+            **image,
+        }
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
         """Return the stated number."""

@@ -75,7 +75,9 @@ class Question:
             return structure(self.graph, options)
         from hypar.costs.graphs.moved import moved_structure  # noqa: PLC0415 (only for products over levels)
 
-        return moved_structure(self.graph, options)
+        # Below uneven splits a weight that several layers use is counted for each of them.
+        graph = self.graph if self.entered is None else self.graph._replace(ties=())
+        return moved_structure(graph, options)
 
     def outermost(self) -> list[LocalSizes]:
         """Return the local sizes of each layer above the outermost level."""

@@ -8,7 +8,7 @@ from hypar.network.contraction import kept_with_graph
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.factors import factors_of_pair, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
-from hypar.sharding.amounts.parts import names_of, parts_of
+from hypar.sharding.amounts.parts import names_of, parts_of, parts_of_weight
 from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
@@ -29,11 +29,13 @@ class Network(NamedTuple):
         flows: the amounts of its layers and tensors.
         between: for each tensor its dims at both ends.
         parts: for each tensor its transfers.
+        tensors: the tensors between layers, and the weights that two layers use.
     """
 
     flows: Flows
     between: tuple[Between, ...]
     parts: tuple[tuple[Part, ...], ...]
+    tensors: tuple[Tensor, ...]
 
 
 class Above(list[LocalSizes]):
@@ -43,6 +45,7 @@ class Above(list[LocalSizes]):
         flows: the amounts of the network.
         between: for each tensor its dims at both ends.
         parts: for each tensor its transfers.
+        tensors: the tensors.
         products: for each tensor the products of the factors of the levels above.
         least: whether the products are the least of many tuples, for lower bounds.
     """
@@ -58,7 +61,7 @@ class Above(list[LocalSizes]):
         """Combine sizes and products."""
         super().__init__(sizes)
         self.network = network
-        self.flows, self.between, self.parts = network
+        self.flows, self.between, self.parts, self.tensors = network
         self.products = tuple(products)
         self.least = least
 
@@ -66,20 +69,35 @@ class Above(list[LocalSizes]):
 def outermost(graph: ContractedGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
     network = network_of(graph, convention)
-    return Above([WHOLE_LAYER] * len(graph.layers), network, [OUTERMOST] * len(graph.tensors))
+    return Above([WHOLE_LAYER] * len(graph.layers), network, [OUTERMOST] * len(network.tensors))
 
 
 @kept_with_graph
-def network_of(graph: ContractedGraph, convention: str) -> Network:
-    """Return the amounts of a network under ``moved`` or ``fused``; equal dims and transfers share one object."""
+def network_of(graph: ContractedGraph, convention: str, *, tied: bool = True) -> Network:
+    """Return the amounts of a network under ``moved`` or ``fused``; equal dims and transfers share one object.
+
+    Args:
+        graph: the layers.
+        convention: the convention.
+        tied: whether the gradient of a weight that several layers use is added up once, and not once for each.
+    """
     flows = flows_of(graph, convention)
+    ties = graph.ties if tied else ()
     kept: dict[Between, Between] = {}
     between = []
     for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
         own = between_of(graph, tensor, flow)
         between.append(kept.setdefault(own, own))
-    parts = tuple(parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True))
-    return Network(flows, tuple(between), parts)
+    parts = [parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True)]
+    sums = list(flows.sums)
+    for tensor in ties:
+        made, read = (end.einsum.unsized() for end in graph.ends(tensor))
+        dims = tuple(dim for dim, _ in tensor.content.shape)
+        between.append(Between(made, read, dims, frozenset(), onward=False))
+        parts.append(parts_of_weight(tensor.elements))
+        sums[tensor.consumer] = sums[tensor.consumer]._replace(weight=False)
+    flows = flows._replace(sums=tuple(sums))
+    return Network(flows, tuple(between), tuple(parts), (*graph.tensors, *ties))
 
 
 def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
@@ -115,7 +133,7 @@ def below_level(
     kept: dict[object, Products] = {}
     found = []
     for tensor, between, parts, products in zip(
-        graph.tensors, above.between, above.parts, above.products, strict=True
+        above.tensors, above.between, above.parts, above.products, strict=True
     ):
         ends = (tensor.producer, tensor.consumer)
         place: tuple[object, ...] = (id(parts), id(products), chosen[ends[0]], chosen[ends[1]])

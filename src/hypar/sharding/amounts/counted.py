@@ -166,6 +166,25 @@ def received_between(
     return tuple(one for own in found for one in own)
 
 
+@lru_cache(maxsize=4096)
+def fraction_lacked(between: Between, array: tuple[int, ...], chosen: tuple[Options, Options]) -> float:
+    """Return the fraction of what the consumer's devices have of a tensor that they do not have for the producer.
+
+    Args:
+        between: the tensor's dims at both ends; a weight has no windows.
+        array: the ways of each level.
+        chosen: the choices of producer and consumer.
+    """
+    digits = digits_of(array, chosen)
+    if digits is not None:
+        array, chosen = digits.array, (digits.chosen[0], digits.chosen[1])
+    both = 1.0
+    for ways, *pair in zip(array, *chosen, strict=True):
+        factors = factors_of_pair(between.read, between, (pair[0], pair[1]), WHOLE_LAYER, ways)[0]
+        both *= float(factors.both) / float(factors.need)
+    return 1.0 - both
+
+
 def _from_stage(
     found: list[list[Received]],
     parts: tuple[Part, ...],

@@ -18,10 +18,12 @@ class Sums(NamedTuple):
     Attributes:
         output: whether F_out is added up inside the layer.
         input: whether E_in is.
+        weight: whether dW is; that of a weight that an earlier layer has too is added up with that layer's.
     """
 
     output: bool
     input: bool
+    weight: bool = True
 
 
 class Flow(NamedTuple):

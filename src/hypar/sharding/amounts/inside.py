@@ -86,8 +86,9 @@ def elements_of(einsum: Einsum, sums: Sums) -> Costs:
     """Return the elements of each tensor, none of those whose sums are not added up inside the layer."""
     read = einsum.input_elements * fraction_read(einsum) if sums.input else 0.0
     made = einsum.elements("output") if sums.output else 0.0
+    weight = einsum.elements("weight") if sums.weight else 0.0
     others = [[einsum.elements(tensor) if sums.input else 0.0] for tensor in einsum.tensors[len(TENSORS) :]]
-    return np.array([[read], [einsum.elements("weight")], [made], *others], dtype=np.float64)
+    return np.array([[read], [weight], [made], *others], dtype=np.float64)
 
 
 def _borders(

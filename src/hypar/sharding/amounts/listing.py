@@ -68,15 +68,14 @@ def amounts(
     if convention not in {MOVED, FUSED}:
         raise OptionError("convention", f"found {convention!r}", f"{MOVED}, {FUSED}")
     ways = tuple(array)
-    network, products = (
-        (network_of(graph, convention), (OUTERMOST,) * len(graph.tensors)) if above is None else above
-    )
-    flows, dims, every = network
+    network = network_of(graph, convention) if above is None else above[0]
+    flows, dims, every, tensors = network
+    products = (OUTERMOST,) * len(tensors) if above is None else above[1]
     found = []
     for layer, sums, own in zip(graph.layers, flows.sums, choices, strict=True):
         moves = received_inside(layer.einsum, sums, ways, own)
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
-    for tensor, between, parts, own_products in zip(graph.tensors, dims, every, products, strict=True):
+    for tensor, between, parts, own_products in zip(tensors, dims, every, products, strict=True):
         made, read = graph.ends(tensor)
         pair = (choices[tensor.producer], choices[tensor.consumer])
         moves = received_between(read.einsum, between, parts, ways, pair, own_products)

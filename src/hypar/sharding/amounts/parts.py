@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
     Attributes:
         phase: the phase.
-        tensor: ``input`` of the consumer, or ``output`` of the producer.
+        tensor: ``input`` of the consumer, or ``output`` of the producer; ``weight`` of both.
         forward: whether the consumer receives; otherwise the producer does.
         manner: name of its collectives in ``Manners``.
         changes: the elements that are received.
@@ -44,7 +44,7 @@ class Part(NamedTuple):
     @property
     def inside(self) -> bool:
         """Whether it adds up partial sums of the producer, which belong to the layer."""
-        return self.manner == "sums" and self.tensor == "output"
+        return self.tensor == "weight" or (self.manner == "sums" and self.tensor == "output")
 
 
 @lru_cache(maxsize=4096)
@@ -66,6 +66,19 @@ def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
     if flow.error and made:
         found.append(Part("backward", "output", False, "backward", (Change(made, "terms", "left"),)))
     return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def parts_of_weight(elements: int) -> tuple[Part, ...]:
+    """Return the transfers of the gradient of a weight that two layers use, besides those among the producer's devices.
+
+    A device with terms for the consumer that has none for the producer is one more that has terms, and gets the sum.
+    """
+    size = float(elements)
+    return (
+        Part("gradient", "weight", False, "backward", (Change(size, "need", "back"),)),
+        Part("gradient", "weight", True, "forward", (Change(size, "need", "both"),)),
+    )
 
 
 @lru_cache(maxsize=4096)

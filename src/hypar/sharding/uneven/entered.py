@@ -143,7 +143,7 @@ class Entered(NamedTuple):
 
 def whole(graph: ContractedGraph, convention: str) -> Entered:
     """Return the state above all splits of a network."""
-    return Entered(network_of(graph, convention), (OUTERMOST,) * len(graph.tensors))
+    return Entered(network_of(graph, convention, tied=False), (OUTERMOST,) * len(graph.tensors))
 
 
 def crossed(

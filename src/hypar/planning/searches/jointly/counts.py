@@ -12,15 +12,17 @@ from hypar.planning.searches.base import Answer, costs_by_level
 from hypar.planning.searches.jointly.answers import (
     Standing,
     answer_of,
+    better_of,
     bounded_answer,
     cost_of,
+    greedy_answer,
     level_by_level,
     standing_of,
 )
 from hypar.planning.searches.jointly.ordering import ROUNDING, ordered, priced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from hypar.costs.graphs.counted import Counted
     from hypar.planning.searches.base import Question
@@ -51,8 +53,7 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
             yield _of_group(question, problem.choices(found.orders))
         return
     if not problem.graph.own:
-        for found in improving(problem.graph, budget):
-            yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+        yield from _by_bytes(question, problem, improving(problem.graph, budget))
         return
     price = lru_cache(maxsize=None)(partial(costs_by_level, question, known={}))
     every: list[Found] = []
@@ -67,6 +68,17 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
     bound = every[-1].bound
     plans = [ordered(price, problem, orders, bound) for orders in distinct.values()]
     yield _standing(min(plans, key=itemgetter(0)), bound)
+
+
+def _by_bytes(question: Question, problem: Counted, every: Iterable[Found]) -> Iterator[Standing]:
+    """Yield the plans of a search of which counts say all costs."""
+    last = None
+    for found in every:
+        last = Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+        yield last
+    if last is not None and not last.exact and problem.graph.looser is not None:
+        # Its blocks are those of a looser problem, whose plans may be dearer than it says.
+        yield better_of(last, standing_of(greedy_answer(question, last.bound, COUNTS)))
 
 
 def _answer(question: Question, problem: Counted, found: Found) -> Answer:

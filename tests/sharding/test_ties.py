@@ -1,0 +1,168 @@
+"""A weight that an embedding and a head share: its gradient, its state and its bytes count once, as devices hold and move them."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from hypar import plan_model, verify_plan
+from hypar.execution.verify import verify_program
+from hypar.program.cuts import array_cuts
+from hypar.program.lowering import lower
+from hypar.program.places import array_places
+from hypar.sharding.amounts.listing import amounts
+from hypar.sharding.placement import cut
+from tests.held import held_by
+from tests.transformers import drawn, gpt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar import LayerGraph
+    from hypar.sharding.placement import Options
+
+SEQUENCE, HIDDEN, VOCAB = 12, 24, 48
+WEIGHT = HIDDEN * VOCAB
+WTE = ("batch", "sequence", "in_vocab", "out_hidden")
+HEAD = ("batch", "sequence", "in_hidden", "out_vocab")
+SAME = {("in_vocab", "out_vocab"), ("out_hidden", "in_hidden")}
+ENDS = ("wte", "head")
+
+
+def network(*, tied: bool = True) -> LayerGraph:
+    """A network that its devices divide into equal parts, two or three ways."""
+    return gpt(batch=6, tied=tied, sequence=SEQUENCE, hidden=HIDDEN, vocab=VOCAB)
+
+
+def chosen(graph: LayerGraph, array: Sequence[int], ends: Sequence[Sequence[str]]) -> list[Options]:
+    """Return choices of the embedding and of the head, all other layers divided in the batch, at all levels."""
+    own = dict(zip(ENDS, ends, strict=True))
+    batch = ("batch",) * len(array)
+    return [
+        tuple(cut(dim, ways) for dim, ways in zip(own.get(layer.name, batch), array, strict=True))
+        for layer in graph.contracted.layers
+    ]
+
+
+def exchanged(
+    graph: LayerGraph, array: tuple[int, ...], choices: Sequence[Options], convention: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the elements of the weight's gradient that each level moves, by the count and by a run, which is right."""
+    nodes = graph.contracted
+    cuts = {layer.name: array_cuts(array, own) for layer, own in zip(nodes.layers, choices, strict=True)}
+    program = lower(graph, array_places(array), cuts, convention)
+    found = verify_program(program)
+    assert found.agrees, found.worst
+    counted, moved = np.zeros(len(array)), np.zeros(len(array))
+    for one in amounts(nodes, array, choices, convention):
+        if one.layer in ENDS and one.phase == "gradient":
+            assert one.layer == "wte"
+            counted[one.level] += one.elements
+    for item in found.transfers:
+        if item.item[2:] == ("gradient", "weight") and item.item.layer in ENDS:
+            moved += item.moved
+    return counted, moved
+
+
+@pytest.mark.parametrize("ends", [*product(WTE, HEAD)], ids="-".join)
+@pytest.mark.parametrize("ways", [2, 3])
+def test_the_gradient_of_one_level(ways: int, ends: tuple[str, str]) -> None:
+    graph = network()
+    choices = chosen(graph, (ways,), [(end,) for end in ends])
+    counted, moved = exchanged(graph, (ways,), choices, "moved")
+    assert counted == pytest.approx(moved)
+    shares = [1.0 if "vocab" in end or "hidden" in end else float(ways) for end in ends]
+    both = 1.0 if ends in SAME else shares[0] * shares[1] / ways
+    assert moved.sum() == pytest.approx(2 * WEIGHT * (sum(shares) - both - 1))
+
+
+@pytest.mark.parametrize("ends", [("batch", "batch"), ("in_vocab", "out_vocab")], ids="-".join)
+def test_equal_shards_are_one_weight(ends: tuple[str, str]) -> None:
+    graph, alone = network(), network(tied=False)
+    of_two = [
+        sum(
+            one.elements
+            for one in amounts(each.contracted, (2,), chosen(each, (2,), [(end,) for end in ends]), "moved")
+            if one.layer in ENDS and one.phase == "gradient"
+        )
+        for each in (graph, alone)
+    ]
+    assert of_two[0] == of_two[1] / 2 == (2 * WEIGHT if ends[0] == "batch" else 0)
+
+
+# Where one end alone divides a dim further out that both divide further in, pieces lie in two orders: products do not see that.
+MIXED = [
+    (("batch", "batch"), ("batch", "out_vocab")),
+    (("batch", "in_vocab"), ("batch", "out_vocab")),
+    (("batch", "out_hidden"), ("batch", "out_vocab")),
+    (("batch", "in_vocab"), ("sequence", "batch")),
+    (("in_vocab", "out_hidden"), ("out_vocab", "in_hidden")),
+    (("in_vocab", "batch"), ("batch", "in_hidden")),
+    (("out_hidden", "sequence"), ("in_hidden", "out_vocab")),
+]
+
+
+@pytest.mark.parametrize("ends", MIXED, ids=lambda ends: "-".join(map("/".join, ends)))
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_the_gradient_of_two_levels(convention: str, ends: tuple[tuple[str, ...], ...]) -> None:
+    graph = network()
+    for array in ((2, 2), (3, 2)):
+        counted, moved = exchanged(graph, array, chosen(graph, array, ends), convention)
+        assert counted == pytest.approx(moved)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("array", [(2,), (4,), (3,)], ids=str)
+def test_the_gradient_of_random_plans(array: tuple[int, ...]) -> None:
+    graph = network()
+    for seed in range(100):
+        choices = drawn(graph.contracted, array, random.Random(seed))
+        counted, moved = exchanged(graph, array, choices, "moved")
+        assert counted == pytest.approx(moved)
+
+
+@pytest.mark.parametrize("strategy", ["dp", "mp", "optimal"])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_the_score_of_a_plan_is_that_of_one_weight(strategy: str, levels: int) -> None:
+    graph = gpt(batch=8, hidden=32, vocab=64)
+    plan = plan_model(graph, levels=levels, hardware="tpu-v3", strategy=strategy, convention="moved")
+    assert plan.score is not None
+    assert plan.score.communication_bytes == plan.cost.value
+    assert verify_plan(plan, model=graph).ok
+    (memory,) = held_by(plan, graph)
+    assert memory.within
+    matrices = {layer.name: layer.einsum.elements("weight") for layer in graph.contracted.layers}
+    if strategy == "dp":
+        elements = sum(matrices.values()) - matrices["head"]
+        assert plan.score.memory["weights"] == plan.score.memory["gradients"] == 4 * elements
+
+
+@pytest.mark.parametrize("solver", ["counts", "elimination"])
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_every_solver_finds_the_least_bytes_of_one_weight(levels: int, solver: str) -> None:
+    graph = gpt(vocab=64)
+    least = plan_model(graph, levels=levels, strategy="optimal").cost.value
+    assert plan_model(graph, levels=levels, strategy="optimal", solver=solver).cost.value == least
+    assert least < plan_model(gpt(vocab=64, tied=False), levels=levels, strategy="optimal").cost.value
+
+
+@pytest.mark.parametrize(
+    ("ends", "share"),
+    [(("batch", "out_vocab"), 1.0), (("in_vocab", "out_vocab"), 0.5), (("in_vocab", "in_hidden"), 0.75)],
+    ids=str,
+)
+def test_a_device_holds_what_either_layer_needs(ends: tuple[str, str], share: float) -> None:
+    graph = gpt(batch=8, hidden=32, vocab=64)
+    pins = [f"{name}={dim}" for name, dim in zip(ENDS, ends, strict=True)]
+    plan = plan_model(graph, levels=1, hardware="tpu-v3", strategy="dp", pins=pins)
+    assert plan.score is not None
+    layers = graph.contracted.layers
+    others = sum(layer.einsum.elements("weight") for layer in layers if layer.name not in ENDS)
+    assert plan.score.memory["weights"] == 4 * (others + share * 32 * 64)
+    assert verify_plan(plan, model=graph).ok
+    (memory,) = held_by(plan, graph)
+    assert memory.within
