@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from hypar import plan_model
 from hypar.errors import ProblemError
-from hypar.planning.searches.base import Question
+from hypar.planning.searches import joint
+from hypar.planning.searches.base import Question, costs_by_level
 from hypar.planning.searches.jointly import coarse
-from tests.effort import NETWORKS, TWINS, late
+from hypar.planning.searches.jointly.answers import total
+from hypar.solve.coarse.merged import merged
+from hypar.solve.coarse.states import Spans
+from tests.conventions import question_of
+from tests.effort import NETWORKS, TWINS, crossed, late
+from tests.transformers import encoder, gated, gpt, llama, mixtral, vit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypar.network.graph import LayerGraph
 
 THREE = "batch,in_channels,out_channels"
 SMALL = ("lenet-c", "alexnet", "resnet18", "sfc")
@@ -72,6 +85,66 @@ def test_it_equals_elimination_for_other_arrays_spaces_pins_and_costs(asked: dic
     best = planned(model, solver="elimination", **rest)
     assert math.isclose(found.cost.value, best.cost.value, rel_tol=1e-12)
     assert found.bounds == [found.cost.value]
+
+
+@crossed(
+    {"make": (gpt, llama, mixtral, encoder, vit, gated), "array": ((2, 2, 2, 2), (2, 2, 3, 3), (4, 2, 2, 2))}
+)
+def test_plans_cost_what_levels_say_one_by_one_and_no_less_with_dims_of_a_role_as_one(
+    make: Callable[[], LayerGraph], array: tuple[int, ...]
+) -> None:
+    question = question_of(make(), array, "paper", space="all")
+    ladder, roles = question.stepped(), question.roles()
+    thin = merged(ladder, roles)
+    assert thin is not ladder
+    assert thin.runs == ladder.runs
+    runs = np.repeat(np.arange(len(ladder.runs)), ladder.runs)
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        orders = np.array([[generator.integers(len(level)) for level in own] for own in question.options])
+        choices = tuple(
+            tuple(level[option] for level, option in zip(own, order, strict=True))
+            for own, order in zip(question.options, orders.tolist(), strict=True)
+        )
+        cost = Spans(ladder).cost(orders)
+        assert math.isclose(cost, total(costs_by_level(question, choices)), rel_tol=1e-12)
+        classes = np.array(
+            [
+                [own[run][option] for run, option in zip(runs, order, strict=True)]
+                for own, order in zip(roles, orders, strict=True)
+            ]
+        )
+        assert Spans(thin).cost(classes) <= cost * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"make": gpt, "levels": 3, "batch": 1},
+        {"make": mixtral, "levels": 3, "batch": 1},
+        {"make": llama, "levels": 3, "pins": ["h.0.attention@H1=key_sequence"]},
+    ],
+    ids=str,
+)
+def test_transformers_have_the_optimum_of_elimination(asked: dict[str, Any]) -> None:
+    rest = {name: value for name, value in asked.items() if name not in {"make", "batch"}}
+    found, best = (
+        planned(asked["make"](asked.get("batch", 4)), solver=solver, **rest)
+        for solver in ("coarse", "elimination")
+    )
+    assert found.cost.value == best.cost.value
+    assert found.bounds == [found.cost.value]
+
+
+@pytest.mark.parametrize("levels", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_transformer_has_a_bound_where_all_dims_take_too_long(
+    levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joint, "timed", lambda _: contextlib.nullcontext())
+    hasty, better = (planned("gpt2", levels=levels, time_limit=seconds) for seconds in (0.01, 0.3))
+    assert hasty.solver == better.solver == "coarse"
+    assert 0.9 * hasty.cost.value < hasty.bounds[0] < better.bounds[0]
+    assert better.bounds[0] < better.cost.value <= hasty.cost.value
 
 
 def test_a_cut_of_height_stays_where_the_batch_cannot_take_its_place() -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from hypar.solve.cliques import Cliques
 from hypar.solve.coarse import exchanges, search
+from hypar.solve.coarse.merged import merged
 from hypar.solve.coarse.search import Found, fits, improving
 from hypar.solve.coarse.states import Coarse, Spans
 from hypar.solve.limits import UNLIMITED, Budget, Limits
@@ -56,9 +58,9 @@ def first(ladder: Ladder) -> Indices:
     return np.zeros((len(ladder.nodes), ladder.levels), dtype=np.intp)
 
 
-def last(ladder: Ladder, budget: Budget) -> Found:
-    """The last answer; none is worse than one before it."""
-    found = [*improving(ladder, first(ladder), budget)]
+def last(ladder: Ladder, budget: Budget, thin: Ladder | None = None) -> Found:
+    """The last answer, perhaps with options merged first; none is worse than one before it."""
+    found = [*improving(ladder, thin or ladder, first(ladder), budget)]
     for one, other in itertools.pairwise(found):
         assert other.cost <= one.cost
         assert other.bound >= one.bound
@@ -100,6 +102,55 @@ def test_within_limits_the_bound_is_below_the_optimum_and_the_plan_above(ladder:
         found = last(ladder, budget)
         assert found.bound <= best <= found.cost == Spans(ladder).cost(found.orders)
         assert found.exact or budget.struck
+
+
+def classes(ladder: Ladder, parts: int) -> list[tuple[tuple[int, ...], ...]]:
+    """Classes of each node's options, by their rest."""
+    return [
+        tuple(tuple(option % min(parts, run) for option in range(run)) for run in own)
+        for own in ladder.options
+    ]
+
+
+@settings(max_examples=examples(50))
+@given(ladder=ladders(), parts=st.integers(1, 3))
+def test_a_merged_option_costs_the_least_of_its_class_in_the_least_state_above(
+    ladder: Ladder, parts: int
+) -> None:
+    of = classes(ladder, parts)
+    thin = merged(ladder, of)
+    assert (thin is ladder) == (max([run for own in ladder.options for run in own]) <= parts)
+    runs = np.repeat(np.arange(len(ladder.runs)), ladder.runs).tolist()
+
+    def states(problem: Ladder, node: int, order: tuple[int, ...]) -> list[int]:
+        return [int(state) for state in problem.above(node, np.array([order]))[0]]
+
+    for node, terms in enumerate(ladder.nodes):
+        found = [np.full_like(own, np.inf) for own in thin.nodes[node]]
+        for order in sequences(ladder, node):
+            taken = tuple(of[node][run][option] for run, option in zip(runs, order, strict=True))
+            fine, coarse = states(ladder, node, order), states(thin, node, taken)
+            for level, term in enumerate(terms):
+                place = coarse[level], taken[level]
+                found[level][place] = min(found[level][place], term[fine[level], order[level]])
+        assert all((one == other).all() for one, other in zip(found, thin.nodes[node], strict=True))
+
+
+@settings(max_examples=examples(100))
+@given(ladder=ladders(), parts=st.integers(1, 2))
+def test_with_options_merged_first_the_optimum_is_the_same_and_the_bound_below_it(
+    ladder: Ladder, parts: int
+) -> None:
+    best, thin = least(ladder), merged(ladder, classes(ladder, parts))
+    assert least(thin) <= best
+    found = last(ladder, Budget(), thin)
+    assert found.exact
+    assert found.cost == best == Spans(ladder).cost(found.orders)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search, "MOST_STATES", 0)
+        found = last(ladder, Budget(), thin)
+    assert found.bound <= best <= found.cost == Spans(ladder).cost(found.orders)
+    assert found.bound >= least(thin)
 
 
 @settings(max_examples=examples(100))

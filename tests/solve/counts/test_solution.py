@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts import chain, entries, solution
+from hypar.solve.counts import chain, entries, relaxed, solution
 from hypar.solve.counts.blocks import blocks_of, components
 from hypar.solve.counts.columns import Columns, Plan
 from hypar.solve.counts.near import floor_of
@@ -101,6 +101,19 @@ def test_no_state_of_an_optimum_is_left_out(graph: CountGraph) -> None:
         <= best + 1e-9 * max(1.0, abs(best))
     )
     assert all(len(states) for states in relaxed.states)
+
+
+@settings(max_examples=examples(100))
+@given(graph=st.one_of(count_graphs(), tiered()), most=st.sampled_from((1, 4, 20)))
+def test_no_state_of_an_optimum_is_left_out_by_classes_of_states(graph: CountGraph, most: int) -> None:
+    best = least(graph)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(relaxed, "FOLDING", 0)
+        patched.setattr(relaxed, "MOST_FOLDED", most)
+        found = Relaxed(graph, best + 1e-6, (0,))
+    assert found.complete == (not graph.links)
+    assert all(len(states) for states in found.states)
+    assert found.bound() <= best + 1e-9 * max(1.0, abs(best))
 
 
 @settings(max_examples=examples(50))

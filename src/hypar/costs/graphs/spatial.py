@@ -79,7 +79,7 @@ def _never_dearer(cost: Cost, graph: ContractedGraph, level: Level, options: Seq
         return False
     seen: set[Hashable] = set()
     for tensor in graph.tensors:
-        ends = (graph.layers[tensor.producer], graph.layers[tensor.consumer])
+        ends = graph.ends(tensor)
         both = (options[tensor.producer], options[tensor.consumer])
         key = (ends[0].einsum, ends[1].einsum, tensor.content, both)
         if key in seen:

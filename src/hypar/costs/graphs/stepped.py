@@ -5,6 +5,7 @@ What is left of a tensor follows from how often each choice was made, as fractio
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,18 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
+from hypar.sharding.levels import WHOLE_LAYER
 from hypar.solve.coarse.ladder import Ladder, Rung
 from hypar.solve.coarse.lattice import lattice_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from hypar.costs.base import Cost
     from hypar.network.contraction import ContractedGraph, CutLayer
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Options
+    from hypar.network.einsum import Einsum
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Choice, Options
     from hypar.solve.coarse.lattice import Lattice
+    from hypar.solve.coarse.merged import Classes
     from hypar.solve.edge import Costs
 
 
@@ -31,6 +34,49 @@ def runs_of(levels: Sequence[Level], options: Sequence[tuple[Options, ...]]) -> 
     """Return the numbers of levels in a row that have the same ways, and at which every layer has the same options."""
     kinds = [(level.ways, *[own[level.index] for own in options]) for level in levels]
     return tuple(len([*own]) for _, own in groupby(kinds))
+
+
+def roles_of(
+    graph: ContractedGraph, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
+) -> list[Classes]:
+    """Return for each layer and run the class of each option: options of a class divide dims that are alike to the layer.
+
+    Dims of samples, which no weight of the network has, are alike, as are those of the input alone, those of the output alone, and
+    those of both.
+    """
+    runs = runs_of(levels, options)
+    firsts = np.cumsum((0, *runs[:-1])).tolist()
+    weighed = {
+        axes[dim]
+        for layer in graph.layers
+        for axes in _axes(layer.einsum)
+        for dim in axes
+        if dim in layer.einsum.weight
+    }
+    found: dict[Hashable, Classes] = {}
+    keys = [(layer.einsum, own) for layer, own in zip(graph.layers, options, strict=True)]
+    for einsum, own in keys:
+        if (einsum, own) not in found:
+            roles = [[_role(einsum, choice, weighed) for choice in own[first]] for first in firsts]
+            found[einsum, own] = tuple(
+                tuple([*dict.fromkeys(of_run)].index(role) for role in of_run) for of_run in roles
+            )
+    return [found[key] for key in keys]
+
+
+def _role(einsum: Einsum, choice: Choice, weighed: set[str]) -> Hashable:
+    """Return the ways and the role of each dim that a choice divides."""
+    found = []
+    for dim, ways in choice.degrees:
+        named = {axes[dim] for axes in _axes(einsum) if dim in axes}
+        feature = (dim in einsum.input, dim in einsum.output)
+        found.append((ways, feature if not named or named & weighed else None))
+    return tuple(found)
+
+
+def _axes(einsum: Einsum) -> tuple[Mapping[str, str], ...]:
+    """Return the axis of each dim in the activations that a layer reads and makes."""
+    return (einsum.input, einsum.output, *einsum.others)
 
 
 def stepped(
@@ -60,12 +106,12 @@ def stepped(
     for tensor in graph.tensors:
         ends = (tensor.producer, tensor.consumer)
         made, read = keys[ends[0]], keys[ends[1]]
-        pair = (made[0], made[2], read, tensor.content)
+        pair = (made[0], made[2], read, tensor.content, tensor.operand)
         if pair not in terms:
-            layers = (graph.layers[ends[0]], graph.layers[ends[1]])
+            layers = graph.ends(tensor)
             both = zip(levels, options[ends[0]], options[ends[1]], sizes[read], strict=True)
             terms[pair] = tuple(
-                cost.tensor_costs(level, tensor, layers, (here, there), left)
+                cost.tensor_costs(level, tensor, layers, (here, there), left.read_at(tensor.operand))
                 for level, here, there, left in both
             )
         links.append(Rung(*ends, terms[pair]))
@@ -83,5 +129,5 @@ def _sizes(
         below = lattice.below(level.index, 1)
         left = found[-1].divided(layer.einsum, choices, level.ways)
         first = np.unique(below.reshape(-1), return_index=True)[1]
-        found.append(LocalSizes(left.fractions[:, first], left.idle))
+        found.append(replace(left, fractions=left.fractions[:, first]))
     return found

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
     from hypar.solve.coarse.ladder import Ladder
+    from hypar.solve.coarse.merged import Classes
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.limits import Cut, Limits
 
@@ -136,6 +137,12 @@ class Question:
         from hypar.costs.graphs.stepped import stepped  # noqa: PLC0415 (only where tuples are many)
 
         return stepped(self.cost, self.graph, self.levels, self.options)
+
+    def roles(self) -> list[Classes]:
+        """Return for each layer and run of levels the class of each option, alike in what its dims are to the layer."""
+        from hypar.costs.graphs.stepped import roles_of  # noqa: PLC0415 (only where tuples are many)
+
+        return roles_of(self.graph, self.levels, self.options)
 
     def without_spatial(self) -> Question:
         """Return the problem without cuts of height and width, where a cut of the batch never costs more."""

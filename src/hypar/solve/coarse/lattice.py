@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypar.solve.edge import Indices
 
 
@@ -24,13 +22,18 @@ class Run:
 
     def __init__(self, options: int, levels: int) -> None:
         """List the counts."""
-        self.counts: list[Indices] = [
-            np.array([*_parts(level, options)], dtype=np.intp) for level in range(levels + 1)
-        ]
-        self._places = [{tuple(row): at for at, row in enumerate(own.tolist())} for own in self.counts]
+        self.counts: list[Indices] = [_parts(level, options) for level in range(levels + 1)]
+        # The states before one that leaves so many levels to the options after each.
+        self._before = np.array(
+            [
+                [math.comb(left + after - 1, after) for left in range(levels + 1)]
+                for after in range(options - 1, 0, -1)
+            ],
+            dtype=np.intp,
+        )
         unit = np.eye(options, dtype=np.intp)
         self.after: list[Indices] = [
-            self._found(level + 1, own[:, None] + unit) for level, own in enumerate(self.counts[:-1])
+            self.states(level + 1, own[:, None] + unit) for level, own in enumerate(self.counts[:-1])
         ]
         self._sums: dict[tuple[int, int], Indices] = {}
 
@@ -38,7 +41,7 @@ class Run:
         """Return the state of the sum of the counts over two numbers of levels, ``[states above, states below]``."""
         if (above, below) not in self._sums:
             sums = self.counts[above][:, None] + self.counts[below]
-            self._sums[above, below] = self._found(above + below, sums)
+            self._sums[above, below] = self.states(above + below, sums)
         return self._sums[above, below]
 
     def halves(self, above: int, below: int) -> tuple[Indices, Indices]:
@@ -48,10 +51,13 @@ class Run:
         pairs = np.stack(np.unravel_index(order, sums.shape), axis=1)
         return pairs, np.bincount(sums.reshape(-1), minlength=len(self.counts[above + below]))
 
-    def _found(self, level: int, counts: Indices) -> Indices:
-        place = self._places[level]
-        rows = counts.reshape(-1, counts.shape[-1]).tolist()
-        return np.array([place[tuple(row)] for row in rows], dtype=np.intp).reshape(counts.shape[:-1])
+    def states(self, level: int, counts: Indices) -> Indices:
+        """Return the states of some counts over a number of levels, ``[..., options]``."""
+        left = level - np.cumsum(counts[..., :-1], axis=-1)
+        found = np.zeros(counts.shape[:-1], dtype=np.intp)
+        for option, before in enumerate(self._before):
+            found += before[left[..., option]]
+        return found
 
 
 def number_of(options: int, levels: int) -> int:
@@ -110,11 +116,11 @@ def lattice_of(runs: tuple[int, ...], options: tuple[int, ...]) -> Lattice:
     return Lattice(runs, options)
 
 
-def _parts(total: int, options: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to write a number as a sum of some numbers, larger first ones first."""
+@lru_cache(maxsize=256)
+def _parts(total: int, options: int) -> Indices:
+    """Return the ways to write a number as a sum of some numbers, ``[ways, numbers]``, larger first ones first."""
     if options == 1:
-        yield (total,)
-        return
-    for first in range(total, -1, -1):
-        for rest in _parts(total - first, options - 1):
-            yield (first, *rest)
+        return np.array([[total]], dtype=np.intp)
+    rests = [_parts(total - first, options - 1) for first in range(total, -1, -1)]
+    firsts = np.repeat(np.arange(total, -1, -1), [*map(len, rests)])
+    return np.column_stack((firsts, np.concatenate(rests)))

@@ -16,11 +16,8 @@ ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
 
 
-def narrowed(coarse: Coarse, known: float, budget: Budget) -> tuple[Coarse, float]:
-    """Return the problem without the states that cost more than a known plan, and a lower bound.
-
-    Spanning trees come first: they cost little, and leave small tables to the cliques, which come where they fit.
-    """
+def by_trees(coarse: Coarse, known: float, budget: Budget) -> tuple[Coarse, float]:
+    """Return the problem without the states that cost more than a known plan by spanning trees, and a lower bound."""
     bound = 0.0
     for far in (False, True):
         budget.spend(2 * coarse.entries)
@@ -28,7 +25,13 @@ def narrowed(coarse: Coarse, known: float, budget: Budget) -> tuple[Coarse, floa
             coarse, marginals(coarse.nodes, coarse.ladder.ends, coarse.pairs, far=far), bound, known
         )
         if bound >= known * (1 - ROUNDING):
-            return coarse, bound
+            break
+    return coarse, bound
+
+
+def by_cliques(coarse: Coarse, known: float, budget: Budget) -> tuple[Coarse, float]:
+    """Return the same by the cliques of an elimination, which trees leave small; the problem as it is if they do not fit."""
+    bound = 0.0
     tables = entries_of([len(own) for own in coarse.states], coarse.ladder.ends)
     # Both ways: two tables over the same neighbours are held, and each sum is computed twice.
     if budget.allows(stored=coarse.entries + 2 * tables.held + AT_ONCE, work=2 * tables.computed):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.solve.limits import checkpoint
+
 if TYPE_CHECKING:
     from hypar.solve.coarse.lattice import Lattice
     from hypar.solve.edge import Costs
@@ -26,6 +28,13 @@ def node_span(terms: tuple[Costs, ...], lattice: Lattice, first: int, width: int
     return best
 
 
+def pair_work(ends: tuple[Lattice, Lattice], first: int, width: int) -> int:
+    """Return the entries that ``pair_span`` computes."""
+    made, read = (end.run(first) for end in ends)
+    above = ends[1].number(first)
+    return above * sum(made.after[at].size * read.after[at].size for at in range(width))
+
+
 def pair_span(terms: tuple[Costs, ...], ends: tuple[Lattice, Lattice], first: int, width: int) -> Costs:
     """Return the least cost between two nodes over some levels, ``[counts of the source, states above, counts]``."""
     made, read = (end.run(first) for end in ends)
@@ -33,12 +42,14 @@ def pair_span(terms: tuple[Costs, ...], ends: tuple[Lattice, Lattice], first: in
         return terms[first]
     best: Costs = np.zeros((1, ends[1].number(first), 1))
     for at in range(width):
+        checkpoint()
         costs = terms[first + at][:, ends[1].below(first, at)]
-        shape = (len(made.counts[at + 1]), best.shape[1], len(read.counts[at + 1]))
-        left = np.full(shape, np.inf)
-        for option, sources in enumerate(made.after[at].T):
-            for other, targets in enumerate(read.after[at].T):
-                place = np.ix_(sources, np.arange(shape[1]), targets)
-                left[place] = np.minimum(left[place], best + costs[option, :, :, other])
+        left = np.full((len(made.counts[at + 1]), best.shape[1], len(read.counts[at + 1])), np.inf)
+        for other, targets in enumerate(read.after[at].T):
+            # Rows of the source first: whole ones move fast.
+            here = np.full((len(left), *best.shape[1:]), np.inf)
+            for option, sources in enumerate(made.after[at].T):
+                here[sources] = np.minimum(here[sources], best + costs[option, :, :, other])
+            left[:, :, targets] = np.minimum(left[:, :, targets], here)
         best = left
     return best

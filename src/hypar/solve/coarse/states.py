@@ -92,8 +92,8 @@ class Coarse:
             self.pairs.append(pairs[key])
 
     @classmethod
-    def coarsest(cls, ladder: Ladder) -> Coarse:
-        """Return the problem of one block for each run."""
+    def coarsest(cls, ladder: Ladder, spans: Spans | None = None) -> Coarse:
+        """Return the problem of one block for each run, given costs of blocks if some are known."""
         states: dict[object, Indices] = {}
         found = []
         for node, options in enumerate(ladder.options):
@@ -106,7 +106,7 @@ class Coarse:
                 ]
                 states[options] = np.indices(sizes).reshape(len(sizes), -1).T.copy()
             found.append(states[options])
-        return cls(Spans(ladder), ladder.runs, found)
+        return cls(spans or Spans(ladder), ladder.runs, found)
 
     @property
     def entries(self) -> int:

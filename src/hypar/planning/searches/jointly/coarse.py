@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 from hypar.planning.searches.base import load_search
 from hypar.planning.searches.jointly.answers import Standing, bounded_answer
 from hypar.solve.cost_graph import CostGraph
+from hypar.solve.limits import timed
 from hypar.solve.solvers.base import FALLBACK, load_solver
 
 if TYPE_CHECKING:
@@ -47,12 +49,17 @@ def is_coarse(question: Question, structure: Structure, budget: Budget) -> bool:
 
 def from_coarse(question: Question, budget: Budget) -> Iterator[Standing]:
     """Search from the greedy plan on; yield nothing if not even the coarsest tables fit."""
-    from hypar.solve.coarse.search import fits, improving  # noqa: PLC0415 (only where tuples are many)
+    from hypar.solve.coarse.merged import merged  # noqa: PLC0415 (only where tuples are many)
+    from hypar.solve.coarse.search import fits, improving  # noqa: PLC0415 (as above)
 
     ladder = question.stepped()
-    if not fits(ladder, budget):
+    thin = merged(ladder, question.roles())
+    if not fits(thin, budget):
         return
-    for found in improving(ladder, _greedy_orders(question), budget):
+    # An answer begins with the greedy plan, whatever the clock says.
+    with timed(math.inf):
+        orders = _greedy_orders(question)
+    for found in improving(ladder, thin, orders, budget):
         yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, found))
 
 
