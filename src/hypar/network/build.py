@@ -136,13 +136,19 @@ def _shaped(spec: LayerSpec, shapes: dict[str, Shape], known: dict[object, Shape
             found = spec.op.output_shape(inputs)
         except ShapeError as error:
             raise ModelError(spec.where, str(error)) from None
+        if max((size for dim, size in found.items() if dim in IMAGE), default=1) > LARGEST_SIZE:
+            raise ModelError(
+                spec.where, f"found an output of {describe(found)}", f"sizes up to {LARGEST_SIZE:,}"
+            )
         # Equal shapes are one object, so that layers of equal ops on equal shapes are found to be equal.
         known[key] = known.setdefault(tuple(found.items()), found)
-    shape = known[key]
-    if max((size for dim, size in shape.items() if dim in IMAGE), default=1) > LARGEST_SIZE:
-        raise ModelError(spec.where, f"found an output of {describe(shape)}", f"sizes up to {LARGEST_SIZE:,}")
     return Layer(
-        name=spec.name, op_name=spec.op_name, op=spec.op, inputs=spec.inputs, input_shapes=inputs, shape=shape
+        name=spec.name,
+        op_name=spec.op_name,
+        op=spec.op,
+        inputs=spec.inputs,
+        input_shapes=inputs,
+        shape=known[key],
     )
 
 

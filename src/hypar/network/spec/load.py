@@ -41,10 +41,10 @@ class ModelSpec:
     @property
     def digest(self) -> str:
         """Hash of everything that a plan depends on; comments, source and default batch do not count."""
-        layers = [
-            [layer.name, layer.op_name, layer.op.model_dump(mode="json", exclude_defaults=True), layer.inputs]
-            for layer in self.layers
-        ]
+        # Layers of a repeated block share their op.
+        ops = {id(layer.op): layer.op for layer in self.layers}
+        fields = {key: op.model_dump(mode="json", exclude_defaults=True) for key, op in ops.items()}
+        layers = [[layer.name, layer.op_name, fields[id(layer.op)], layer.inputs] for layer in self.layers]
         text = json.dumps([self.dtype, layers], sort_keys=True)
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.network.ops.base import describe
-from hypar.planning.counting import follows
 from hypar.reports.listings.base import Data, make_table
 from hypar.sharding.conventions import DIRECT
 from hypar.units import format_count
@@ -81,6 +80,8 @@ def strategies_data(named: Mapping[str, Strategy]) -> Data:
 
 def strategies_table(named: Mapping[str, Strategy]) -> Sheet:
     """Return one row for each strategy."""
+    from hypar.planning.counting import follows  # noqa: PLC0415 (models are listed without the planner)
+
     table = make_table(
         ["strategy", "space", "cost", "counts by", "search", "summary"], "l", prose={"summary", "space"}
     )
