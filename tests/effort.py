@@ -78,7 +78,12 @@ def _parameter(name: str, value: object) -> ParameterSet:
     if isinstance(value, ParameterSet) and value.id:
         return value
     given = value if isinstance(value, ParameterSet) else ParameterSet.param(*_parts(name, value))
-    return ParameterSet.param(*given.values, marks=given.marks, id="-".join(map(str, given.values)))
+    return ParameterSet.param(*given.values, marks=given.marks, id="-".join(map(_text, given.values)))
+
+
+def _text(value: object) -> str:
+    """Return a value's text, which is the same in every process."""
+    return re.sub(r"<function (\w+) at \w+>", r"\1", str(value))
 
 
 def _parts(name: str, value: object) -> tuple[object, ...]:

@@ -124,7 +124,7 @@ def test_plans_cost_what_levels_say_one_by_one_and_no_less_with_dims_of_a_role_a
         {"make": mixtral, "levels": 3, "batch": 1},
         {"make": llama, "levels": 3, "pins": ["h.0.attention@H1=key_sequence"]},
     ],
-    ids=str,
+    ids=["gpt", "mixtral", "llama"],
 )
 def test_transformers_have_the_optimum_of_elimination(asked: dict[str, Any]) -> None:
     rest = {name: value for name, value in asked.items() if name not in {"make", "batch"}}
