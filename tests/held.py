@@ -14,7 +14,7 @@ from hypar.network.training import OPTIMIZERS
 from hypar.plan.tree import Device, Level, Stages, tree_of
 from hypar.program.of_plan import program_of
 from hypar.schedule.pipeline_orders import schedule_of
-from hypar.sharding.conventions import MOVED
+from hypar.studies.verification.asked import ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,18 +42,14 @@ class Held(NamedTuple):
         return self.found <= self.said * (1 + 1e-9) and self.said <= 1.1 * self.found
 
 
-def held_by(plan: Plan, graph: LayerGraph, convention: str = MOVED) -> list[Held]:
-    """Run one microbatch of a plan, and return what each group or stage of its score holds.
-
-    Args:
-        plan: the plan.
-        graph: its network.
-        convention: the convention of the program that is run.
-    """
+def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
+    """Run one microbatch of a plan as it is verified, and return what each group or stage of its score holds."""
     assert plan.score is not None
     stages = plan.stages if plan.staged else None
     microbatches = stages.microbatches if stages else 1
-    program = program_of(plan, graph.with_batch(graph.batch // microbatches), convention)
+    program = program_of(
+        plan, graph.with_batch(graph.batch // microbatches), ask(plan, graph, None, None).run_by
+    )
     names, in_flight, parts = _devices(plan)
     watch = Watch()
     devices = run(program, [start(program.graph)], watch=watch)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hypar import LayerGraph
-    from tests.held import Held
     from tests.heterogeneous import Drawn
 
 
@@ -77,9 +76,8 @@ def test_a_device_of_a_random_group_holds_what_the_score_says(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]
 ) -> None:
     """Whatever the shares, of which devices hold whole elements."""
-    if asked.get("convention") != "fused":
-        plan = planned(graph, written(tmp_path_factory.mktemp("tree"), drawn), asked)
-        assert plan is None or all(memory.within for memory in held_by(plan, graph))
+    plan = planned(graph, written(tmp_path_factory.mktemp("tree"), drawn), asked)
+    assert plan is None or all(memory.within for memory in held_by(plan, graph))
 
 
 def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
@@ -118,25 +116,13 @@ def test_a_residual_branch_over_stages() -> None:
     assert all(memory.within for memory in held_by(plan, graph))
 
 
-def _lenet(convention: str, run_by: str = "moved") -> Held:
+@pytest.mark.parametrize("convention", late(["paper", "moved", "fused"], "paper", "moved"))
+def test_memory_is_that_of_the_run(convention: str) -> None:
+    """By ``paper`` that of a run by ``moved``; by ``fused`` sums are held divided as their reader reads them."""
     graph = load_model("lenet-c").with_batch(8)
     plan = plan_model(graph, levels=2, strategy="mp", hardware="hmc", convention=convention)
-    return held_by(plan, graph, run_by)[0]
-
-
-@pytest.mark.parametrize("convention", late(["paper", "fused"], "fused"))
-def test_memory_does_not_depend_on_how_transfers_are_counted(convention: str) -> None:
-    memory = _lenet(convention)
+    (memory,) = held_by(plan, graph)
     assert memory.found == memory.said
-
-
-@pytest.mark.slow
-@pytest.mark.xfail(
-    reason="a run by fused leaves sums divided as their reader reads them, the score's memory is that by moved",
-    strict=True,
-)
-def test_sums_that_go_straight_to_their_reader() -> None:
-    assert _lenet("fused", "fused").within
 
 
 @pytest.mark.slow

@@ -336,10 +336,6 @@ def test_linear_layers_on_splits_of_splits(
     agree(graph, Fork(data.draw(alike(graph, outer)), (inner,) * outer), convention)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="elements lie where the outer split left them, but products take the levels as independent",
-)
 def test_inner_levels_of_layers_with_other_shares() -> None:
     layers = [{"op": "linear", "name": f"fc{at}", "out_features": SIZE, "bias": False} for at in range(4)]
     graph = network({"op": "input", "name": "in", "channels": SIZE}, *layers, batch=SIZE)

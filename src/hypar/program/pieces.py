@@ -16,7 +16,7 @@ from hypar.program.tables import content_of, kinds_of, table_of
 from hypar.sharding.uneven.remainder import whole_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.program.cuts import Cuts, Shares
     from hypar.program.holding import Members
@@ -55,7 +55,7 @@ def _divided(size: int, cuts: Cuts, dim: str, held_as: tuple[Content, ...]) -> M
             for number, piece in pieces.items():
                 groups = [group[alike[group] == number] for group in cuts.places.members(level - 1)]
                 for shares in _shares(groups, *cut.bounds[dim]):
-                    ordered = _in_place(piece, held, list(shares.values())) if held else piece
+                    ordered = _in_place(piece, held, shares) if held else piece
                     for devices, own in zip(shares.values(), _shared_out(ordered, [*shares]), strict=True):
                         after[devices] = len(below)
                         below[len(below)] = np.sort(own)
@@ -86,18 +86,25 @@ def _shares(groups: Sequence[Numbers], low: Shares, high: Shares) -> list[dict[t
     return found
 
 
-def _in_place(piece: Indices, held: Sequence[Members], shares: Sequence[Numbers]) -> Indices:
+def _in_place(
+    piece: Indices, held: Sequence[Members], given: Mapping[tuple[float, float], Numbers]
+) -> Indices:
     """Return the indices of a piece in the order in which consecutive shares stay where they are.
 
     Indices that the devices of the first share have of most tensors come first, those of the next one after them; where
     as many tensors speak for two shares, the first tensor decides. Indices that all have alike are mixed, so that each
-    share has as many of every device's.
+    share has as many of every device's. Indices that none has fill up the shares that would else take those of others.
     """
+    shares = [*given.values()]
     having = np.zeros((len(shares), len(piece)))
     for number, own in enumerate(held, start=1):
         weight = 1 + 2.0**-number
         having += weight * np.stack([own[np.ix_(devices, piece)].any(axis=0) for devices in shares])
     first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
+    sizes = [end - start for start, end in whole_ends(len(piece), [*given])]
+    lacking = np.maximum(sizes - np.bincount(first, minlength=len(shares) + 1)[: len(shares)], 0)
+    free, filled = np.flatnonzero(first == len(shares)), np.repeat(np.arange(len(shares)), lacking)
+    first[free[: len(filled)]] = filled[: len(free)]
     working = np.concatenate(shares)
     _, kind, counts = kinds_of(np.concatenate([own[np.ix_(working, piece)] for own in held]))
     if len(counts) <= 1:

@@ -12,7 +12,7 @@ from hypar.network.contraction import ContractedGraph
 from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
 from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
-from hypar.sharding.conventions import MOVED
+from hypar.sharding.conventions import MOVED, PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,9 +142,9 @@ class Lane(_Devices):
 
     @cached_property
     def executed(self) -> Lane:
-        """The lane as a run of its program moves its tensors, by whatever convention they are counted."""
+        """The lane as a run of its program moves its tensors: as they are counted, by ``moved`` those counted by ``paper``."""
         setting = self.setting
-        if setting.direct or setting.convention == MOVED:
+        if setting.direct or setting.convention != PAPER:
             return self
         entered = self.entered if self.run is None else self.run.entered
         return self._replace(setting=replace(setting, convention=MOVED), entered=entered)

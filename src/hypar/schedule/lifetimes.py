@@ -10,22 +10,29 @@ until the other branch has come back.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
+from hypar.network.contraction import kept_with_graph
 from hypar.schedule.tape import tape_of
+from hypar.sharding.dims import SPATIAL
+from hypar.sharding.grids.layouts import layout
+from hypar.sharding.placement import partial_results
+from hypar.sharding.transfers import simple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.network.einsum import Einsum
     from hypar.network.keeping import Trailing
+    from hypar.network.windows import Window
     from hypar.schedule.lanes import Share
     from hypar.schedule.tape import Block, Division, Read, Written
     from hypar.sharding.placement import Options
@@ -50,8 +57,8 @@ class Course(NamedTuple):
         kept: what is kept when the forward phase ends.
         forward: for each cut layer the most bytes during its forward phase, that of the ops behind it included.
         backward: likewise for its backward phase.
-        entering: the bytes that come from other stages in the phase that brings more, or that uneven shards of two sizes
-            lack of each other.
+        entering: the bytes that come from other stages in the phase that brings more, or the most that a device lacks of a
+            tensor whose shards differ between devices.
     """
 
     kept: tuple[Kept, ...]
@@ -83,6 +90,9 @@ def course_of(
     trail_of: Callable[[CutLayer], Sequence[Trailing]] = own_trail,
     above: Sequence[Shares] = (),
     idle: frozenset[int] = frozenset(),
+    array: tuple[int, ...] = (),
+    *,
+    fused: bool = False,
 ) -> Course:
     """Return the activations and errors on the fullest device over a step.
 
@@ -95,15 +105,34 @@ def course_of(
         trail_of: returns a layer's trail; another one than the layer's own says what a publication counts as kept.
         above: for each layer the shares of the uneven splits above; nothing if there are none.
         idle: the layers for which the device does not work.
+        array: the ways of each level; nothing if every choice has a shard for each of them.
+        fused: whether sums go straight to the devices that read them next.
     """
-    tape = tape_of(graph, element_bytes, tuple(outside), trail_of, idle)
-    tensors = _Tensors()
+    readers = _only_readers(graph) if fused else {}
+    tape = tape_of(graph, element_bytes, tuple(outside), trail_of, idle, frozenset(readers))
+    tensors = _Tensors(array)
     for block in tape:
-        tensors.run(block, choices[block.layer], above[block.layer] if above else ())
+        onward = None
+        if block.sums:
+            reader = readers[block.layer]
+            shares = above[reader.consumer] if above else ()
+            onward = _Onward(graph.ends(reader)[1].einsum, choices[reader.consumer], shares)
+        tensors.run(block, choices[block.layer], above[block.layer] if above else (), onward)
     for tensor in outside:
         if tensor.consumer >= len(graph.layers):
             tensors.send(tensor)
     return _course(tape, tensors, graph)
+
+
+@kept_with_graph
+def _only_readers(graph: ContractedGraph) -> dict[int, Tensor]:
+    """Return the tensor between each layer that may leave terms and the only layer that reads its output."""
+    readers = Counter([*(tensor.producer for tensor in graph.tensors), *graph.sent])
+    return {
+        tensor.producer: tensor
+        for tensor in graph.tensors
+        if readers[tensor.producer] == 1 and graph.layers[tensor.producer].einsum.contracts
+    }
 
 
 @dataclass(slots=True, eq=False)
@@ -156,6 +185,18 @@ WHOLE_DIM = (0.0, 1.0)
 """The ends of a whole dim."""
 
 
+class _Reach(NamedTuple):
+    """The rows of an image that windows read across the borders of shards.
+
+    Attributes:
+        window: the window.
+        rows: the rows of the image below the splits above.
+    """
+
+    window: Window
+    rows: int
+
+
 class _Cut(NamedTuple):
     """A dim of a tensor that is divided.
 
@@ -164,29 +205,77 @@ class _Cut(NamedTuple):
         size: its indices where the shards are not of equal size; otherwise 0. Of a dim of another size, as that of a
             flattened image, uneven shards have other elements.
         parts: the ends of the share that each uneven split above leaves, as fractions.
+        numbers: the shard that each device of a level has, -1 for an idle one; nothing where devices are numbered through
+            the shards of all levels.
+        reach: the rows beyond its shard that a device reads; None if there are none.
     """
 
     ways: tuple[int, ...]
     size: int
     parts: tuple[tuple[float, float], ...]
+    numbers: tuple[tuple[int, ...], ...] = ()
+    reach: _Reach | None = None
 
-    def inside(self, whole: _Cut) -> bool:
-        """Return whether each device's shard lies in its shard by another division of the same dim."""
+    def inside(self, whole: _Cut, *, free: bool = False) -> bool:
+        """Return whether each device's shard lies in its shard by another division of the same dim.
+
+        Args:
+            whole: the other division.
+            free: whether shards need not be consecutive, so that each has what its devices have of the other tensor, if it fits.
+        """
         if any(others not in (own, WHOLE_DIM) for own, others in zip(self.parts, whole.parts, strict=True)):
             return False
+        if self.numbers or whole.numbers:
+            return _fits(self, whole) if free else all(starmap(_nested, _pairs(self, whole)))
         if any(own % others for own, others in zip(self.ways, whole.ways, strict=True)):
             return False
         if not self.size and not whole.size:
             return True
-        around = _ends(whole, self.ways)
-        return all(
-            low >= start - TINY and high <= end + TINY
-            for (low, high), (start, end) in zip(_ends(self, self.ways), around, strict=True)
-        )
+        if self.reach or whole.reach:
+            return all(map(_nested, _of_whole(self, self.ways), _of_whole(whole, self.ways)))
+        return all(map(_nested, _ends(self, self.ways), _ends(whole, self.ways)))
+
+
+_Ends = tuple[float, float]
+
+
+def _pairs(own: _Cut, other: _Cut) -> Iterator[tuple[_Ends, _Ends]]:
+    """Yield both shards of each device that works for both."""
+    for pair in zip(_by_device(own, other), _by_device(other, own), strict=True):
+        if pair[0] is not None and pair[1] is not None:
+            yield pair[0], pair[1]
+
+
+def _fits(part: _Cut, whole: _Cut) -> bool:
+    """Return whether all shards of the devices that have one of another division fit it, and none belongs to two of these."""
+    pairs = {*_pairs(part, whole)}
+    left = {around: _size(around) for _, around in pairs}
+    for own, around in pairs:
+        left[around] -= _size(own)
+    return len(pairs) == len({own for own, _ in pairs}) and all(size >= -TINY for size in left.values())
+
+
+def _nested(own: tuple[float, float], around: tuple[float, float]) -> bool:
+    """Return whether a shard lies between the ends of another one, or is empty."""
+    return own[1] <= own[0] or (own[0] >= around[0] - TINY and own[1] <= around[1] + TINY)
 
 
 Shares = Sequence["Share"]
 """The shares of a layer at the uneven splits above."""
+
+
+class _Onward(NamedTuple):
+    """The only reader of a layer's output, to whose shards sums go.
+
+    Attributes:
+        einsum: its dims, with the tensor as its first input.
+        chosen: its choice at each level.
+        above: its shares at the uneven splits above.
+    """
+
+    einsum: Einsum
+    chosen: Options
+    above: Shares
 
 
 _Shards = tuple[tuple[str, _Cut], ...]
@@ -197,16 +286,18 @@ class _Tensors:
     """The tensors on the fullest device, in the order in which they are written.
 
     Attributes:
+        array: the ways of each level.
         found: the tensors; those whose readers are all known without the choices with their bytes.
         more: further bytes that an op keeps, with the op.
         written: each tensor that other layers read, with its division.
         others: tensors of the network's input, and copies or shards in another division than the one in which they were
             made.
         entering: the bytes that other stages send, of activations and of errors.
-        lacking: the bytes that the shards of two sizes lack of each other, for each tensor.
+        lacking: for each tensor that shards of several sizes divide the most bytes that a device lacks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, array: tuple[int, ...]) -> None:
+        self.array = array
         self.found: list[_Held | tuple[Written, float]] = []
         self.more: list[tuple[int, float]] = []
         self.written: dict[tuple[int, int], tuple[_Shards, _Held]] = {}
@@ -221,9 +312,9 @@ class _Tensors:
             made[1].sent = True
             self.entering[1] += made[1].num_bytes
 
-    def run(self, block: Block, chosen: Options, above: Shares) -> None:
-        """Append a layer by its shares at the uneven splits above and its choice at each level."""
-        places = _placed(block.einsum, block.divisions, chosen, above)
+    def run(self, block: Block, chosen: Options, above: Shares, onward: _Onward | None) -> None:
+        """Append a layer by its shares at the uneven splits above, its choice at each level, and who gets its sums."""
+        places = _placed(block.einsum, block.divisions, chosen, above, self.array, onward)
         shards, shares = places
         inputs = self._fed(block, places) if block.ahead else []
         for tensor in block.read:
@@ -232,6 +323,11 @@ class _Tensors:
         for written in block.written:
             sources = inputs if written.source is None else (own[written.source],)
             own.append(self._op(written, shares, sources))
+        if block.sums and own[0] is not None:
+            # Sums take the place of terms; backward, the shards that devices lack are brought to the others.
+            own[0].last = own[0].made
+            same = shards[block.written[0].amount.place] == shards[block.written[1].amount.place]
+            own[0].readers = [(block.own + 1, own[1] if same else None)]
         self.more += [(op, num_bytes * shares[place]) for op, num_bytes, place in block.more]
         for number, index in block.leaving:
             held = own[index]
@@ -447,33 +543,107 @@ class _Places(NamedTuple):
 def _within(part: _Shards, whole: _Shards) -> bool:
     """Return whether shards divide a tensor further that others have divided."""
     cuts = dict(part)
-    return all(dim in cuts and cuts[dim].inside(own) for dim, own in whole)
+    return all(dim in cuts and cuts[dim].inside(own, free=dim not in SPATIAL) for dim, own in whole)
 
 
 @lru_cache(maxsize=4096)
 def _lacking(read: _Shards, made: _Shards) -> float:
-    """Return the largest fraction of its shard that a device lacks, if the shards of both differ by their unequal sizes alone."""
+    """Return the largest fraction of its shard that a device lacks, as a fraction of the largest shard.
+
+    Only of shards that differ by their unequal sizes alone, or of a single level of which devices are idle or divide a grid: of
+    others all devices lack as much, and share what several of them lack.
+    """
+    grid = next((cut for _, cut in (*read, *made) if cut.numbers), None)
+    if grid is not None:
+        return _lacking_of_grid(read, made, grid) if len(grid.numbers) == 1 else 0.0
     cuts, lacking = dict(made), 0.0
     alike = ({dim: cut.ways for dim, cut in own} for own in (read, made))
     if next(alike) != next(alike):
         return 0.0
     for dim, cut in read:
         if cut != cuts[dim]:
-            ends = zip(_of_whole(cut), _of_whole(cuts[dim]), strict=True)
-            rows = [(low, high, max(low, other), min(high, end)) for (low, high), (other, end) in ends]
-            parts = (
-                1 - max(0.0, until - start) / (high - low) for low, high, start, until in rows if high > low
+            ends = zip(_of_whole(cut, cut.ways), _of_whole(cuts[dim], cut.ways), strict=True)
+            lacking += max(
+                (_beyond(own, around) / _size(own) for own, around in ends if _size(own)), default=0.0
             )
-            lacking += max(parts, default=0.0)
     return min(lacking, 1.0)
 
 
-def _of_whole(cut: _Cut) -> list[tuple[float, float]]:
-    """Return the ends of each shard of a share of a dim, as fractions of the whole dim."""
+def _lacking_of_grid(read: _Shards, made: _Shards, grid: _Cut) -> float:
+    """Return the largest part of its shard that a device of a grid lacks, as a fraction of the largest shard."""
+    cuts, others, (devices,) = dict(made), dict(read), grid.numbers
+    sizes, there = [1.0] * len(devices), [1.0] * len(devices)
+    for dim in {**others, **cuts}:
+        own, other = others.get(dim), cuts.get(dim)
+        free = dim not in SPATIAL and own is not None and other is not None
+        fits = free and own is not None and other is not None and (_fits(own, other) or _fits(other, own))
+        needed, have = (_of_devices(cut, grid) for cut in (own, other))
+        for device, (mine, theirs) in enumerate(zip(needed, have, strict=True)):
+            sizes[device] *= 0.0 if mine is None else _size(mine)
+            if mine is None or theirs is None:
+                there[device] = 0.0
+            elif fits:
+                there[device] *= min(_size(mine), _size(theirs))
+            else:
+                there[device] *= _size(mine) - _beyond(mine, theirs)
+    return max(size - part for size, part in zip(sizes, there, strict=True)) / (max(sizes) or 1.0)
+
+
+def _of_devices(cut: _Cut | None, grid: _Cut) -> Sequence[_Ends | None]:
+    """Return the ends of each device's shard of a dim; the whole dim where nothing divides it."""
+    return [WHOLE_DIM] * len(grid.numbers[0]) if cut is None else _by_device(cut, grid)
+
+
+def _size(ends: tuple[float, float]) -> float:
+    return ends[1] - ends[0]
+
+
+def _beyond(own: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return how much of a shard lies outside of another one."""
+    return _size(own) - max(0.0, min(own[1], other[1]) - max(own[0], other[0]))
+
+
+def _of_whole(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:
+    """Return the ends of each shard of a share of a dim, as fractions of the whole dim; arguments as below."""
+    low, width = _share_of(cut)
+    found = [(low + width * start, low + width * end) for start, end in _ends(cut, finer)]
+    return found if cut.reach is None else [_reached(cut, cut.reach, *own) for own in found]
+
+
+def _share_of(cut: _Cut) -> tuple[float, float]:
+    """Return the start of the share that the splits above leave, and its size, as fractions of the whole dim."""
     low, width = 0.0, 1.0
     for start, end in cut.parts:
         low, width = low + width * start, width * (end - start)
-    return [(low + width * start, low + width * end) for start, end in _ends(cut, cut.ways)]
+    return low, width
+
+
+def _reached(cut: _Cut, reach: _Reach, start: float, end: float) -> tuple[float, float]:
+    """Return the ends of the rows that windows read to make a shard of their outputs, as fractions of the image."""
+    width = _share_of(cut)[1]
+    made, rows = cut.size / width, reach.rows / width
+    if end <= start:
+        return start, start
+    first, last = reach.window.reads(round(start * made), round(end * made))
+    return max(first, 0) / rows, min(last, rows) / rows
+
+
+def _by_device(cut: _Cut, other: _Cut) -> list[tuple[float, float] | None]:
+    """Return the ends of each device's shard as fractions of the whole dim; None for an idle device.
+
+    Args:
+        cut: the division.
+        other: another one of the same devices, of which one has the shards of all devices by number.
+    """
+    devices = [len(own) for own in cut.numbers or other.numbers]
+    numbers = cut.numbers or tuple(
+        tuple(device * ways // count for device in range(count))
+        for ways, count in zip(cut.ways, devices, strict=True)
+    )
+    shards, shard = _of_whole(cut, cut.ways), [0]
+    for ways, own in zip(cut.ways, numbers, strict=True):
+        shard = [-1 if -1 in (at, one) else at * ways + one for at in shard for one in own]
+    return [None if at < 0 else shards[at] for at in shard]
 
 
 def _ends(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:
@@ -496,10 +666,35 @@ def _ends(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:
 
 
 @lru_cache(maxsize=16384)
-def _placed(einsum: Einsum, divisions: tuple[Division, ...], chosen: Options, above: Shares) -> _Places:
+def _numbers(chosen: Options, array: tuple[int, ...], dim: str) -> tuple[tuple[int, ...], ...]:
+    """Return the shard of a dim that each device of each level has, -1 for an idle one; nothing if no level has a grid."""
+    pairs = [*zip(chosen, array, strict=True)] if array else []
+    if all(simple(choice, ways) for choice, ways in pairs):
+        return ()
+    found = []
+    for choice, ways in pairs:
+        grid = layout((choice,), ways)
+        shards = grid.rows[dim][0].tolist() if dim in grid.rows else [0] * ways
+        active = grid.active[0].tolist()
+        found.append(tuple([shard if at_work else -1 for shard, at_work in zip(shards, active, strict=True)]))
+    return tuple(found)
+
+
+@lru_cache(maxsize=16384)
+def _placed(
+    einsum: Einsum,
+    divisions: tuple[Division, ...],
+    chosen: Options,
+    above: Shares,
+    array: tuple[int, ...] = (),
+    onward: _Onward | None = None,
+) -> _Places:
     """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
     found = []
     for tensor, whole, scale in divisions:
+        if tensor == "sums" and onward is not None:
+            found.append(_scattered(einsum, chosen, above, array, onward, whole, scale))
+            continue
         names = einsum.names(tensor)
         shards, share = [], 1.0
         for dim, count in zip(einsum.counted, degrees(chosen, einsum.counted), strict=True):
@@ -508,7 +703,66 @@ def _placed(einsum: Einsum, divisions: tuple[Division, ...], chosen: Options, ab
             if divided and dim in names and names[dim] not in whole:
                 size = einsum.sizes[dim]
                 ways = tuple([choice.degree(dim) for choice in chosen])
-                shards.append((names[dim], _Cut(ways, size if size % count else 0, parts)))
-                share *= fullest(size, count) / size if size else 0.0
+                uneven, numbers = size if size % count else 0, _numbers(chosen, array, dim)
+                if tensor == "input" and size and dim in einsum.windows and einsum.windows[dim].halo:
+                    reach = _Reach(einsum.windows[dim], einsum.input_sizes[dim])
+                    cut = _Cut(ways, size, parts, numbers, reach)
+                    rows = max(end - start for start, end in _of_whole(cut, ways)) / _share_of(cut)[1]
+                else:
+                    cut = _Cut(ways, uneven, parts, numbers)
+                    rows = fullest(size, count) / size if size else 0.0
+                shards.append((names[dim], cut))
+                share *= rows
         found.append((tuple(shards), scale * share))
     return _Places(*zip(*found, strict=True))
+
+
+def _scattered(
+    einsum: Einsum,
+    chosen: Options,
+    above: Shares,
+    array: tuple[int, ...],
+    onward: _Onward,
+    whole: frozenset[str],
+    scale: float,
+) -> tuple[_Shards, float]:
+    """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
+    read = onward.einsum
+    made_as, read_as = (
+        {name: dim for dim, name in own.items()} for own in (einsum.names("output"), read.names("input"))
+    )
+    levels = [
+        _leaves_terms(einsum, made.divided)
+        and len(reads.divided) == 1
+        and made.devices(ways) == reads.devices(ways) == ways
+        for made, reads, ways in zip(chosen, onward.chosen, array, strict=True)
+    ]
+    splits = [
+        dim is not None and _leaves_terms(einsum, (dim,)) and other is not None
+        for (dim, _), (other, _) in zip(above, onward.above, strict=True)
+    ]
+    shards, share = [], 1.0
+    for name, dim in made_as.items():
+        other = read_as.get(name, "")
+        each = zip(levels, chosen, onward.chosen, strict=True)
+        ways = tuple([reads.degree(other) if goes else made.degree(dim) for goes, made, reads in each])
+        pairs = [(goes, own, theirs) for goes, own, theirs in zip(splits, above, onward.above, strict=True)]
+        parts = tuple(
+            (theirs[1] if theirs[0] == other else WHOLE_DIM)
+            if goes
+            else own[1]
+            if own[0] == dim
+            else WHOLE_DIM
+            for goes, own, theirs in pairs
+        )
+        left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
+        count, size = math.prod(ways), math.ceil(einsum.sizes[dim] * left - TINY)
+        if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
+            shards.append((name, _Cut(ways, size if size % count else 0, parts)))
+            share *= fullest(size, count) / einsum.sizes[dim] if size else 0.0
+    return tuple(shards), scale * share
+
+
+def _leaves_terms(einsum: Einsum, dims: Sequence[str]) -> bool:
+    """Return whether a division of some dims, and of no others, leaves terms of the output."""
+    return bool(dims) and all("output" in partial_results(einsum, dim) for dim in dims)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
@@ -11,16 +14,22 @@ from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lifetimes import course_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
+from hypar.sharding.conventions import FUSED
+from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
+    from hypar.network.einsum import Einsum
     from hypar.schedule.lanes import Lane
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step, Transfers
+    from hypar.sharding.placement import Options
 
 BROUGHT = 4
 """The most that a transfer brings a device, in whole tensors: the shards that it lacks, terms, its sum, rows on two sides."""
@@ -43,8 +52,7 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         if all_run or move.phase == PHASE or (above_run and move.level < lane.depth)
     ]
     buffers += [part.run.brought for part in parts if part.run is not None]
-    weights = [own for part in parts for own in (_timed(part) if part.shares is None else _weights(part))]
-    return _held(lane, math.fsum(weights), max([*buffers, *(_received(part.executed) for part in parts)]))
+    return _held(lane, _weights(parts), max([*buffers, *(_received(part.executed) for part in parts)]))
 
 
 def _brought(move: Move, at: int) -> float:
@@ -62,7 +70,7 @@ def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
     """
     setting, parts = lane.setting, lane.place.parts or (lane,)
     weights = setting.element_bytes * elements
-    courses = [_course(part) for part in parts]
+    courses = [course_on(part) for part in parts]
     moments = lane.place.moments or ((lane.place.in_flight,),)
     return {
         "weights": weights,
@@ -77,25 +85,69 @@ def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
     }
 
 
-def _timed(lane: Lane) -> Iterator[float]:
-    """Yield the elements of each layer's weight on the fullest device, as its computation is timed."""
-    return (time.fullest["weight"] for time in lane.work.times if time is not None)
+def _weights(parts: Sequence[Lane]) -> float:
+    """Return the elements of all weights of some lanes of the same devices on the device that has most."""
+    alike, others = 0.0, []
+    for lane in parts:
+        whole = lane.graph if lane.shares is None else lane.shares.graph
+        for layer, held, chosen in zip(lane.graph.layers, whole.layers, lane.choices, strict=True):
+            if layer.timed and not layer.empty:
+                own = _weight_on(held.einsum, chosen, lane.setting.array)
+                if isinstance(own, float):
+                    alike += own
+                else:
+                    others.append(own)
+    return alike + float(np.sum(others, axis=0).max()) if others else alike
 
 
-def _weights(lane: Lane) -> Iterator[float]:
-    """Yield the same of a lane whose computation is not timed, or is timed by shares that are not of whole elements."""
-    whole = lane.graph if lane.shares is None else lane.shares.graph
-    for layer, held, chosen in zip(lane.graph.layers, whole.layers, lane.choices, strict=True):
-        if layer.timed and not layer.empty:
-            einsum = held.einsum
-            yield einsum.elements("weight") * fullest_share(einsum, degrees(chosen, einsum.counted), "weight")
+@lru_cache(maxsize=16384)
+def _weight_on(einsum: Einsum, chosen: Options, array: tuple[int, ...]) -> float | NDArray[np.float64]:
+    """Return the elements of a weight on each device, ``[devices]``; a number where all have as many, or shares are real."""
+    counts = degrees(chosen, einsum.counted)
+    pieces = [(dim, count) for dim, count in zip(einsum.counted, counts, strict=True) if dim in einsum.weight]
+    sizes = [einsum.sizes[dim] for dim, _ in pieces]
+    even = not any(size % count for size, (_, count) in zip(sizes, pieces, strict=True))
+    grid = not all(choice.devices(ways) == ways for choice, ways in zip(chosen, array, strict=True))
+    if (even and not grid) or any(isinstance(size, float) for size in sizes):
+        return float(einsum.elements("weight") * fullest_share(einsum, counts, "weight"))
+    places = np.unravel_index(np.arange(math.prod(array)), array)
+    at_work, found = np.ones(math.prod(array)), np.full(math.prod(array), float(einsum.elements("weight")))
+    for choice, ways, place in zip(chosen, array, places, strict=True):
+        at_work *= layout((choice,), ways).active[0][place]
+    for (dim, count), size in zip(pieces, sizes, strict=True):
+        if count > 1 and size:
+            found *= _shard(chosen, array, dim, size, places) / size
+    return np.asarray(found * at_work)
 
 
-def _course(lane: Lane) -> Course:
-    """Return the activations and errors on a device of a lane; shares of uneven splits are of whole elements."""
+def _shard(
+    chosen: Options, array: tuple[int, ...], dim: str, size: int, places: Sequence[NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Return the elements of a dim on each device, whose places at all levels are given."""
+    start, end = np.zeros_like(places[0]), np.full_like(places[0], size)
+    for choice, ways, place in zip(chosen, array, places, strict=True):
+        degree = choice.degree(dim)
+        if degree > 1:
+            shard, rest = layout((choice,), ways).rows[dim][0][place], end - start
+            start, end = start + rest * shard // degree, start + rest * (shard + 1) // degree
+    return end - start
+
+
+def course_on(lane: Lane) -> Course:
+    """Return the activations and errors on the fullest device of a lane over a step, as a run holds them."""
     graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
-    size, outside = lane.setting.element_bytes, lane.place.outside
-    return course_of(graph, lane.choices, size, outside, above=ends, idle=_idle(lane.graph))
+    setting, outside, idle = lane.setting, lane.place.outside, _idle(lane.graph)
+    fused, size = setting.convention == FUSED and not setting.direct, setting.element_bytes
+    return course_of(
+        graph,
+        lane.choices,
+        size,
+        outside,
+        above=ends,
+        idle=idle,
+        array=setting.array,
+        fused=fused,
+    )
 
 
 @kept_with_graph
@@ -138,7 +190,7 @@ def held_besides(lane: Lane, largest: float) -> float:
         largest: the elements of the largest tensor that is moved.
     """
     brought = BROUGHT * largest * lane.setting.element_bytes
-    return math.fsum(_held(lane, math.fsum(_weights(lane)), brought).values())
+    return math.fsum(_held(lane, _weights((lane,)), brought).values())
 
 
 def held_at_most(graph: ContractedGraph, setting: Setting, largest: float) -> float:

@@ -56,7 +56,7 @@ class Move(NamedTuple):
         seconds: its duration.
         subgroup_bytes: bytes that each subgroup of a group receives.
         subgroup_devices: devices of a subgroup, which share these bytes.
-        device_bytes: bytes that the fullest device receives; of a transfer between two layers a device on average.
+        device_bytes: bytes that the fullest device receives; of a transfer between two layers a device at work on average.
         total_bytes: bytes that all devices receive.
         collective: name of the collective.
         joined: the outermost and the innermost level of the collective that it is part of; None for one of this level alone.
@@ -255,14 +255,14 @@ def timed(setting: Setting, found: tuple[Received, ...], fuller: Mapping[str, fl
     array, size = setting.array, setting.element_bytes
     links = setting.machine.links(array)
     whole: dict[int, int] = {}
-    for level, phase, tensor, collective, elements, receivers, _, all_have_terms in found:
+    for level, phase, tensor, collective, elements, receivers, devices, _, all_have_terms in found:
         total_bytes = elements * size
         subgroup_bytes = total_bytes / receivers
         seconds = links[level].seconds(collective, subgroup_bytes)
         inner = math.prod(array[level + 1 :])
         if phase == PHASE and all_have_terms and links[level].joins is not None:
             whole[level] = len(moves)
-        device_bytes = subgroup_bytes / inner * fuller[tensor]
+        device_bytes = total_bytes / devices * fuller[tensor]
         moves.append(
             Move(phase, level, seconds, subgroup_bytes, inner, device_bytes, total_bytes, collective)
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.contraction import kept_with_graph
+from hypar.network.keeping import Trailing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.network.einsum import Einsum
-    from hypar.network.keeping import Trailing
 
 _NONE: frozenset[str] = frozenset()
 _NO_LAYERS: frozenset[int] = frozenset()
@@ -22,7 +22,7 @@ class Division(NamedTuple):
     """A division of a layer's input or output over devices.
 
     Attributes:
-        tensor: ``input`` or ``output``.
+        tensor: ``input`` or ``output``, or ``sums``, the output as its only reader divides it.
         whole: dims that are not divided, as ops before have contracted them.
         scale: a factor of the share of a device.
     """
@@ -99,6 +99,7 @@ class Block(NamedTuple):
         written: the tensors that the layer and the ops behind it write.
         more: further bytes that they keep.
         leaving: the tensors that other layers read: their numbers, and their indices in ``written``.
+        sums: whether the first tensor is of terms, whose sums, the second one, go straight to the only reader.
     """
 
     layer: int
@@ -113,6 +114,7 @@ class Block(NamedTuple):
     written: tuple[Written, ...]
     more: tuple[Amount, ...]
     leaving: tuple[tuple[int, int], ...]
+    sums: bool = False
 
 
 @kept_with_graph
@@ -122,8 +124,9 @@ def tape_of(
     outside: tuple[Tensor, ...],
     trail_of: Callable[[CutLayer], Sequence[Trailing]],
     idle: frozenset[int] = _NO_LAYERS,
+    onward: frozenset[int] = _NO_LAYERS,
 ) -> tuple[Block, ...]:
-    """Return the layers for which devices work, in order; arguments as in ``course_of``."""
+    """Return the layers for which devices work, in order; arguments as in ``course_of``, but for those whose sums go onward."""
     read: dict[int, list[Read]] = {}
     left: dict[int, dict[int, None]] = {}
     for tensor in (*graph.tensors, *outside):
@@ -137,7 +140,8 @@ def tape_of(
             ahead = making.ahead(layer.ahead)
             more, own_op = tuple(making.more), making.op
             making.more = []
-            written, leaving = making.behind(trail_of(layer), left.get(index, ()))
+            sums = index in onward
+            written, leaving = making.behind(trail_of(layer), left.get(index, ()), sums=sums)
             blocks.append(
                 Block(
                     layer=index,
@@ -152,6 +156,7 @@ def tape_of(
                     written=written,
                     more=tuple(making.more),
                     leaving=leaving,
+                    sums=sums,
                 )
             )
     return tuple(blocks)
@@ -178,20 +183,27 @@ class _Making:
         return tuple(found.items())
 
     def behind(
-        self, trail: Sequence[Trailing], left: Iterable[int]
+        self, trail: Sequence[Trailing], left: Iterable[int], *, sums: bool = False
     ) -> tuple[tuple[Written, ...], tuple[tuple[int, int], ...]]:
         """Add the layer and the ops behind it; return their tensors, and those of the numbers that others read."""
         whole = self.einsum.elements("output")
         scale = 1 if whole == trail[0].elements else whole / trail[0].elements
+        tensor = "sums" if sums else "output"
         found: list[Written] = []
         index: list[int] = []
+        if sums:
+            # Whether the error of the sums is that of the terms depends on the choices.
+            added = Trailing(0, 0, trail[0].elements, passes=True, keeps_output=trail[0].keeps_output)
+            found.append(self._written(trail[0]._replace(keeps_output=False), "output", scale, None))
+            found.append(self._written(added, "sums", scale, 0))
+            index, trail = [1], trail[1:]
         for op in trail:
             source = None if op.source is None else index[op.source]
             if source is not None and op.source == op.target:
                 index.append(source)
                 continue
             index.append(len(found))
-            found.append(self._written(op, "output", scale, source))
+            found.append(self._written(op, tensor, scale, source))
         leaving = tuple((number, index[number]) for number in left)
         others = {at for _, at in leaving}
         return tuple(own if at in others else _read(own, at, found) for at, own in enumerate(found)), leaving

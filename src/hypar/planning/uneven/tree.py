@@ -170,7 +170,7 @@ class Branching:
         """Return the groups that work, and the transfers between them, outer splits first."""
         lanes, crossings = self._counted(self.counted)
         own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
-        if self.counted not in (PAPER, FUSED):
+        if self.counted != PAPER:
             return own, crossings
         ran, moved = self._counted(MOVED)
         runs = (Run(lane.entered, _brought(moved, number)) for number, lane in enumerate(ran))

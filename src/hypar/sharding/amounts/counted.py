@@ -50,6 +50,7 @@ class Received(NamedTuple):
         collective: the collective.
         elements: elements that all devices receive.
         receivers: number of groups of the next level that receive.
+        devices: number of devices that work in all of these together.
         inside: whether partial sums of a layer are added up.
         whole: whether every group of the next level has terms of each element.
     """
@@ -60,6 +61,7 @@ class Received(NamedTuple):
     collective: str
     elements: float
     receivers: int
+    devices: int
     inside: bool
     whole: bool = False
 
@@ -83,8 +85,8 @@ def received_inside(
         for tensor, amount, (copies, summed) in zip(einsum.tensors, amounts[level], at_level, strict=True):
             if amount:
                 kind = "all_reduce" if summed else "neighbours"
-                to, whole = receivers[level], copies == ways
-                found.append(Received(level, phase_of(tensor), tensor, kind, amount, to, True, whole))
+                to, whole = (receivers[level], receivers[-1]), copies == ways
+                found.append(Received(level, phase_of(tensor), tensor, kind, amount, *to, True, whole))
     return tuple(reversed(found))
 
 
@@ -154,8 +156,10 @@ def received_between(
         for own, part in zip(found, parts, strict=True):
             elements = received(part, products, growth)
             if elements > RESIDUE * part.changes[0].elements:
-                kind, to = kinds[part.manner], receivers[part.forward][level]
-                own.append(Received(level, part.phase, part.tensor, kind, elements, to, part.inside))
+                kind, to = kinds[part.manner], receivers[part.forward]
+                own.append(
+                    Received(level, part.phase, part.tensor, kind, elements, to[level], to[-1], part.inside)
+                )
         products = Products._make(map(operator.mul, products, factors))
     if outside == len(array):
         _from_stage(found, parts, products, receivers, outside)
@@ -173,7 +177,7 @@ def _from_stage(
     for own, part in zip(found, parts, strict=True):
         to = receivers[part.forward][level - 1] if level else 1
         elements = elements_apart(part, products)
-        own.append(Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, part.inside))
+        own.append(Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, to, part.inside))
 
 
 def elements_apart(part: Part, above: Products) -> float:

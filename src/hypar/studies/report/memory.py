@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypar.schedule.lifetimes import course_of
-from hypar.schedule.memory import memory_of
+from hypar.schedule.memory import course_on, memory_of
 from hypar.studies.report.tasks import lane_names
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def memory_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[MemoryUse, 
     found = []
     for number, (group, lane) in enumerate(zip(lane_names(ran), ran.lanes, strict=True)):
         held = memory_of(lane, ran.step, number)
-        course = course_of(lane.graph, lane.choices, lane.setting.element_bytes)
+        course = course_on(lane)
         found.append(
             MemoryUse(
                 group=group,

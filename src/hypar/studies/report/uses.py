@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
-from hypar.schedule.lifetimes import course_of
+from hypar.schedule.memory import course_on
 from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.schedule.totals import level_name
 
@@ -156,5 +156,5 @@ def _memory(ran: ScoredStep, number: int) -> Iterator[tuple[str, float, float]]:
     for name, time in zip(ran.plan.layers, ran.step.work[number].times, strict=True):
         if time is not None:
             yield name, each * time.fullest["weight"], 0.0
-    for kept in course_of(lane.graph, lane.choices, lane.setting.element_bytes).kept:
+    for kept in course_on(lane).kept:
         yield lane.graph.layers[kept.layer].name, 0.0, kept.num_bytes
