@@ -400,7 +400,7 @@ class _Tensors:
         if made is not None:
             held.last = op
             held.readers.append((op, None))
-            if _within(shards, placed):
+            if _within(shards, placed, later=True):
                 held.wider = {**(held.wider or {}), op: copy}
             if same is None:
                 self.lacking.append(num_bytes * share * _lacking(placed, shards))
@@ -540,10 +540,16 @@ class _Places(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _within(part: _Shards, whole: _Shards) -> bool:
-    """Return whether shards divide a tensor further that others have divided."""
+def _within(part: _Shards, whole: _Shards, *, later: bool = False) -> bool:
+    """Return whether shards divide a tensor further that others have divided.
+
+    Args:
+        part: the shards.
+        whole: the others.
+        later: whether the others are chosen later, among the elements that devices have, as far as dims allow.
+    """
     cuts = dict(part)
-    return all(dim in cuts and cuts[dim].inside(own, free=dim not in SPATIAL) for dim, own in whole)
+    return all(dim in cuts and cuts[dim].inside(own, free=later and dim not in SPATIAL) for dim, own in whole)
 
 
 @lru_cache(maxsize=4096)
@@ -575,8 +581,7 @@ def _lacking_of_grid(read: _Shards, made: _Shards, grid: _Cut) -> float:
     sizes, there = [1.0] * len(devices), [1.0] * len(devices)
     for dim in {**others, **cuts}:
         own, other = others.get(dim), cuts.get(dim)
-        free = dim not in SPATIAL and own is not None and other is not None
-        fits = free and own is not None and other is not None and (_fits(own, other) or _fits(other, own))
+        fits = dim not in SPATIAL and own is not None and other is not None and _fits(other, own)
         needed, have = (_of_devices(cut, grid) for cut in (own, other))
         for device, (mine, theirs) in enumerate(zip(needed, have, strict=True)):
             sizes[device] *= 0.0 if mine is None else _size(mine)
