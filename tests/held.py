@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.execution.held import Training, Watch, held
+from hypar.execution.held import ALONE, Training, Watch, held
 from hypar.execution.reference import start
 from hypar.execution.simulator import run
 from hypar.network.training import OPTIMIZERS
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Plan
+    from hypar.execution.held import Place, Work
     from hypar.plan.tree import Node
-
-CHANGES = {"forward": 1, "backward": -1, "update": 0}
 
 
 class Held(NamedTuple):
@@ -45,20 +44,20 @@ class Held(NamedTuple):
 def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     """Run one microbatch of a plan as it is verified, and return what each group or stage of its score holds."""
     assert plan.score is not None
-    stages = plan.stages if plan.staged else None
-    microbatches = stages.microbatches if stages else 1
+    microbatches = plan.stages.microbatches if plan.stages and plan.staged else 1
     program = program_of(
         plan, graph.with_batch(graph.batch // microbatches), ask(plan, graph, None, None).run_by
     )
-    names, in_flight, parts = _devices(plan)
+    names, stages, works, layers = _devices(plan)
     watch = Watch()
     devices = run(program, [start(program.graph)], watch=watch)
     training = Training(
         element_bytes=plan.score.element_bytes,
         state=OPTIMIZERS[plan.score.optimizer],
         chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
-        parts=parts,
-        in_flight=in_flight,
+        places=layers,
+        stages=stages,
+        works=works,
     )
     found = np.sum([*held(devices, watch, training).values()], axis=0)
     if plan.score.groups is None:
@@ -70,21 +69,23 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     return [Held(group.memory_bytes, float(found[own].max())) for group, own in pairs if own]
 
 
-def _devices(plan: Plan) -> tuple[list[str], Sequence[Sequence[Sequence[int]]], dict[str, int]]:
-    """Return the group of each device, its microbatches in flight over a step, and the part of each layer."""
+def _devices(plan: Plan) -> tuple[list[str], list[int], Sequence[Sequence[Work]], dict[str, Place]]:
+    """Return the group of each device and its stage, the work of each stage in order, and the place of each layer."""
     places = _places(tree_of(plan))
     if plan.stages is None or not plan.staged:
         names = [group.name for group in plan.groups if not group.idle]
-        return [names[own] for own, _ in _numbered(places)], [[[1]]] * len(places), {}
+        return [names[own] for own, _ in _numbered(places)], [0] * len(places), [ALONE], {}
     assert plan.score is not None
     assert plan.score.groups is not None
-    numbers = _numbered(places)
-    parts = {
-        layer: part for stage in plan.stages.stages for part, span in enumerate(stage.spans) for layer in span
+    numbers, count = _numbered(places), len(plan.stages.stages)
+    layers = {
+        layer: (number, part)
+        for number, stage in enumerate(plan.stages.stages)
+        for part, span in enumerate(stage.spans)
+        for layer in span
     }
-    moments = [_in_flight(plan, stage) for stage in range(len(plan.stages.stages))]
     names = [plan.score.groups[own].group for own, _ in numbers]
-    return names, [moments[stage] for _, stage in numbers], parts
+    return names, [stage for _, stage in numbers], [_works(plan, stage) for stage in range(count)], layers
 
 
 def _numbered(places: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, int]]:
@@ -104,13 +105,11 @@ def _places(node: Node) -> list[tuple[int, tuple[int, ...]]]:
     return [(stage, (group, *path)) for group, below in node.below for stage, path in _places(below)]
 
 
-def _in_flight(plan: Plan, stage: int) -> list[list[int]]:
-    """Return the microbatches in flight in each part of a stage, after each piece of work of its schedule."""
+def _works(plan: Plan, stage: int) -> list[Work]:
+    """Return the work of a stage for a mini-batch, but for updates."""
     assert plan.stages is not None
     own = plan.stages
     works = schedule_of(own.schedule, own.parts).steps(stage, len(own.stages), own.microbatches, 1)
-    now, found = [0] * (own.parts or 1), []
-    for work in chain.from_iterable(works):
-        now[work.part] += CHANGES[work.phase]
-        found.append([*now])
-    return found
+    return [
+        (work.phase, work.part, work.item) for work in chain.from_iterable(works) if work.phase != "update"
+    ]

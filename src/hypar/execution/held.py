@@ -8,8 +8,9 @@ a join's error is that of the other side, sums take the place of their terms, an
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
@@ -34,6 +35,18 @@ if TYPE_CHECKING:
 Bytes = NDArray[np.float64]
 """Bytes of each device."""
 
+Place = tuple[int, int]
+"""A stage, and one of its parts."""
+
+FIRST: Place = (0, 0)
+"""The place of all layers of a plan without stages."""
+
+Work = tuple[str, int, int]
+"""A piece of work of a stage: its phase, its part and its microbatch."""
+
+ALONE: tuple[Work, ...] = (("forward", 0, 0), ("backward", 0, 0))
+"""The work of a step without stages."""
+
 UNCOUNTED = frozenset({"bias", "statistics"})
 """The tensors that have no memory of their own in a plan."""
 
@@ -46,26 +59,28 @@ class Training:
         element_bytes: bytes of an element.
         state: numbers of the optimizer's state for each weight; a run of one step has none.
         chunks: the layers that exchange their gradients together, by name.
-        parts: the part of its device's stage to which each layer belongs; 0 for a layer that is not named.
-        in_flight: for each device the microbatches in flight in each part, at the moments of its order.
+        places: the stage of each layer and its part of it; the first ones for a layer that is not named.
+        stages: the stage of each device; nothing for a plan without stages.
+        works: the work of each stage in order.
     """
 
     element_bytes: int
     state: int = 0
     chunks: Sequence[frozenset[str]] = ()
-    parts: Mapping[str, int] = field(default_factory=dict)
-    in_flight: Sequence[Sequence[Sequence[int]]]
+    places: Mapping[str, Place] = field(default_factory=dict)
+    stages: Sequence[int] = ()
+    works: Sequence[Sequence[Work]] = (ALONE,)
 
-    def part(self, program: Program, step: Copy | Add | Compute) -> int:
-        """Return the part of a stage to which the layer belongs whose arrays a step writes."""
+    def place(self, program: Program, step: Copy | Add | Compute) -> Place:
+        """Return the stage and its part to which the layer belongs whose arrays a step writes."""
         layers = {layer.name: layer for layer in program.graph.layers}
         if isinstance(step, Compute):
             name = step.layer
         else:
             name = step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
-        while name not in self.parts and layers[name].inputs:
+        while name not in self.places and layers[name].inputs:
             name = layers[name].inputs[0]
-        return self.parts.get(name, 0)
+        return self.places.get(name, FIRST)
 
 
 class Watch:
@@ -105,20 +120,11 @@ def held(devices: Devices, watch: Watch, training: Training) -> dict[str, Bytes]
     for step in program.steps:
         if isinstance(step, Update) and layers[step.layer].op.weighted and step.parameter not in UNCOUNTED:
             weights += training.element_bytes * step.holding.elements
-    live = _Lifetimes(program, watch.elements, training).live()
-    kept, most = live
-    activations = np.array(
-        [
-            max(float(np.dot(counts, kept[:, device])) for counts in moments)
-            for device, moments in enumerate(training.in_flight)
-        ]
-    )
     return {
         "weights": weights,
         "gradients": weights,
         "optimizer": training.state * weights,
-        "activations": activations,
-        "errors": np.maximum(most - kept, 0).max(axis=0),
+        "tensors": _Lifetimes(program, watch.elements, training).most(),
         "buffers": training.element_bytes * _buffers(devices, training),
     }
 
@@ -136,7 +142,6 @@ class _Lifetimes:
         self.first: dict[str, int] = {}
         self.last: dict[str, int] = {}
         self.owners: list[dict[str, str]] = [{} for _ in range(program.places.devices)]
-        self.parts: dict[str, int] = {}
         self.read = {name for layer in program.graph.layers for name in layer.inputs}
         self.sent = {
             step.item.layer: number
@@ -161,12 +166,10 @@ class _Lifetimes:
         for name in self._needed(step):
             self.first.setdefault(name, number)
             self.last[name] = max(until, self.last.get(name, 0))
-            self.parts.setdefault(name, self.training.part(self.program, step))
         for name in self._kept(step):
             self.later[name] = until
         for name in writes(step):
             self.first[name] = self.last[name] = number
-            self.parts[name] = self.training.part(self.program, step)
         if isinstance(step, Compute):
             self._share(step)
         elif isinstance(step, Copy):
@@ -234,27 +237,34 @@ class _Lifetimes:
                 self.last[name] = self.first[after] - (after in self.outside)
             self._same(step.writes["error"], arrived[-1])
 
-    def live(self) -> tuple[Bytes, Bytes]:
-        """Return the bytes that each part's devices keep when the forward phase ends, and the most at any step."""
+    def most(self) -> Bytes:
+        """Return the most bytes that each device holds at once, over all work of its stage."""
         end = next(number for number, step in enumerate(self.program.steps) if _turns(step))
-        count = 1 + max(self.training.parts.values(), default=0)
-        shape = (count, self.program.places.devices)
-        changes = np.zeros((len(self.program.steps) + 1, *shape))
-        kept = np.zeros(shape)
-        for part, first, last, num_bytes in self._more():
-            changes[first, part] += num_bytes
-            changes[last + 1, part] -= num_bytes
-            kept[part] += num_bytes if first < end <= last else 0.0
-        for device in range(self.program.places.devices):
-            for part, made, first, last, elements in self._together(device):
-                own = self.training.element_bytes * elements
-                changes[first, part, device] += own
-                changes[last + 1, part, device] -= own
-                kept[part, device] += own if made < end and first <= end <= last else 0
-        return kept, changes.cumsum(axis=0).max(axis=0)
+        stages = self.training.stages or (0,) * self.program.places.devices
+        orders = [_Order(self._own(stage, end), works) for stage, works in enumerate(self.training.works)]
+        more = self._more()
+        found = []
+        for device, stage in enumerate(stages):
+            own = [(first, last, float(num_bytes[device])) for first, last, num_bytes in more]
+            own += [
+                (first, last, float(self.training.element_bytes * elements))
+                for first, last, elements in self._together(device)
+            ]
+            found.append(orders[stage].most([span for span in own if span[2]]))
+        return np.array(found)
 
-    def _together(self, device: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """Yield the memory of a device's arrays: part, the step that makes it, first and last step of a size, elements.
+    def _own(self, stage: int, end: int) -> dict[int, tuple[str, int]]:
+        """Return the steps that belong to a stage, each with its phase and part."""
+        found = {}
+        for number, step in enumerate(self.program.steps):
+            if not isinstance(step, Update):
+                of, part = self.training.place(self.program, step)
+                if of == stage:
+                    found[number] = ("forward" if number < end else "backward", part)
+        return found
+
+    def _together(self, device: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the memory of a device's arrays: first and last step of a size, elements.
 
         Of an array that only backward phases still need, a device holds what they read.
         """
@@ -262,14 +272,12 @@ class _Lifetimes:
         for name in self.first:
             groups.setdefault(_root(self.owners[device], name), []).append(name)
         for names in groups.values():
-            part, last = self.parts[names[0]], max(self.last[name] for name in names)
-            made = min(self.first[name] for name in names)
-            for first, until, elements in self._sizes(names, device):
-                yield part, made, first, until, elements
+            last = max(self.last[name] for name in names)
+            yield from self._sizes(names, device)
             later = [name for name in names if self.later.get(name, 0) > last]
             if later:
                 kept = max(int(self.kept[name][device]) for name in later)
-                yield part, made, last + 1, max(self.later[name] for name in later), kept
+                yield last + 1, max(self.later[name] for name in later), kept
 
     def _sizes(self, names: Sequence[str], device: int) -> Iterator[tuple[int, int, int]]:
         """Yield the elements of arrays that share memory, from step to step: of the largest that is there, or is to come."""
@@ -279,7 +287,7 @@ class _Lifetimes:
             there = there or [name for name in names if self.first[name] >= after]
             yield first, after - 1, max(int(self.elements[name][device]) for name in there)
 
-    def _more(self) -> list[tuple[int, int, int, Bytes]]:
+    def _more(self) -> list[tuple[int, int, Bytes]]:
         """Return what ops keep besides their inputs and outputs, until their backward phase."""
         back = {step.layer: number for number, step in enumerate(self.program.steps) if _is(step, "backward")}
         found = []
@@ -290,8 +298,32 @@ class _Lifetimes:
                 samples = _share(step, "batch", *shape)
                 num_bytes = (size * keeps.elements + keeps.mask_bytes) * samples / np.prod([*shape.values()])
                 num_bytes = num_bytes + size * keeps.statistics * _share(step, "channels") / shape["channels"]
-                found.append((self.training.part(self.program, step), number, back[step.layer], num_bytes))
+                found.append((number, back[step.layer], num_bytes))
         return found
+
+
+class _Order:
+    """The work of a stage in order, and the steps of the program that each piece of it takes."""
+
+    def __init__(self, steps: Mapping[int, tuple[str, int]], works: Sequence[Work]) -> None:
+        self.steps, self.numbers = steps, sorted(steps)
+        self.turns = {work: turn for turn, work in enumerate(works)}
+        self.items = sorted({item for phase, _, item in works if phase == "forward"})
+
+    def most(self, spans: Sequence[tuple[int, int, float]]) -> float:
+        """Return the most bytes at once of arrays that each microbatch holds from one step to another.
+
+        What another stage reads has gone there when the work that makes it ends.
+        """
+        changes: list[tuple[tuple[int, float], float]] = []
+        for first, last, num_bytes in spans:
+            at, until = bisect_left(self.numbers, first), bisect_right(self.numbers, last) - 1
+            if at <= until:
+                start, stop = self.numbers[at], self.numbers[until]
+                for item in self.items:
+                    changes.append(((self.turns[*self.steps[start], item], start), num_bytes))
+                    changes.append(((self.turns[*self.steps[stop], item], stop + 0.5), -num_bytes))
+        return max(accumulate((change for _, change in sorted(changes)), initial=0.0))
 
 
 def _root(owner: Mapping[str, str], name: str) -> str:
@@ -399,7 +431,7 @@ def _buffers(devices: Devices, training: Training) -> Bytes:
         for level, own in enumerate(_spread(devices, step, arrived)):
             at: object = (level, key)
             if _crosses(step):
-                at = (step.item.phase, training.part(devices.program, step))
+                at = (step.item.phase, training.place(devices.program, step))
             together[at] = together.get(at, 0) + own
     nothing = np.zeros(devices.program.places.devices)
     return np.asarray(np.max([nothing, *together.values()], axis=0))
