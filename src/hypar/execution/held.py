@@ -38,6 +38,9 @@ Bytes = NDArray[np.float64]
 Place = tuple[int, int]
 """A stage, and one of its parts."""
 
+Course = tuple[list[tuple[int, float]], int]
+"""The bytes of an array from each of some steps on, and the last step that needs it."""
+
 FIRST: Place = (0, 0)
 """The place of all layers of a plan without stages."""
 
@@ -242,15 +245,10 @@ class _Lifetimes:
         end = next(number for number, step in enumerate(self.program.steps) if _turns(step))
         stages = self.training.stages or (0,) * self.program.places.devices
         orders = [_Order(self._own(stage, end), works) for stage, works in enumerate(self.training.works)]
-        more = self._more()
-        found = []
+        more, found = self._more(), []
         for device, stage in enumerate(stages):
-            own = [(first, last, float(num_bytes[device])) for first, last, num_bytes in more]
-            own += [
-                (first, last, float(self.training.element_bytes * elements))
-                for first, last, elements in self._together(device)
-            ]
-            found.append(orders[stage].most([span for span in own if span[2]]))
+            own = [([(first, float(num_bytes[device]))], last) for first, last, num_bytes in more]
+            found.append(orders[stage].most([*own, *self._together(device)]))
         return np.array(found)
 
     def _own(self, stage: int, end: int) -> dict[int, tuple[str, int]]:
@@ -263,8 +261,8 @@ class _Lifetimes:
                     found[number] = ("forward" if number < end else "backward", part)
         return found
 
-    def _together(self, device: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the memory of a device's arrays: first and last step of a size, elements.
+    def _together(self, device: int) -> Iterator[Course]:
+        """Yield the memory of a device's arrays: its bytes from each step on, and the last step that needs it.
 
         Of an array that only backward phases still need, a device holds what they read.
         """
@@ -272,20 +270,20 @@ class _Lifetimes:
         for name in self.first:
             groups.setdefault(_root(self.owners[device], name), []).append(name)
         for names in groups.values():
-            last = max(self.last[name] for name in names)
-            yield from self._sizes(names, device)
+            last, sizes = max(self.last[name] for name in names), [*self._sizes(names, device)]
             later = [name for name in names if self.later.get(name, 0) > last]
             if later:
-                kept = max(int(self.kept[name][device]) for name in later)
-                yield last + 1, max(self.later[name] for name in later), kept
+                sizes.append((last + 1, max(int(self.kept[name][device]) for name in later)))
+                last = max(self.later[name] for name in later)
+            yield [(first, self.training.element_bytes * float(elements)) for first, elements in sizes], last
 
-    def _sizes(self, names: Sequence[str], device: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the elements of arrays that share memory, from step to step: of the largest that is there, or is to come."""
+    def _sizes(self, names: Sequence[str], device: int) -> Iterator[tuple[int, int]]:
+        """Yield the elements of arrays that share memory from each step on: of the largest that is there, or is to come."""
         ends = sorted({self.first[name] for name in names} | {self.last[name] + 1 for name in names})
         for first, after in pairwise(ends):
             there = [name for name in names if self.first[name] <= first <= self.last[name]]
             there = there or [name for name in names if self.first[name] >= after]
-            yield first, after - 1, max(int(self.elements[name][device]) for name in there)
+            yield first, max(int(self.elements[name][device]) for name in there)
 
     def _more(self) -> list[tuple[int, int, Bytes]]:
         """Return what ops keep besides their inputs and outputs, until their backward phase."""
@@ -310,19 +308,22 @@ class _Order:
         self.turns = {work: turn for turn, work in enumerate(works)}
         self.items = sorted({item for phase, _, item in works if phase == "forward"})
 
-    def most(self, spans: Sequence[tuple[int, int, float]]) -> float:
-        """Return the most bytes at once of arrays that each microbatch holds from one step to another.
+    def most(self, courses: Sequence[Course]) -> float:
+        """Return the most bytes at once of arrays of which each microbatch has one.
 
         What another stage reads has gone there when the work that makes it ends.
         """
         changes: list[tuple[tuple[int, float], float]] = []
-        for first, last, num_bytes in spans:
-            at, until = bisect_left(self.numbers, first), bisect_right(self.numbers, last) - 1
-            if at <= until:
-                start, stop = self.numbers[at], self.numbers[until]
-                for item in self.items:
-                    changes.append(((self.turns[*self.steps[start], item], start), num_bytes))
-                    changes.append(((self.turns[*self.steps[stop], item], stop + 0.5), -num_bytes))
+        for sizes, last in courses:
+            until = self.numbers[max(0, bisect_right(self.numbers, last) - 1)]
+            before = 0.0
+            for first, num_bytes in [*sizes, (last + 1, 0.0)]:
+                at = bisect_left(self.numbers, first)
+                over = at == len(self.numbers) or self.numbers[at] > until
+                step, moment = (until, until + 0.5) if over else (self.numbers[at],) * 2
+                turns = [self.turns[*self.steps[step], item] for item in self.items]
+                changes += [((turn, moment), num_bytes - before) for turn in turns]
+                before = num_bytes
         return max(accumulate((change for _, change in sorted(changes)), initial=0.0))
 
 
