@@ -1,9 +1,13 @@
 """The bytes that each simulated device holds at its fullest moment, counted from the arrays of a run.
 
-A run gives every device arrays as large as their tensors; a device holds the elements that it has of one. It holds an array
-from the step that writes it to the last one that needs it. A backward phase needs what its op keeps, though a kernel
-may compute the same from what the op has read. Of three kinds of arrays the memory is that of another one: a view's and
-a join's error is that of the other side, sums take the place of their terms, and an error that is added to another one its place.
+A run gives every device arrays as large as their tensors; a device holds the elements that it has of one, from the step that
+writes it to the last one that needs it, for each microbatch in the order of its stage's work. The rest are rules of memory that
+training frameworks obey; each stands with its reason where it is applied:
+
+- a backward phase needs what its op keeps, as autograd saves it, though a kernel may compute the same from what the op has read;
+- a view, a bias, an addition and a concatenation take no memory of their own, forward or backward;
+- sums take the place of terms, and what arrives lies in the buffer until then;
+- a device copies nothing that it has.
 """
 
 from __future__ import annotations
@@ -164,7 +168,7 @@ class _Lifetimes:
         """Note the arrays that a step needs and those that it writes."""
         until = number
         if _is(step, "backward") and self.layers[step.layer].op.weighted:
-            # With overlap the error of the input is sent before the gradient is computed of the same operands.
+            # The gradient may be computed while the error of the input is sent, so its operands stay until then.
             until = max(number, self.sent.get(step.layer, 0))
         for name in self._needed(step):
             self.first.setdefault(name, number)
@@ -188,7 +192,10 @@ class _Lifetimes:
                 owner[name] = other
 
     def _copied(self, step: Copy) -> None:
-        """Note the memory of a copy: a device has one of the same elements for several layers, and none of what it has made."""
+        """Note the memory of a copy: none of what the device has made, and one for all layers that read the same elements of a tensor.
+
+        A tensor that has been brought to the devices is kept for its other readers, as a gathered parameter or activation is.
+        """
         self._same(step.target, step.source, _inside(step.need, step.have))
         if step.item.phase == "forward":
             for device, (owner, copies) in enumerate(zip(self.owners, self.copies, strict=True)):
@@ -206,7 +213,7 @@ class _Lifetimes:
             return reads(step)
         layer, keeps = self.layers[step.layer], self._keeps(step)
         if keeps is not None:
-            # The network's outputs stay until their errors come back, as in a training loop that has a name for them.
+            # The network's outputs stay until their errors come back: the training loop has a name for them.
             output = keeps.output or layer.name not in self.read
             return [step.reads["error"], *([f"F {layer.name}"] if output else [])]
         return [name for role, name in step.reads.items() if role not in layer.op.statistics]
@@ -226,7 +233,11 @@ class _Lifetimes:
         return [name for role, name in step.reads.items() if role.startswith("input ")]
 
     def _share(self, step: Compute) -> None:
-        """Note the arrays that share the memory of others: a step has read them last, or they are the same."""
+        """Note the arrays that share the memory of others.
+
+        A bias is added in place; views have the memory of what they show, as ``view`` and ``flatten`` do; the error of a sum's term is
+        that of the sum, and of a concatenation's part a slice of it, as autograd passes them on.
+        """
         layer = self.layers[step.layer]
         if step.kind == "finish" or (step.kind == "forward" and layer.op.view):
             self._same(step.writes["output"], next(iter(step.reads.values())))
@@ -234,7 +245,7 @@ class _Lifetimes:
             for name in step.writes.values():
                 self._same(name, step.reads["error"])
         elif step.kind == "error":
-            # An error is added to the next one that arrives; from another stage it arrives in the buffer, and is added there.
+            # Errors are accumulated in place as they arrive; from another stage in the buffer, where the first one is added.
             arrived = sorted(step.reads.values(), key=self.first.__getitem__)
             for name, after in pairwise(arrived):
                 self.last[name] = self.first[after] - (after in self.outside)
@@ -264,7 +275,7 @@ class _Lifetimes:
     def _together(self, device: int) -> Iterator[Course]:
         """Yield the memory of a device's arrays: its bytes from each step on, and the last step that needs it.
 
-        Of an array that only backward phases still need, a device holds what they read.
+        Of an array that only backward phases still need, a device holds what they read: it is what their ops have saved.
         """
         groups: dict[str, list[str]] = {}
         for name in self.first:
@@ -278,7 +289,10 @@ class _Lifetimes:
             yield [(first, self.training.element_bytes * float(elements)) for first, elements in sizes], last
 
     def _sizes(self, names: Sequence[str], device: int) -> Iterator[tuple[int, int]]:
-        """Yield the elements of arrays that share memory from each step on: of the largest that is there, or is to come."""
+        """Yield the elements of arrays that share memory from each step on: of the largest that is there, or is to come.
+
+        Sums are smaller than terms where they go to shards: they are received in the buffer, and the terms are freed.
+        """
         ends = sorted({self.first[name] for name in names} | {self.last[name] + 1 for name in names})
         for first, after in pairwise(ends):
             there = [name for name in names if self.first[name] <= first <= self.last[name]]
@@ -417,8 +431,8 @@ def _piece(layer: Layer, masks: NDArray[np.bool_] | None, device: int) -> dict[s
 def _buffers(devices: Devices, training: Training) -> Bytes:
     """Return the room of each device for the largest transfer.
 
-    A transfer is what arrives for one tensor or one chunk of gradients at a level; of what other stages have made everything that
-    a phase needs.
+    A transfer is what arrives for one tensor or one chunk of gradients at a level, as a collective is called for one of these; of
+    what other stages have made everything that a phase needs, as its work begins when all of it is there.
     """
     together: dict[object, NDArray[np.float64]] = {}
     for number, arrived in devices.arrived.items():
@@ -444,7 +458,7 @@ def _crosses(step: Copy | Add) -> bool:
 
 
 def _spread(devices: Devices, step: Copy | Add, arrived: Numbers) -> NDArray[np.float64]:
-    """Spread what arrives at a level evenly over the devices that take part; a run lets one of them receive for others."""
+    """Spread what arrives at a level evenly over the devices that take part, as rings do; a run lets one receive for others."""
     if isinstance(step, Copy):
         return _copied(devices.program.places, step)
     return _added(devices.program.places, step, arrived)

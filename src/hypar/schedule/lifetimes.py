@@ -403,7 +403,10 @@ class _Tensors:
             if _within(shards, placed, later=True):
                 held.wider = {**(held.wider or {}), op: copy}
             if same is None:
-                self.lacking.append(num_bytes * share * _lacking(placed, shards))
+                self.lacking += [
+                    num_bytes * share * _lacking(placed, shards),
+                    held.num_bytes * _lacking(shards, placed),
+                ]
         if whole is not None:
             whole.last = op
         return copy

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from hypar.machine.setting import working
 from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
 from hypar.schedule.moves import INSIDE, PHASE, elements_on, excess
@@ -342,15 +343,15 @@ class _Fuller:
 
     @staticmethod
     def _of_group(lanes: Sequence[Lane], layer: int, tensor: str) -> tuple[float, ...]:
-        counted, fullest, devices = [], [], []
+        counted, fullest, devices = [], [], 0
         for lane in lanes:
             held = lane.graph if lane.shares is None else lane.shares.graph
             own, whole, chosen = lane.graph.layers[layer], held.layers[layer], lane.choices[layer]
             each = elements_on(own.einsum, tensor, chosen)
-            counted.append(each)
+            counted.append(each * working(chosen, lane.setting.array))
             fullest.append(each * excess(own.einsum, whole.einsum, chosen)[tensor] if each else 0.0)
-            devices.append(math.prod(lane.setting.array))
-        average = math.fsum(map(math.prod, zip(counted, devices, strict=True))) / sum(devices)
+            devices += math.prod(lane.setting.array)
+        average = math.fsum(counted) / devices
         return tuple([own / average if average else 1.0 for own in fullest])
 
 
