@@ -142,9 +142,9 @@ def test_parts_of_a_stage_that_share_a_tensor(tmp_path: Path) -> None:
     layers = INPUT.format(4, 8, 3) + CONV.format("stem", 14, "input") + CONV.format("beside", 14, "stem")
     layers += "  - {name: sum, op: add, inputs: [beside, stem]}\n  - {name: flat, op: flatten}\n"
     graph = network(layers + LINEAR.format("fc", 13, "flat"), 16)
-    asked: dict[str, Any] = {"stages": 2, "levels": 0, "schedule": "interleaved", "parts": 2}
-    file = written(tmp_path, ({"a": kind(devices=4, latency="1 us")}, []))
-    plan = planned(graph, file, {"strategy": "dp", **asked})
+    asked: dict[str, Any] = {"stages": 2, "levels": 2, "schedule": "interleaved", "parts": 2}
+    file = written(tmp_path, ({"a": kind(devices=8)}, []))
+    plan = planned(graph, file, {"strategy": "mp", **asked})
     assert plan is not None
     assert _shares_inside(plan, graph)
     assert all(memory.within for memory in held_by(plan, graph))
