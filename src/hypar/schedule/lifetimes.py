@@ -328,6 +328,9 @@ class _Tensors:
             own[0].last = own[0].made
             same = shards[block.written[0].amount.place] == shards[block.written[1].amount.place]
             own[0].readers = [(block.own + 1, own[1] if same else None)]
+            if own[1] is not None and len(above) + len(self.array) == 1:
+                # Below a single split all of its error that a device lacks arrives at once.
+                self.lacking.append(own[0].num_bytes - own[1].num_bytes)
         self.more += [(op, num_bytes * shares[place]) for op, num_bytes, place in block.more]
         for number, index in block.leaving:
             held = own[index]
