@@ -52,6 +52,7 @@ IMAGE = [
 ]
 SHAPES = {"row": (4, 20), "volume": (2, 4, 4, 6), "image": (3, 8, 8)}
 WANTED = {"row": ROW, "volume": VOLUME, "image": IMAGE}
+NAMES = ["row", *[pytest.param(name, marks=pytest.mark.slow) for name in ("volume", "image")]]
 SLOPES = {"row": 12, "volume": 1, "image": 1}
 
 
@@ -72,7 +73,7 @@ def layers(found: Any) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_module_is_read(built: Any, name: str) -> None:
     found = import_network("torch", f"hypar_convolved:{name}", [SHAPES[name]], partial=True)
     assert layers(found) == WANTED[name]
@@ -88,7 +89,7 @@ def test_a_module_is_read(built: Any, name: str) -> None:
     hypar.plan_model(network, levels=2)
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", NAMES)
 def test_an_onnx_file_is_read(built: Any, name: str, tmp_path: Path) -> None:  # noqa: C901 (one case an operator)
     onnx: Any = pytest.importorskip("onnx", reason="onnx is an extra")
     real, node = onnx.TensorProto.FLOAT, onnx.helper.make_node

@@ -33,11 +33,11 @@ def normalised(groups: int) -> LayerGraph:
     )
 
 
-@pytest.mark.parametrize("groups", [1, 3, 12])
+@pytest.mark.parametrize("groups", [3, *[pytest.param(groups, marks=pytest.mark.slow) for groups in (1, 12)]])
 def test_devices_have_the_numbers_of_one(groups: int) -> None:
     graph = normalised(groups)
     nodes = graph.contracted.layers
-    for array in ((2,), (2, 2)) if groups == 3 else ((2,),):
+    for array in ((2,),) if groups == 3 else ((2,), (2, 2)):
         for ends in product(DIMS, repeat=2):
             own = (ends, ends[::-1])
             cuts = {
