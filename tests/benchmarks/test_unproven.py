@@ -18,19 +18,20 @@ from hypar.planning.searches import joint
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 from tests.benchmarks.rows import Rows
-from tests.effort import NETWORKS, crossed
+from tests.effort import NETWORKS, TRANSFORMERS, crossed
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
 LEVELS = range(1, 21)
+MODELS = sorted((*NETWORKS, *TRANSFORMERS))
 SECONDS = {"moved": 1, "fused": 1, "paper": 0.05}
 """The work of each search; under ``moved`` and ``fused`` none comes near."""
 
 HEAD = f"""# Not proven
 
-Every network on images that comes with hypar has a plan at 1 to 20 two-way levels by every strategy and convention. `--strategy optimal` proves
+Every network that comes with hypar has a plan at 1 to 20 two-way levels by every strategy and convention. `--strategy optimal` proves
 [most of these plans](optimal.md). The others are below, each with the percentage by which the optimum may be lower at most; a network or a number
 of levels without an entry is proven.
 
@@ -43,7 +44,7 @@ Written by `pytest tests/benchmarks/test_unproven.py -m slow -n 0 --update-golde
 |---|---|---|
 """
 
-CASES = {(model, convention): f"| {model} | {convention} |" for convention in BY_LEVELS for model in NETWORKS}
+CASES = {(model, convention): f"| {model} | {convention} |" for convention in BY_LEVELS for model in MODELS}
 PAGE = Rows("unproven.md", HEAD, tuple(CASES.values()))
 
 
@@ -80,7 +81,7 @@ def test_a_network_has_a_plan(levels: int, strategy: str, convention: str) -> No
 @pytest.mark.long
 @pytest.mark.parametrize("convention", BY_LEVELS)
 @pytest.mark.parametrize("strategy", [name for name in plugin_names("strategies") if name != "optimal"])
-@pytest.mark.parametrize("model", NETWORKS)
+@pytest.mark.parametrize("model", MODELS)
 def test_every_network_has_a_plan(model: str, strategy: str, convention: str) -> None:
     graph = load_model(model)
     for levels in LEVELS:
