@@ -11,30 +11,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import accumulate, starmap
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.machine import fullest
-from hypar.machine.setting import degrees
 from hypar.network.contraction import kept_with_graph
+from hypar.schedule.divisions import Onward, Places, Shares, placed
+from hypar.schedule.shards import Shards, lacking, within
 from hypar.schedule.tape import tape_of
-from hypar.sharding.dims import SPATIAL
-from hypar.sharding.grids.layouts import layout
-from hypar.sharding.placement import partial_results
-from hypar.sharding.transfers import simple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.network.einsum import Einsum
     from hypar.network.keeping import Trailing
-    from hypar.network.windows import Window
-    from hypar.schedule.lanes import Share
-    from hypar.schedule.tape import Block, Division, Read, Written
+    from hypar.schedule.tape import Block, Read, Written
     from hypar.sharding.placement import Options
 
 
@@ -116,7 +107,7 @@ def course_of(
         if block.sums:
             reader = readers[block.layer]
             shares = above[reader.consumer] if above else ()
-            onward = _Onward(graph.ends(reader)[1].einsum, choices[reader.consumer], shares)
+            onward = Onward(graph.ends(reader)[1].einsum, choices[reader.consumer], shares)
         tensors.run(block, choices[block.layer], above[block.layer] if above else (), onward)
     for tensor in outside:
         if tensor.consumer >= len(graph.layers):
@@ -178,110 +169,6 @@ _Error = tuple[int, int, float]
 """The span of the backward phase in which an error lives: from one op down to another, and its bytes."""
 
 
-TINY = 1e-9
-"""Difference below which the ends of two shards are equal."""
-
-WHOLE_DIM = (0.0, 1.0)
-"""The ends of a whole dim."""
-
-
-class _Reach(NamedTuple):
-    """The rows of an image that windows read across the borders of shards.
-
-    Attributes:
-        window: the window.
-        rows: the rows of the image below the splits above.
-    """
-
-    window: Window
-    rows: int
-
-
-class _Cut(NamedTuple):
-    """A dim of a tensor that is divided.
-
-    Attributes:
-        ways: the degree of each level. Of equally many shards of other levels, devices have other ones.
-        size: its indices where the shards are not of equal size; otherwise 0. Of a dim of another size, as that of a
-            flattened image, uneven shards have other elements.
-        parts: the ends of the share that each uneven split above leaves, as fractions.
-        numbers: the shard that each device of a level has, -1 for an idle one; nothing where devices are numbered through
-            the shards of all levels.
-        reach: the rows beyond its shard that a device reads; None if there are none.
-    """
-
-    ways: tuple[int, ...]
-    size: int
-    parts: tuple[tuple[float, float], ...]
-    numbers: tuple[tuple[int, ...], ...] = ()
-    reach: _Reach | None = None
-
-    def inside(self, whole: _Cut, *, free: bool = False) -> bool:
-        """Return whether each device's shard lies in its shard by another division of the same dim.
-
-        Args:
-            whole: the other division.
-            free: whether shards need not be consecutive, so that each has what its devices have of the other tensor, if it fits.
-        """
-        if any(others not in (own, WHOLE_DIM) for own, others in zip(self.parts, whole.parts, strict=True)):
-            return False
-        if self.numbers or whole.numbers:
-            return _fits(self, whole) if free else all(starmap(_nested, _pairs(self, whole)))
-        if any(own % others for own, others in zip(self.ways, whole.ways, strict=True)):
-            return False
-        if not self.size and not whole.size:
-            return True
-        if self.reach or whole.reach:
-            return all(map(_nested, _of_whole(self, self.ways), _of_whole(whole, self.ways)))
-        return all(map(_nested, _ends(self, self.ways), _ends(whole, self.ways)))
-
-
-_Ends = tuple[float, float]
-
-
-def _pairs(own: _Cut, other: _Cut) -> Iterator[tuple[_Ends, _Ends]]:
-    """Yield both shards of each device that works for both."""
-    for pair in zip(_by_device(own, other), _by_device(other, own), strict=True):
-        if pair[0] is not None and pair[1] is not None:
-            yield pair[0], pair[1]
-
-
-def _fits(part: _Cut, whole: _Cut) -> bool:
-    """Return whether all shards of the devices that have one of another division fit it, and none belongs to two of these."""
-    pairs = {*_pairs(part, whole)}
-    left = {around: _size(around) for _, around in pairs}
-    for own, around in pairs:
-        left[around] -= _size(own)
-    return len(pairs) == len({own for own, _ in pairs}) and all(size >= -TINY for size in left.values())
-
-
-def _nested(own: tuple[float, float], around: tuple[float, float]) -> bool:
-    """Return whether a shard lies between the ends of another one, or is empty."""
-    return own[1] <= own[0] or (own[0] >= around[0] - TINY and own[1] <= around[1] + TINY)
-
-
-Shares = Sequence["Share"]
-"""The shares of a layer at the uneven splits above."""
-
-
-class _Onward(NamedTuple):
-    """The only reader of a layer's output, to whose shards sums go.
-
-    Attributes:
-        einsum: its dims, with the tensor as its first input.
-        chosen: its choice at each level.
-        above: its shares at the uneven splits above.
-    """
-
-    einsum: Einsum
-    chosen: Options
-    above: Shares
-
-
-_Shards = tuple[tuple[str, _Cut], ...]
-"""The dims of a tensor that are divided."""
-
-
 class _Tensors:
     """The tensors on the fullest device, in the order in which they are written.
 
@@ -300,8 +187,8 @@ class _Tensors:
         self.array = array
         self.found: list[_Held | tuple[Written, float]] = []
         self.more: list[tuple[int, float]] = []
-        self.written: dict[tuple[int, int], tuple[_Shards, _Held]] = {}
-        self.others: dict[tuple[int | None, int, _Shards], _Held] = {}
+        self.written: dict[tuple[int, int], tuple[Shards, _Held]] = {}
+        self.others: dict[tuple[int | None, int, Shards], _Held] = {}
         self.entering = [0.0, 0.0]
         self.lacking: list[float] = []
 
@@ -312,9 +199,9 @@ class _Tensors:
             made[1].sent = True
             self.entering[1] += made[1].num_bytes
 
-    def run(self, block: Block, chosen: Options, above: Shares, onward: _Onward | None) -> None:
+    def run(self, block: Block, chosen: Options, above: Shares, onward: Onward | None) -> None:
         """Append a layer by its shares at the uneven splits above, its choice at each level, and who gets its sums."""
-        places = _placed(block.einsum, block.divisions, chosen, above, self.array, onward)
+        places = placed(block.einsum, block.divisions, chosen, above, self.array, onward)
         shards, shares = places
         inputs = self._fed(block, places) if block.ahead else []
         for tensor in block.read:
@@ -359,7 +246,7 @@ class _Tensors:
                     memory.keeper = op
         return held
 
-    def _fed(self, block: Block, places: _Places) -> list[_Held | None]:
+    def _fed(self, block: Block, places: Places) -> list[_Held | None]:
         """Append the ops between the network's input and a layer, and return the tensor that the layer reads."""
         shards, shares = places.shards[0], places.shares
         new = {
@@ -377,7 +264,7 @@ class _Tensors:
         ]
         return [self.others[None, block.ahead[-1][0], shards]]
 
-    def _received(self, tensor: Read, op: int, placed: _Shards, share: float) -> _Held:
+    def _received(self, tensor: Read, op: int, placed: Shards, share: float) -> _Held:
         """Return a tensor as a layer reads it: as it was made, or a copy in another division.
 
         Of a shard of a tensor that the device has there is no copy: it is what is kept of the tensor.
@@ -391,7 +278,7 @@ class _Tensors:
             shards, held = made
             if shards == placed:
                 return held
-            whole = held if _within(placed, shards) else None
+            whole = held if within(placed, shards) else None
         key = (producer, number, placed)
         same = self.others.get(key)
         if same is not None and made is None:
@@ -403,12 +290,12 @@ class _Tensors:
         if made is not None:
             held.last = op
             held.readers.append((op, None))
-            if _within(shards, placed, later=True):
+            if within(shards, placed, later=True):
                 held.wider = {**(held.wider or {}), op: copy}
             if same is None:
                 self.lacking += [
-                    num_bytes * share * _lacking(placed, shards),
-                    held.num_bytes * _lacking(shards, placed),
+                    num_bytes * share * lacking(placed, shards),
+                    held.num_bytes * lacking(shards, placed),
                 ]
         if whole is not None:
             whole.last = op
@@ -531,249 +418,3 @@ def _shared_readings(held: _Held, readings: _Readings) -> _Readings:
         held.owner = wider.owner
         return []
     return readings
-
-
-class _Places(NamedTuple):
-    """Some divisions of a layer's tensors over devices.
-
-    Attributes:
-        shards: the tensor's dims that are divided, each with its number of shards.
-        shares: the fraction of the tensor on the fullest device, times the scale of the division.
-    """
-
-    shards: tuple[_Shards, ...]
-    shares: tuple[float, ...]
-
-
-@lru_cache(maxsize=4096)
-def _within(part: _Shards, whole: _Shards, *, later: bool = False) -> bool:
-    """Return whether shards divide a tensor further that others have divided.
-
-    Args:
-        part: the shards.
-        whole: the others.
-        later: whether the others are chosen later, among the elements that devices have, as far as dims allow.
-    """
-    cuts = dict(part)
-    return all(dim in cuts and cuts[dim].inside(own, free=later and dim not in SPATIAL) for dim, own in whole)
-
-
-@lru_cache(maxsize=4096)
-def _lacking(read: _Shards, made: _Shards) -> float:
-    """Return the largest fraction of its shard that a device lacks, as a fraction of the largest shard.
-
-    Only of shards that differ by their unequal sizes alone, or of a single level of which devices are idle or divide a grid: of
-    others all devices lack as much, and share what several of them lack.
-    """
-    grid = next((cut for _, cut in (*read, *made) if cut.numbers), None)
-    if grid is not None:
-        return _lacking_of_grid(read, made, grid) if len(grid.numbers) == 1 else 0.0
-    cuts, lacking = dict(made), 0.0
-    alike = ({dim: cut.ways for dim, cut in own} for own in (read, made))
-    if next(alike) != next(alike):
-        return 0.0
-    for dim, cut in read:
-        if cut != cuts[dim]:
-            ends = zip(_of_whole(cut, cut.ways), _of_whole(cuts[dim], cut.ways), strict=True)
-            lacking += max(
-                (_beyond(own, around) / _size(own) for own, around in ends if _size(own)), default=0.0
-            )
-    return min(lacking, 1.0)
-
-
-def _lacking_of_grid(read: _Shards, made: _Shards, grid: _Cut) -> float:
-    """Return the largest part of its shard that a device of a grid lacks, as a fraction of the largest shard."""
-    cuts, others, (devices,) = dict(made), dict(read), grid.numbers
-    sizes, there = [1.0] * len(devices), [1.0] * len(devices)
-    for dim in {**others, **cuts}:
-        own, other = others.get(dim), cuts.get(dim)
-        fits = dim not in SPATIAL and own is not None and other is not None and _fits(other, own)
-        needed, have = (_of_devices(cut, grid) for cut in (own, other))
-        for device, (mine, theirs) in enumerate(zip(needed, have, strict=True)):
-            sizes[device] *= 0.0 if mine is None else _size(mine)
-            if mine is None or theirs is None:
-                there[device] = 0.0
-            elif fits:
-                there[device] *= min(_size(mine), _size(theirs))
-            else:
-                there[device] *= _size(mine) - _beyond(mine, theirs)
-    return max(size - part for size, part in zip(sizes, there, strict=True)) / (max(sizes) or 1.0)
-
-
-def _of_devices(cut: _Cut | None, grid: _Cut) -> Sequence[_Ends | None]:
-    """Return the ends of each device's shard of a dim; the whole dim where nothing divides it."""
-    return [WHOLE_DIM] * len(grid.numbers[0]) if cut is None else _by_device(cut, grid)
-
-
-def _size(ends: tuple[float, float]) -> float:
-    return ends[1] - ends[0]
-
-
-def _beyond(own: tuple[float, float], other: tuple[float, float]) -> float:
-    """Return how much of a shard lies outside of another one."""
-    return _size(own) - max(0.0, min(own[1], other[1]) - max(own[0], other[0]))
-
-
-def _of_whole(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:
-    """Return the ends of each shard of a share of a dim, as fractions of the whole dim; arguments as below."""
-    low, width = _share_of(cut)
-    found = [(low + width * start, low + width * end) for start, end in _ends(cut, finer)]
-    return found if cut.reach is None else [_reached(cut, cut.reach, *own) for own in found]
-
-
-def _share_of(cut: _Cut) -> tuple[float, float]:
-    """Return the start of the share that the splits above leave, and its size, as fractions of the whole dim."""
-    low, width = 0.0, 1.0
-    for start, end in cut.parts:
-        low, width = low + width * start, width * (end - start)
-    return low, width
-
-
-def _reached(cut: _Cut, reach: _Reach, start: float, end: float) -> tuple[float, float]:
-    """Return the ends of the rows that windows read to make a shard of their outputs, as fractions of the image."""
-    width = _share_of(cut)[1]
-    made, rows = cut.size / width, reach.rows / width
-    if end <= start:
-        return start, start
-    first, last = reach.window.reads(round(start * made), round(end * made))
-    return max(first, 0) / rows, min(last, rows) / rows
-
-
-def _by_device(cut: _Cut, other: _Cut) -> list[tuple[float, float] | None]:
-    """Return the ends of each device's shard as fractions of the whole dim; None for an idle device.
-
-    Args:
-        cut: the division.
-        other: another one of the same devices, of which one has the shards of all devices by number.
-    """
-    devices = [len(own) for own in cut.numbers or other.numbers]
-    numbers = cut.numbers or tuple(
-        tuple(device * ways // count for device in range(count))
-        for ways, count in zip(cut.ways, devices, strict=True)
-    )
-    shards, shard = _of_whole(cut, cut.ways), [0]
-    for ways, own in zip(cut.ways, numbers, strict=True):
-        shard = [-1 if -1 in (at, one) else at * ways + one for at in shard for one in own]
-    return [None if at < 0 else shards[at] for at in shard]
-
-
-def _ends(cut: _Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:
-    """Return the ends of the shard that each device has of a dim, as fractions of it.
-
-    Args:
-        cut: the division.
-        finer: the degree of each level, a multiple of that of the division, by which devices are told apart.
-    """
-    size = cut.size or math.prod(cut.ways)
-    pieces = [(0, size)]
-    for ways, devices in zip(cut.ways, finer, strict=True):
-        numbers = [device * ways // devices for device in range(devices)]
-        pieces = [
-            (start + (end - start) * number // ways, start + (end - start) * (number + 1) // ways)
-            for start, end in pieces
-            for number in numbers
-        ]
-    return [(start / size, end / size) for start, end in pieces]
-
-
-@lru_cache(maxsize=16384)
-def _numbers(chosen: Options, array: tuple[int, ...], dim: str) -> tuple[tuple[int, ...], ...]:
-    """Return the shard of a dim that each device of each level has, -1 for an idle one; nothing if no level has a grid."""
-    pairs = [*zip(chosen, array, strict=True)] if array else []
-    if all(simple(choice, ways) for choice, ways in pairs):
-        return ()
-    found = []
-    for choice, ways in pairs:
-        grid = layout((choice,), ways)
-        shards = grid.rows[dim][0].tolist() if dim in grid.rows else [0] * ways
-        active = grid.active[0].tolist()
-        found.append(tuple([shard if at_work else -1 for shard, at_work in zip(shards, active, strict=True)]))
-    return tuple(found)
-
-
-@lru_cache(maxsize=16384)
-def _placed(
-    einsum: Einsum,
-    divisions: tuple[Division, ...],
-    chosen: Options,
-    above: Shares,
-    array: tuple[int, ...] = (),
-    onward: _Onward | None = None,
-) -> _Places:
-    """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
-    found = []
-    for tensor, whole, scale in divisions:
-        if tensor == "sums" and onward is not None:
-            found.append(_scattered(einsum, chosen, above, array, onward, whole, scale))
-            continue
-        names = einsum.names(tensor)
-        shards, share = [], 1.0
-        for dim, count in zip(einsum.counted, degrees(chosen, einsum.counted), strict=True):
-            parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
-            divided = count > 1 or any(part != WHOLE_DIM for part in parts)
-            if divided and dim in names and names[dim] not in whole:
-                size = einsum.sizes[dim]
-                ways = tuple([choice.degree(dim) for choice in chosen])
-                uneven, numbers = size if size % count else 0, _numbers(chosen, array, dim)
-                if tensor == "input" and size and dim in einsum.windows and einsum.windows[dim].halo:
-                    reach = _Reach(einsum.windows[dim], einsum.input_sizes[dim])
-                    cut = _Cut(ways, size, parts, numbers, reach)
-                    rows = max(end - start for start, end in _of_whole(cut, ways)) / _share_of(cut)[1]
-                else:
-                    cut = _Cut(ways, uneven, parts, numbers)
-                    rows = fullest(size, count) / size if size else 0.0
-                shards.append((names[dim], cut))
-                share *= rows
-        found.append((tuple(shards), scale * share))
-    return _Places(*zip(*found, strict=True))
-
-
-def _scattered(
-    einsum: Einsum,
-    chosen: Options,
-    above: Shares,
-    array: tuple[int, ...],
-    onward: _Onward,
-    whole: frozenset[str],
-    scale: float,
-) -> tuple[_Shards, float]:
-    """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
-    read = onward.einsum
-    made_as, read_as = (
-        {name: dim for dim, name in own.items()} for own in (einsum.names("output"), read.names("input"))
-    )
-    levels = [
-        _leaves_terms(einsum, made.divided)
-        and len(reads.divided) == 1
-        and made.devices(ways) == reads.devices(ways) == ways
-        for made, reads, ways in zip(chosen, onward.chosen, array, strict=True)
-    ]
-    splits = [
-        dim is not None and _leaves_terms(einsum, (dim,)) and other is not None
-        for (dim, _), (other, _) in zip(above, onward.above, strict=True)
-    ]
-    shards, share = [], 1.0
-    for name, dim in made_as.items():
-        other = read_as.get(name, "")
-        each = zip(levels, chosen, onward.chosen, strict=True)
-        ways = tuple([reads.degree(other) if goes else made.degree(dim) for goes, made, reads in each])
-        pairs = [(goes, own, theirs) for goes, own, theirs in zip(splits, above, onward.above, strict=True)]
-        parts = tuple(
-            (theirs[1] if theirs[0] == other else WHOLE_DIM)
-            if goes
-            else own[1]
-            if own[0] == dim
-            else WHOLE_DIM
-            for goes, own, theirs in pairs
-        )
-        left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
-        count, size = math.prod(ways), math.ceil(einsum.sizes[dim] * left - TINY)
-        if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
-            shards.append((name, _Cut(ways, size if size % count else 0, parts)))
-            share *= fullest(size, count) / einsum.sizes[dim] if size else 0.0
-    return tuple(shards), scale * share
-
-
-def _leaves_terms(einsum: Einsum, dims: Sequence[str]) -> bool:
-    """Return whether a division of some dims, and of no others, leaves terms of the output."""
-    return bool(dims) and all("output" in partial_results(einsum, dim) for dim in dims)

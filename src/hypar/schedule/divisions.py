@@ -1,0 +1,153 @@
+"""The divisions of a layer's tensors over devices, by its choice at each level and its shares at uneven splits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.machine.machine import fullest
+from hypar.machine.setting import degrees
+from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, share_of
+from hypar.sharding.grids.layouts import layout
+from hypar.sharding.placement import partial_results
+from hypar.sharding.transfers import simple
+
+if TYPE_CHECKING:
+    from hypar.network.einsum import Einsum
+    from hypar.schedule.lanes import Share
+    from hypar.schedule.tape import Division
+    from hypar.sharding.placement import Options
+
+Shares = Sequence["Share"]
+"""The shares of a layer at the uneven splits above."""
+
+
+class Onward(NamedTuple):
+    """The only reader of a layer's output, to whose shards sums go.
+
+    Attributes:
+        einsum: its dims, with the tensor as its first input.
+        chosen: its choice at each level.
+        above: its shares at the uneven splits above.
+    """
+
+    einsum: Einsum
+    chosen: Options
+    above: Shares
+
+
+class Places(NamedTuple):
+    """Some divisions of a layer's tensors over devices.
+
+    Attributes:
+        shards: the tensor's dims that are divided, each with its number of shards.
+        shares: the fraction of the tensor on the fullest device, times the scale of the division.
+    """
+
+    shards: tuple[Shards, ...]
+    shares: tuple[float, ...]
+
+
+@lru_cache(maxsize=16384)
+def _numbers(chosen: Options, array: tuple[int, ...], dim: str) -> tuple[tuple[int, ...], ...]:
+    """Return the shard of a dim that each device of each level has, -1 for an idle one; nothing if no level has a grid."""
+    pairs = [*zip(chosen, array, strict=True)] if array else []
+    if all(simple(choice, ways) for choice, ways in pairs):
+        return ()
+    found = []
+    for choice, ways in pairs:
+        grid = layout((choice,), ways)
+        shards = grid.rows[dim][0].tolist() if dim in grid.rows else [0] * ways
+        active = grid.active[0].tolist()
+        found.append(tuple([shard if at_work else -1 for shard, at_work in zip(shards, active, strict=True)]))
+    return tuple(found)
+
+
+@lru_cache(maxsize=16384)
+def placed(
+    einsum: Einsum,
+    divisions: tuple[Division, ...],
+    chosen: Options,
+    above: Shares,
+    array: tuple[int, ...] = (),
+    onward: Onward | None = None,
+) -> Places:
+    """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
+    found = []
+    for tensor, whole, scale in divisions:
+        if tensor == "sums" and onward is not None:
+            found.append(_scattered(einsum, chosen, above, array, onward, whole, scale))
+            continue
+        names = einsum.names(tensor)
+        shards, share = [], 1.0
+        for dim, count in zip(einsum.counted, degrees(chosen, einsum.counted), strict=True):
+            parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
+            divided = count > 1 or any(part != WHOLE_DIM for part in parts)
+            if divided and dim in names and names[dim] not in whole:
+                size = einsum.sizes[dim]
+                ways = tuple([choice.degree(dim) for choice in chosen])
+                uneven, numbers = size if size % count else 0, _numbers(chosen, array, dim)
+                if tensor == "input" and size and dim in einsum.windows and einsum.windows[dim].halo:
+                    reach = Reach(einsum.windows[dim], einsum.input_sizes[dim])
+                    cut = Cut(ways, size, parts, numbers, reach)
+                    rows = max(end - start for start, end in of_whole(cut, ways)) / share_of(cut)[1]
+                else:
+                    cut = Cut(ways, uneven, parts, numbers)
+                    rows = fullest(size, count) / size if size else 0.0
+                shards.append((names[dim], cut))
+                share *= rows
+        found.append((tuple(shards), scale * share))
+    return Places(*zip(*found, strict=True))
+
+
+def _scattered(
+    einsum: Einsum,
+    chosen: Options,
+    above: Shares,
+    array: tuple[int, ...],
+    onward: Onward,
+    whole: frozenset[str],
+    scale: float,
+) -> tuple[Shards, float]:
+    """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
+    read = onward.einsum
+    made_as, read_as = (
+        {name: dim for dim, name in own.items()} for own in (einsum.names("output"), read.names("input"))
+    )
+    levels = [
+        _leaves_terms(einsum, made.divided)
+        and len(reads.divided) == 1
+        and made.devices(ways) == reads.devices(ways) == ways
+        for made, reads, ways in zip(chosen, onward.chosen, array, strict=True)
+    ]
+    splits = [
+        dim is not None and _leaves_terms(einsum, (dim,)) and other is not None
+        for (dim, _), (other, _) in zip(above, onward.above, strict=True)
+    ]
+    shards, share = [], 1.0
+    for name, dim in made_as.items():
+        other = read_as.get(name, "")
+        each = zip(levels, chosen, onward.chosen, strict=True)
+        ways = tuple([reads.degree(other) if goes else made.degree(dim) for goes, made, reads in each])
+        pairs = [(goes, own, theirs) for goes, own, theirs in zip(splits, above, onward.above, strict=True)]
+        parts = tuple(
+            (theirs[1] if theirs[0] == other else WHOLE_DIM)
+            if goes
+            else own[1]
+            if own[0] == dim
+            else WHOLE_DIM
+            for goes, own, theirs in pairs
+        )
+        left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
+        count, size = math.prod(ways), math.ceil(einsum.sizes[dim] * left - TINY)
+        if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
+            shards.append((name, Cut(ways, size if size % count else 0, parts)))
+            share *= fullest(size, count) / einsum.sizes[dim] if size else 0.0
+    return tuple(shards), scale * share
+
+
+def _leaves_terms(einsum: Einsum, dims: Sequence[str]) -> bool:
+    """Return whether a division of some dims, and of no others, leaves terms of the output."""
+    return bool(dims) and all("output" in partial_results(einsum, dim) for dim in dims)
