@@ -18,7 +18,7 @@ from hypar.solve.counts.states import states_of
 from hypar.solve.marginals import Ends, Folded, bound, marginals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs
@@ -111,10 +111,10 @@ class Relaxed:
 
     def narrow(self, known: float) -> None:
         """Leave out the states that no plan of a known cost takes."""
+        most = known * (1 + ROUNDING)
         for far in (False, True):
-            least = marginals(self.nodes, self._ends, self.pairs, far=far)
-            most = known * (1 + ROUNDING)
-            self._keep([costs <= most for costs in least])
+            least = [marginals(self.nodes, *links, far=far) for links in self._links()]
+            self._keep([np.all([costs <= most for costs in own], axis=0) for own in zip(*least, strict=True)])
 
     def by_cliques(self, known: float) -> float:
         """Leave out states by the least costs on the cliques of an elimination, and return the least of all; 0 if they are too large."""
@@ -135,13 +135,21 @@ class Relaxed:
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
-        return bound(self.nodes, self._ends, self.pairs)
+        return max(bound(self.nodes, *links) for links in self._links())
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
         costs = self.costs_of[link]
         assert isinstance(costs, np.ndarray)  # noqa: S101 (only some are missing, and only while states are left out)
         return costs if self.graph.links[link].source == first else costs.T
+
+    def _links(self) -> Iterator[tuple[list[Ends], list[Costs | Folded]]]:
+        """Yield the tensors whose costs are computed, then those of which they are exact: each gives bounds of its own."""
+        yield self._ends, self.pairs
+        if any(isinstance(costs, Folded) for costs in self.pairs):
+            pairs = zip(self._ends, self.pairs, strict=True)
+            exact = [(ends, costs) for ends, costs in pairs if not isinstance(costs, Folded)]
+            yield [ends for ends, _ in exact], [costs for _, costs in exact]
 
     @property
     def _ends(self) -> list[Ends]:
