@@ -215,3 +215,17 @@ def test_its_bound_is_valid_on_two_thousand_random_networks_and_machines() -> No
     found = ", ".join(f"{number} {name}" for name, number in seen.items())
     sys.stdout.write(f"{seen.total()} random networks and machines: {found}\n")
     assert seen.total() >= 2000
+
+
+def test_a_wider_space_has_no_dearer_a_plan() -> None:
+    """With cuts of height and width, and idle devices, the bound stays open."""
+    asked: dict[str, Any] = {
+        "levels": 8,
+        "hardware": load_machine("tpu-v3"),
+        "cost": "time",
+        "strategy": "optimal",
+    }
+    narrow, wide = (plan_model("alexnet", space=space, **asked) for space in (THREE, "all"))
+    assert narrow.bounds == [narrow.cost.value]
+    assert wide.bounds is not None
+    assert wide.bounds[0] < wide.cost.value <= narrow.cost.value

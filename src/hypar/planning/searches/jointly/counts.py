@@ -20,6 +20,7 @@ from hypar.planning.searches.jointly.answers import (
     standing_of,
 )
 from hypar.planning.searches.jointly.ordering import ROUNDING, ordered, priced
+from hypar.sharding.dims import SPATIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,21 +44,40 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
     """Search by counts, where that is asked for or whole matrices of pairs would be large; yield nothing if it cannot be done."""
     if question.solver != COUNTS and (question.solver is not None or structure.entries <= COUNTING_PAYS):
         return
-    from hypar.solve.counts.solution import improving  # noqa: PLC0415 (only where counting pays)
-
     problem = question.counted()
     if problem is None:
         return
     if question.entered is not None:
-        for found in deque(improving(problem.graph, budget), maxlen=1):
+        for found in deque(_improving(problem, budget), maxlen=1):
             yield _of_group(question, problem.choices(found.orders))
         return
     if not problem.graph.own:
-        yield from _by_bytes(question, problem, improving(problem.graph, budget))
+        yield from _by_bytes(question, problem, _improving(problem, budget))
         return
+    last = None
+    for last in _by_seconds(question, problem, budget):
+        yield last
+    fewer = _plainer(question)
+    if last is not None and not last.exact and fewer.options != question.options:
+        # Few options are searched further than many: a wider space has no dearer a plan.
+        for plain in deque(by_counts(fewer, structure, budget), maxlen=1):
+            if plain.cost < last.cost:
+                answer = plain.answer()
+                yield _standing((plain.cost, answer.costs, answer.choices), last.bound or 0.0)
+
+
+def _improving(problem: Counted, budget: Budget) -> Iterator[Found]:
+    """Yield the answers of the search, each no worse than those before."""
+    from hypar.solve.counts.solution import improving  # noqa: PLC0415 (only where counting pays)
+
+    return improving(problem.graph, budget)
+
+
+def _by_seconds(question: Question, problem: Counted, budget: Budget) -> Iterator[Standing]:
+    """Yield the plans of a search of which counts do not say all costs."""
     price = lru_cache(maxsize=None)(partial(costs_by_level, question, known={}))
     every: list[Found] = []
-    for found in improving(problem.graph, budget):
+    for found in _improving(problem, budget):
         if not every or found.bound > every[-1].bound:
             yield _standing(priced(price, problem, found.orders), found.bound)
         every.append(found)
@@ -68,6 +88,23 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
     bound = every[-1].bound
     plans = [ordered(price, problem, orders, bound) for orders in distinct.values()]
     yield _standing(min(plans, key=itemgetter(0)), bound)
+
+
+def _plainer(question: Question) -> Question:
+    """Return the problem by counts without idle devices and cuts of height and width, but for layers that have no others."""
+    options = tuple(
+        tuple(
+            tuple(
+                own
+                for own in offered
+                if own.devices(level.ways) == level.ways and not {*SPATIAL} & {*own.divided}
+            )
+            or offered
+            for offered, level in zip(layer, question.levels, strict=True)
+        )
+        for layer in question.options
+    )
+    return replace(question, options=options, solver=COUNTS)
 
 
 def _by_bytes(question: Question, problem: Counted, every: Iterable[Found]) -> Iterator[Standing]:
