@@ -18,7 +18,7 @@ from hypar.solve.elimination.folding import Taken, spread
 from hypar.solve.elimination.order import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -95,8 +95,8 @@ class Program(NamedTuple):
     groups: tuple[_Group, ...]
     length: int
 
-    def run(self, given: Costs) -> tuple[list[int], list[Taken], set[int]]:
-        """Return an optimum, and the nodes that have an equal choice beside it; if any, the costs with which each left.
+    def run(self, given: Costs) -> tuple[list[int], Callable[[int], Taken], set[int]]:
+        """Return an optimum, the costs with which each node left, by its number in the order, and the nodes that have an equal choice beside it.
 
         Args:
             given: the entries of a cost graph whose sums are exact, nodes first.
@@ -108,7 +108,7 @@ class Program(NamedTuple):
             costs.append(np.add.reduce(vector.take(group.entries), axis=0))
             vector[group.results] = np.minimum.reduce(costs[-1], axis=-1)
         assignment, tied = self._assigned(costs)
-        return assignment, [self._taken(leaving, vector) for leaving in self.order if tied], tied
+        return assignment, lambda at: self._taken(self.order[at], vector), tied
 
     def _assigned(self, costs: Sequence[Costs]) -> tuple[list[int], set[int]]:
         """Return the choice of each node, the last that left first, and the nodes another choice of which costs the same."""

@@ -12,25 +12,22 @@ Cost: one look at the costs of a node for every entry that an optimum takes of i
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.edge import Indices
 from hypar.solve.elimination.folding import Folding
 from hypar.solve.elimination.order import trace
 from hypar.solve.elimination.program import program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.edge import Indices
     from hypar.solve.elimination.folding import Taken
-
-
-FIRST = np.zeros(1, dtype=np.intp)
-"""The index of a single row."""
+    from hypar.solve.elimination.order import Scope
 
 
 class _Optimal(NamedTuple):
@@ -39,12 +36,14 @@ class _Optimal(NamedTuple):
     Attributes:
         rows: for each of them the row of its scope's choices, rising.
         picks: the node's choice.
-        below: for each table that the node took along, by the node that left it, the row that each leads to.
+        below: for each table of several rows that the node took along, by the node that left it, the row that each leads to.
+        alone: whether there is a single row, so that the nodes above do not depend on the choice.
     """
 
     rows: Indices
     picks: Indices
     below: dict[int, Indices]
+    alone: bool
 
 
 class _Completions(NamedTuple):
@@ -60,29 +59,29 @@ class _Completions(NamedTuple):
 
 
 def first_optimum(
-    taken: Sequence[Taken], sizes: Sequence[int], known: Sequence[int], tied: set[int]
+    structure: Structure, taken: Callable[[int], Taken], known: Sequence[int], tied: set[int]
 ) -> tuple[int, ...]:
     """Return the first optimum, compared from the last node back.
 
     Args:
-        taken: the nodes with what touched them, in the order in which they left.
-        sizes: the number of choices of each node.
+        structure: the structure of the cost graph.
+        taken: returns what touched a node when it left, by its number in the order in which the nodes left.
         known: an optimum.
         tied: the nodes another choice of which costs the same, beside the choices that it takes of the others.
     """
-    found = _every_optimum(taken, sizes, known, tied)
-    first = [int(found[node].picks[0]) for node in range(len(sizes))]
-    bits = max(sizes).bit_length()
-    differ = [node for node in range(len(sizes)) if (found[node].picks != first[node]).any()]
+    found = _every_optimum(structure, taken, known, tied)
+    first = list(known)
+    bits = max(structure.sizes).bit_length()
+    differ = [node for node in sorted(found) if (found[node].picks != known[node]).any()]
     shifts = {node: bits * digit for digit, node in enumerate(differ)}
     completions: dict[int, _Completions] = {}
     roots = 0
-    for each in taken:
-        best = _best(found[each.node], shifts.get(each.node), completions)
-        if each.scope:
-            completions[each.node] = best
-        else:
+    for node, optimal in reversed(found.items()):
+        best = _best(optimal, shifts.get(node), completions)
+        if optimal.alone:
             roots |= best.keys[0] << best.low
+        else:
+            completions[node] = best
     for node, shift in shifts.items():
         first[node] = roots >> shift & (1 << bits) - 1
     return tuple(first)
@@ -111,33 +110,40 @@ def _best(optimal: _Optimal, shift: int | None, completions: dict[int, _Completi
 
 
 def _every_optimum(
-    taken: Sequence[Taken], sizes: Sequence[int], known: Sequence[int], tied: set[int]
+    structure: Structure, taken: Callable[[int], Taken], known: Sequence[int], tied: set[int]
 ) -> dict[int, _Optimal]:
-    """Return every node's optimal choices, with the choices of its scope beside which they are."""
-    left_at = {each.node: at for at, each in enumerate(taken)}
-    above: list[list[Taken]] = [[] for _ in sizes]
-    for each in taken:
-        if each.scope:
-            above[min(each.scope, key=left_at.__getitem__)].append(each)
+    """Return the optimal choices of all nodes but those of one row and one choice, those that left last first."""
+    steps, lower, sizes = trace(structure).steps, _lower(structure), structure.sizes
     scopes: dict[int, Indices] = {}
     found: dict[int, _Optimal] = {}
-    for each in reversed(taken):
-        beside = scopes.pop(each.node, np.zeros((1, 0), dtype=np.intp))
-        if len(beside) == 1 and each.node not in tied:
-            # One row of choices is that of the optimum that is known, and so is the node's choice.
-            found[each.node] = _Optimal(FIRST, np.array([known[each.node]]), {})
-            for other in above[each.node]:
-                scopes[other.node] = np.array([[known[near] for near in other.scope]])
-                found[each.node].below[other.node] = FIRST
+    for at in range(len(steps) - 1, -1, -1):
+        node, scope = steps[at].node, steps[at].scope
+        if node not in tied and node not in scopes:
             continue
-        costs = np.atleast_2d(each.costs(dict(zip(each.scope, beside.T, strict=True))))
+        # One row of choices is that of the optimum that is known.
+        beside = scopes.pop(node) if node in scopes else np.array([[known[near] for near in scope]], np.intp)
+        costs = np.atleast_2d(taken(at).costs(dict(zip(scope, beside.T, strict=True))))
         rows, picks = np.nonzero(costs == costs.min(axis=1, keepdims=True))
-        columns = dict(zip(each.scope, beside[rows].T, strict=True)) | {each.node: picks}
+        columns = dict(zip(scope, beside[rows].T, strict=True)) | {node: picks}
         below = {}
-        for other in above[each.node]:
-            chosen = np.stack([columns[near] for near in other.scope], axis=1)
-            scopes[other.node], below[other.node] = _distinct(chosen, [sizes[near] for near in other.scope])
-        found[each.node] = _Optimal(rows, picks, below)
+        for other, of_other in lower[node]:
+            chosen = np.stack([columns[near] for near in of_other], axis=1)
+            chosen, leads = _distinct(chosen, [sizes[near] for near in of_other])
+            if len(chosen) > 1:
+                scopes[other], below[other] = chosen, leads
+        found[node] = _Optimal(rows, picks, below, alone=len(beside) == 1)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _lower(structure: Structure) -> list[list[tuple[int, Scope]]]:
+    """Return for each node the nodes whose tables it takes along, each with its scope."""
+    steps = trace(structure).steps
+    left_at = {step.node: at for at, step in enumerate(steps)}
+    found: list[list[tuple[int, Scope]]] = [[] for _ in structure.sizes]
+    for step in steps:
+        if step.scope:
+            found[min(step.scope, key=left_at.__getitem__)].append((step.node, step.scope))
     return found
 
 
@@ -162,10 +168,10 @@ def eliminated(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
         found, taken, tied = _folded(problem.summable(), structure)
     else:
         found, taken, tied = program.run(problem.summable_entries())
-    return first_optimum(taken, structure.sizes, found, tied) if tied else tuple(found)
+    return first_optimum(structure, taken, found, tied) if tied else tuple(found)
 
 
-def _folded(problem: CostGraph, structure: Structure) -> tuple[list[int], list[Taken], set[int]]:
+def _folded(problem: CostGraph, structure: Structure) -> tuple[list[int], Callable[[int], Taken], set[int]]:
     """Return an optimum, the costs with which each node left, and the nodes that have an equal choice beside it."""
     folding = Folding(problem)
     taken = [folding.fold(step) for step in trace(structure).steps]
@@ -176,4 +182,4 @@ def _folded(problem: CostGraph, structure: Structure) -> tuple[list[int], list[T
         best = assignment[each.node] = int(costs.argmin())
         if np.count_nonzero(costs == costs[best]) > 1:
             tied.add(each.node)
-    return assignment, taken, tied
+    return assignment, taken.__getitem__, tied
