@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.errors import ProblemError
-from hypar.solve.edge import Costs, Edge
+from hypar.solve.edge import Costs, Edge, Indices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,16 +108,16 @@ class CostGraph:
 
     nodes: tuple[Costs, ...]
     edges: tuple[Edge, ...]
-    batches: _Batches = field(init=False, repr=False, compare=False)
+    batches: Batches = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check shapes and numbers once, so that solvers need not."""
         for index, costs in enumerate(self.nodes):
             if costs.ndim != 1 or not costs.size:
                 raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
-        object.__setattr__(self, "batches", _Batches(self._distinct()))
+        object.__setattr__(self, "batches", Batches(self._distinct()))
         if not all(math.isfinite(batch.entries.sum()) for batch in self.batches):
-            _refuse_infinite(self.nodes, [edge.terms for edge in self.edges])
+            refuse_infinite(self.nodes, [edge.terms for edge in self.edges])
         sizes = [costs.size for costs in self.nodes]
         for edge in self.edges:
             source, target = edge.source, edge.target
@@ -130,7 +130,7 @@ class CostGraph:
     @property
     def structure(self) -> Structure:
         """The graph without its costs."""
-        return _structure(
+        return structure_of(
             tuple([costs.size for costs in self.nodes]),
             tuple([(edge.source, edge.target) for edge in self.edges]),
             tuple([tuple([term.shape for term in edge.terms]) for edge in self.edges]),
@@ -151,9 +151,7 @@ class CostGraph:
 
     def summable_entries(self) -> Costs:
         """Return the entries of all nodes, then of all terms, one after another, rounded as ``summable`` rounds them."""
-        batch = _Batch.of(self._arrays())
-        places = PRECISION - math.frexp(float(batch.largest().sum()))[1]
-        return batch.entries_rounded(places)
+        return Batch.of(self._arrays()).summable()
 
     def _with(self, arrays: Mapping[int, Costs]) -> CostGraph:
         """Return the same graph with other finite arrays of the same shapes, by the ``id`` of what they replace."""
@@ -164,7 +162,7 @@ class CostGraph:
             for source, target, terms in self.edges
         ]
         object.__setattr__(found, "edges", tuple(edges))
-        object.__setattr__(found, "batches", _Batches(arrays.values()))
+        object.__setattr__(found, "batches", Batches(arrays.values()))
         return found
 
     def _exponent(self) -> int:
@@ -200,8 +198,24 @@ class CostGraph:
 
     def cost(self, assignment: Sequence[int]) -> float:
         """The sum that an assignment, one choice index a node, picks."""
-        nodes = sum(float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True))
-        return nodes + sum(edge.at(assignment[edge.source], assignment[edge.target]) for edge in self.edges)
+        nodes, edges = self.picked(assignment)
+        return sum(nodes) + sum(edges)
+
+    def costs_by_node(self, assignment: Sequence[int]) -> tuple[float, ...]:
+        """Return the cost that an assignment picks of every node, with the edges from earlier nodes."""
+        nodes, edges = self.picked(assignment)
+        for end, cost in zip(self.later_ends(), edges, strict=True):
+            nodes[end] += cost
+        return tuple(nodes)
+
+    def picked(self, assignment: Sequence[int]) -> tuple[list[float], list[float]]:
+        """Return the costs that an assignment picks, those of the nodes and those of the edges."""
+        nodes = [float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True)]
+        return nodes, [edge.at(assignment[edge.source], assignment[edge.target]) for edge in self.edges]
+
+    def later_ends(self) -> Sequence[int]:
+        """Return the later one of the nodes of each edge."""
+        return [max(edge.source, edge.target) for edge in self.edges]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +233,7 @@ class Solution:
     bound: float | None = None
 
 
-class _Batch(NamedTuple):
+class Batch(NamedTuple):
     """Some arrays one after another, as many small ones cost as much as one.
 
     Attributes:
@@ -230,10 +244,10 @@ class _Batch(NamedTuple):
 
     arrays: list[Costs]
     entries: Costs
-    starts: list[int]
+    starts: list[int] | Indices
 
     @classmethod
-    def of(cls, arrays: list[Costs]) -> _Batch:
+    def of(cls, arrays: list[Costs]) -> Batch:
         """Put arrays one after another."""
         starts = [0, *itertools.accumulate([costs.size for costs in arrays[:-1]])]
         flat = [costs.reshape(-1) for costs in arrays]
@@ -248,6 +262,10 @@ class _Batch(NamedTuple):
         scaled = np.ldexp(self.entries, places)
         return bool((np.rint(scaled) == scaled).all())
 
+    def summable(self) -> Costs:
+        """Return the entries rounded so that all sums of one of each array are exact."""
+        return self.entries_rounded(PRECISION - math.frexp(float(self.largest().sum()))[1])
+
     def entries_rounded(self, places: int) -> Costs:
         """Return the entries, each rounded to a multiple of ``2 ** -places``."""
         return np.ldexp(np.rint(np.ldexp(self.entries, places)), -places)
@@ -261,34 +279,34 @@ class _Batch(NamedTuple):
         ]
 
 
-class _Batches:
+class Batches:
     """Arrays put together, those of many entries alone; a single batch is kept, several are made anew each time."""
 
     def __init__(self, arrays: Iterable[Costs]) -> None:
         self.arrays = list(arrays)
-        self._only: _Batch | None = None
+        self._only: Batch | None = None
 
-    def __iter__(self) -> Iterator[_Batch]:
+    def __iter__(self) -> Iterator[Batch]:
         """Yield the batches in the order of the arrays."""
         if self._only is None and self.arrays and sum([costs.size for costs in self.arrays]) <= BATCH:
-            self._only = _Batch.of(self.arrays)
+            self._only = Batch.of(self.arrays)
         return iter([self._only]) if self._only else self._several()
 
-    def _several(self) -> Iterator[_Batch]:
+    def _several(self) -> Iterator[Batch]:
         waiting: list[Costs] = []
         size = 0
         for costs in self.arrays:
             if waiting and size + costs.size > BATCH:
-                yield _Batch.of(waiting)
+                yield Batch.of(waiting)
                 waiting, size = [], 0
             waiting.append(costs)
             size += costs.size
         if waiting:
-            yield _Batch.of(waiting)
+            yield Batch.of(waiting)
 
 
 @lru_cache(maxsize=64)
-def _structure(
+def structure_of(
     sizes: tuple[int, ...],
     ends: tuple[tuple[int, int], ...],
     shapes: tuple[tuple[tuple[int, ...], ...], ...],
@@ -301,7 +319,7 @@ def _structure(
     return Structure(sizes=sizes, links=tuple(links))
 
 
-def _refuse_infinite(nodes: Sequence[Costs], edges: Sequence[Sequence[Costs]]) -> None:
+def refuse_infinite(nodes: Sequence[Costs], edges: Sequence[Sequence[Costs]]) -> None:
     """Refuse the first node or edge with NaN or an infinity, which a sum never loses; a sum may overflow without."""
     for what, each in (("node", [(costs,) for costs in nodes]), ("edge", edges)):
         for index, arrays in enumerate(each):

@@ -18,8 +18,8 @@ from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import TENSORS, LocalSizes
 from hypar.sharding.rates import elements_of
 from hypar.sharding.transfers import simple
-from hypar.solve.cost_graph import CostGraph
-from hypar.solve.edge import Edge
+from hypar.solve.cost_graph import structure_of
+from hypar.solve.laid_out import LaidOut, layout_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from hypar.network.einsum import Einsum
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
-    from hypar.solve.edge import Costs
+    from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.edge import Costs, Indices
 
 
 class LayerGroup(NamedTuple):
@@ -40,12 +41,14 @@ class LayerGroup(NamedTuple):
         layers: the layers.
         options: the options.
         elements: the elements of each tensor of each layer, ``[tensors, layers]``.
+        places: where their costs are in the vector of all costs, ``[layers, options]``.
     """
 
     members: tuple[int, ...]
     layers: tuple[CutLayer, ...]
     options: Options
     elements: Costs
+    places: Indices
 
 
 class TensorGroup(NamedTuple):
@@ -59,6 +62,7 @@ class TensorGroup(NamedTuple):
         read: the consumer of one of them, with the tensor as its first input.
         options: the options of both ends.
         elements: the elements of each tensor, ``[tensors]``.
+        places: where their costs are in the vector of all costs, ``[options of producer, tensors, options of consumer]``.
     """
 
     members: tuple[int, ...]
@@ -68,16 +72,15 @@ class TensorGroup(NamedTuple):
     read: Einsum
     options: tuple[Options, Options]
     elements: Costs
+    places: Indices
 
 
 class Groups(NamedTuple):
-    """The layers and tensors of a graph whose costs are computed together."""
+    """The layers and tensors of a graph whose costs are computed together, and the structure of its cost graph."""
 
     layers: tuple[LayerGroup, ...]
     tensors: tuple[TensorGroup, ...]
-
-
-_NOTHING = np.zeros(0)
+    structure: Structure
 
 
 def counts_elements(cost: Cost) -> bool:
@@ -90,20 +93,31 @@ def groups_of(graph: ContractedGraph, options: tuple[Options, ...], ways: int) -
     """Return the layers and tensors that cost alike; None if a choice divides several dims or moves whole rows."""
     if not all(_cuts_one_dim(own, ways) for own in set(options)):
         return None
-    return Groups(tuple(_layer_groups(graph, options)), tuple(_tensor_groups(graph, options)))
+    sizes = tuple([len(own) for own in options])
+    ends = tuple([(tensor.producer, tensor.consumer) for tensor in graph.tensors])
+    structure = structure_of(sizes, ends, tuple([((sizes[made], 1, sizes[read]),) for made, read in ends]))
+    starts = layout_of(structure).starts
+    layers = tuple(_layer_groups(graph, options, starts))
+    return Groups(layers, tuple(_tensor_groups(graph, options, starts[len(sizes) :])), structure)
 
 
-def _layer_groups(graph: ContractedGraph, options: Sequence[Options]) -> Iterator[LayerGroup]:
+def _layer_groups(
+    graph: ContractedGraph, options: Sequence[Options], starts: Indices
+) -> Iterator[LayerGroup]:
     alike: dict[object, list[int]] = {}
     for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
         alike.setdefault((layer.einsum.unsized(), own), []).append(at)
     for members in alike.values():
         layers = tuple([graph.layers[at] for at in members])
         elements = [elements_of(layer.einsum, layer.output_elements) for layer in layers]
-        yield LayerGroup(tuple(members), layers, options[members[0]], np.concatenate(elements, axis=1))
+        own = options[members[0]]
+        places = starts[members][:, None] + np.arange(len(own))
+        yield LayerGroup(tuple(members), layers, own, np.concatenate(elements, axis=1), places)
 
 
-def _tensor_groups(graph: ContractedGraph, options: Sequence[Options]) -> Iterator[TensorGroup]:
+def _tensor_groups(
+    graph: ContractedGraph, options: Sequence[Options], starts: Indices
+) -> Iterator[TensorGroup]:
     alike: dict[object, list[int]] = {}
     for at, tensor in enumerate(graph.tensors):
         ends = (tensor.producer, tensor.consumer)
@@ -114,14 +128,17 @@ def _tensor_groups(graph: ContractedGraph, options: Sequence[Options]) -> Iterat
         tensors = [graph.tensors[at] for at in members]
         first = tensors[0]
         made, read = (end.einsum for end in graph.ends(first))
+        pairs = (options[first.producer], options[first.consumer])
+        within = np.arange(len(pairs[0]) * len(pairs[1])).reshape(len(pairs[0]), 1, -1)
         yield TensorGroup(
             members=tuple(members),
             readers=tuple([tensor.consumer for tensor in tensors]),
             one=Tensor(producer=0, consumer=1, content=Content(1, first.content.contracted, ()), number=0),
             ends=(_unit(made.unsized()), _unit(read.unsized())),
             read=read,
-            options=(options[first.producer], options[first.consumer]),
+            options=pairs,
             elements=np.array([tensor.elements for tensor in tensors], dtype=np.float64),
+            places=starts[members][:, None] + within,
         )
 
 
@@ -135,24 +152,14 @@ def together(
     cost: MovingCost, level: Level, graph: ContractedGraph, groups: Groups, sizes: Sequence[LocalSizes]
 ) -> CostGraph:
     """Return the cost graph of a level, given the sizes of each layer below one tuple of choices."""
-    nodes: list[Costs] = [_NOTHING] * len(graph.layers)
+    entries = np.empty(layout_of(groups.structure).size)
     for group in groups.layers:
-        rows = _of_layers(cost, level, group, [sizes[at] for at in group.members])
-        for at, costs in zip(group.members, rows, strict=True):
-            nodes[at] = costs
-    terms: list[Costs] = [_NOTHING] * len(graph.tensors)
+        entries[group.places] = _of_layers(cost, level, group, [sizes[at] for at in group.members])
     for pairs in groups.tensors:
         left = [sizes[at].read_at(graph.tensors[pairs.members[0]].operand) for at in pairs.readers]
-        matrices = cost.tensor_costs(
-            level, pairs.one, pairs.ends, pairs.options, _beside(pairs.read, left, pairs.elements)
-        )
-        for at, term in zip(pairs.members, np.ascontiguousarray(matrices.swapaxes(0, 1)), strict=True):
-            terms[at] = term[:, None]
-    edges = [
-        Edge(tensor.producer, tensor.consumer, (term,))
-        for tensor, term in zip(graph.tensors, terms, strict=True)
-    ]
-    return CostGraph(nodes=tuple(nodes), edges=tuple(edges))
+        elements = _beside(pairs.read, left, pairs.elements)
+        entries[pairs.places] = cost.tensor_costs(level, pairs.one, pairs.ends, pairs.options, elements)
+    return LaidOut(groups.structure, entries)
 
 
 def _of_layers(cost: MovingCost, level: Level, group: LayerGroup, sizes: Sequence[LocalSizes]) -> Costs:

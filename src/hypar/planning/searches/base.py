@@ -256,14 +256,6 @@ class Search(Protocol):
         """
 
 
-def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, ...]:
-    """Return the cost of every node under an assignment, with the edges from earlier nodes."""
-    amounts = [float(costs[choice]) for costs, choice in zip(problem.nodes, assignment, strict=True)]
-    for edge in problem.edges:
-        amounts[max(edge.source, edge.target)] += edge.at(assignment[edge.source], assignment[edge.target])
-    return tuple(amounts)
-
-
 class Reached(NamedTuple):
     """The outer levels of some plans, which begin alike.
 
@@ -303,7 +295,7 @@ def costs_by_level(
             problem = made.cost_graph(index, index + 1, sizes)
             last = index + 1 == len(question.levels)
             left = None if last else question.below(sizes, column, question.levels[index].ways)
-            known[column] = Reached(layer_costs(problem, [0] * len(choices)), left, {})
+            known[column] = Reached(problem.costs_by_node([0] * len(choices)), left, {})
         at_level, sizes, known = known[column]
         costs.append(at_level)
     return tuple(costs)

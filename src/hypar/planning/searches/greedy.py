@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.planning.searches.base import Answer, Question, Search, layer_costs
+from hypar.planning.searches.base import Answer, Question, Search
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Choice
@@ -35,7 +35,7 @@ class Greedy:
             chosen.append(
                 [options[index][pick] for options, pick in zip(question.options, assignment, strict=True)]
             )
-            costs.append(layer_costs(problem, assignment))
+            costs.append(problem.costs_by_node(assignment))
             if index + 1 < len(question.levels):
                 sizes = question.below(sizes, chosen[-1], question.levels[index].ways)
         choices = tuple(zip(*chosen, strict=True))
