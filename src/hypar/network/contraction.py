@@ -70,6 +70,19 @@ class CutLayer:
         """Return the layer with one of its operands as the first; see ``Einsum.read_at``."""
         return replace(self, einsum=self.einsum.read_at(operand)) if operand else self
 
+    def resized(self, einsum: Einsum, output_elements: int) -> CutLayer:
+        """Return the layer with other sizes; written out, as many layers are made for every decision of an uneven split."""
+        return CutLayer(
+            name=self.name,
+            op_name=self.op_name,
+            join=self.join,
+            einsum=einsum,
+            output_elements=output_elements,
+            trail=self.trail,
+            ahead=self.ahead,
+            channels=self.channels,
+        )
+
     @property
     def of_weight(self) -> CutLayer:
         """The layer as the transfers of its weight see it; see ``Einsum.of_weight``."""

@@ -203,6 +203,12 @@ class Einsum:
         chain = (self.products, self.fraction, self.whole, self.behind)
         return self.weight, self.input_elements, chain, *[tuple(mapping.items()) for mapping in mappings]
 
+    def resized(self, **fields: Any) -> Einsum:
+        """Return the einsum with other sizes of the same dims, which share all that does not depend on sizes."""
+        found = replace(self, **fields)
+        found.__dict__.update({name: getattr(self, name) for name in _WITHOUT_SIZES})
+        return found
+
     def unsized(self) -> Einsum:
         """Return the einsum of the same dims without sizes; einsums with equal dims share one object."""
         return self._without_sizes
@@ -261,6 +267,10 @@ class Einsum:
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
         return _flop(self, phase)
+
+
+_WITHOUT_SIZES = ("roles", "_carried", "_without_sizes", "cuttable", "counted")
+"""What is computed of the dims of an einsum alone."""
 
 
 @lru_cache(maxsize=16384)

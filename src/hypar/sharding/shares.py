@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,7 @@ def divided_einsum(einsum: Einsum, dim: str, share: float, *, integral: bool) ->
     read = dict(einsum.input_sizes)
     if dim in read:
         read[dim] = divided_size(read[dim] * share, integral=integral)
-    return replace(
-        einsum,
+    return einsum.resized(
         sizes={**einsum.sizes, dim: divided_size(einsum.sizes[dim] * share, integral=integral)},
         input_elements=divided_size(
             einsum.input_elements * (share if dim in einsum.input else 1), integral=integral

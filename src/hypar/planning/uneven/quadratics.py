@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.transfers import work
+from hypar.sharding.transfers import dim_of, work
 from hypar.sharding.uneven.fractions import Offered
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
@@ -213,22 +213,31 @@ def _by_paper(graph: ContractedGraph, options: tuple[Options, ...], count: int) 
         )
         for layer, own in zip(graph.layers, options, strict=True)
     )
+    fractions: dict[Hashable, list[list[list[Number]]]] = {}
+
+    def scaled(tensor: Tensor) -> Iterator[list[list[Number]]]:
+        """Yield the elements of each pair of options; tensors between layers of equal roles have the same fractions."""
+        ends, pair = graph.ends(tensor), (options[tensor.producer], options[tensor.consumer])
+        read = ends[1].einsum
+        slides = any(dim_of(choice) in read.windows for choice in pair[1])
+        key = (ends[0].einsum.unsized(), read if slides else read.unsized(), tensor.content.contracted, pair)
+        if key not in fractions:
+            one = replace(tensor, content=tensor.content._replace(elements=1))
+            fractions[key] = [
+                [
+                    _own(between(one, ends, both, (shares, shares)), group)
+                    for group, shares in enumerate(unknown)
+                ]
+                for both in product(*pair)
+            ]
+        for of_groups in fractions[key]:
+            yield [[each * tensor.elements for each in own] for own in of_groups]
+
     edges = []
     for tensor in graph.tensors:
         ends = graph.ends(tensor)
         pair = (options[tensor.producer], options[tensor.consumer])
-        edges.append(
-            place(
-                (ends[0].einsum, ends[1].einsum, tensor.content, pair),
-                (
-                    [
-                        _own(between(tensor, ends, both, (shares, shares)), group)
-                        for group, shares in enumerate(unknown)
-                    ]
-                    for both in product(*pair)
-                ),
-            )
-        )
+        edges.append(place((ends[0].einsum, ends[1].einsum, tensor.content, pair), scaled(tensor)))
     stacked = _stacked(moved, count)
     first_edge = max((place.stop for place in nodes), default=0)
     of_layers = np.broadcast_to(np.arange(len(moved)) < first_edge, (len(stacked), len(moved)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ from hypar.sharding.transfers import dim_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.contraction import ContractedGraph
+    from hypar.network.einsum import Einsum
     from hypar.sharding.placement import Choice
 
 TINY = 1e-9
@@ -37,14 +37,23 @@ def graph_of_group(
         integral: whether the shares are of whole elements.
     """
     layers = []
+    left: dict[object, tuple[Einsum, int]] = {}
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
-        dim = dim_of(choice)
-        einsum = layer.einsum if dim is None else divided_einsum(layer.einsum, dim, share, integral=integral)
-        scale = share if dim in layer.einsum.output else 1
-        elements = divided_size(layer.output_elements * scale, integral=integral)
-        layers.append(replace(layer, einsum=einsum, output_elements=elements))
+        key = (layer.einsum, layer.output_elements, choice, share)
+        if key not in left:
+            left[key] = _left(*key, integral=integral)
+        layers.append(layer.resized(*left[key]))
     tensors = tensors_of_group(graph.tensors, graph, choices, shares, integral=integral)
     return graph._replace(layers=tuple(layers), tensors=tensors)
+
+
+def _left(
+    einsum: Einsum, output_elements: int, choice: Choice, share: float, *, integral: bool
+) -> tuple[Einsum, int]:
+    """Return the einsum of a layer that a share leaves, and the elements of its output as its readers see it."""
+    dim = dim_of(choice)
+    own = einsum if dim is None else divided_einsum(einsum, dim, share, integral=integral)
+    return own, divided_size(output_elements * (share if dim in einsum.output else 1), integral=integral)
 
 
 def tensors_of_group(
@@ -55,38 +64,38 @@ def tensors_of_group(
     *,
     integral: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return tensors that layers of a network read, reduced to what a device group reads; arguments as above."""
-    return tuple(_read(tensor, graph.layers, choices, shares, integral=integral) for tensor in tensors)
+    """Return tensors that layers of a network read, reduced to what a device group reads; arguments as above.
+
+    A tensor that other layers read is as it is.
+    """
+    layers, found = graph.layers, []
+    left: dict[object, Content] = {}
+    for tensor in tensors:
+        end = tensor.consumer
+        dim = dim_of(choices[end]) if end < len(layers) else None
+        name = None if dim is None else layers[end].einsum.names(operand_name(tensor.operand)).get(dim)
+        if name is not None:
+            key = (tensor.content, name, shares[end])
+            if key not in left:
+                left[key] = _shard(*key, integral=integral)
+            tensor = Tensor(  # noqa: PLW2901 (reduced)
+                producer=tensor.producer,
+                consumer=end,
+                content=left[key],
+                number=tensor.number,
+                operand=tensor.operand,
+            )
+        found.append(tensor)
+    return tuple(found)
 
 
-def _read(
-    tensor: Tensor,
-    layers: Sequence[CutLayer],
-    choices: Sequence[Choice],
-    shares: Sequence[float],
-    *,
-    integral: bool,
-) -> Tensor:
-    """Return a tensor reduced to the shard that its consumer reads; a tensor that other layers read as it is."""
-    if tensor.consumer >= len(layers):
-        return tensor
-    dim, share = dim_of(choices[tensor.consumer]), shares[tensor.consumer]
-    names = layers[tensor.consumer].einsum.names(operand_name(tensor.operand))
-    if dim is None or dim not in names:
-        return tensor
+def _shard(content: Content, name: str, share: float, *, integral: bool) -> Content:
+    """Return the content of a share of a dim of a tensor."""
     shape: Any = tuple(
-        (name, divided_size(size * share, integral=integral) if name == names[dim] else size)
-        for name, size in tensor.content.shape
+        (other, divided_size(size * share, integral=integral) if other == name else size)
+        for other, size in content.shape
     )
-    elements = divided_size(tensor.elements * share, integral=integral)
-    content = Content(elements, tensor.content.contracted, shape)
-    return Tensor(
-        producer=tensor.producer,
-        consumer=tensor.consumer,
-        content=content,
-        number=tensor.number,
-        operand=tensor.operand,
-    )
+    return Content(divided_size(content.elements * share, integral=integral), content.contracted, shape)
 
 
 def whole_ends(size: int, shares: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ polynomial ``x``: the elements that a group receives depend on its own share alo
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -88,17 +89,45 @@ def between(
         shares: the groups' shares of each; one object if they are equal.
     """
     made, read = ends[0].einsum, ends[1].einsum
-    summed, onward, back = changes(
-        made.unsized(), choices[0], read.unsized(), choices[1], tensor.content.contracted
+    halo = tuple(_halo(read, choices[1], shares[1]))
+    known = all(isinstance(share, float) for own in shares for share in own)
+    moves = (_known_moves if known else _moves)(
+        (made.unsized(), choices[0], read.unsized(), choices[1], tensor.content.contracted),
+        shares[1],
+        None if shares[0] is shares[1] else shares[0],
+        halo,
     )
+    for phase, name, fractions in moves:
+        yield Amount(phase, name, tuple([each * tensor.elements for each in fractions]))
+
+
+def _moves(
+    ends: tuple[Einsum, Choice, Einsum, Choice, frozenset[str]],
+    read: Shares,
+    made: Shares | None,
+    halo: tuple[Halo, ...],
+) -> list[tuple[str, str, list[Number]]]:
+    """Return phase, collective and the fraction that each group receives of the transfers between two layers.
+
+    Args:
+        ends: producer and consumer without sizes, each with its choice, and the dims that are contracted between them.
+        read: the groups' shares of the consumer.
+        made: those of the producer; None if they are equal.
+        halo: what each group reads of the consumer's input beside its shard.
+    """
+    mine = read if made is None else made
+    summed, onward, back = changes(*ends)
+    found = []
     if isinstance(summed[1], Partial):
-        fractions = _added_up(shares[0])
-        yield Amount(summed[0], collective(*summed[1:]), tuple(each * tensor.elements for each in fractions))
-    halo = _halo(read, choices[1], shares[1])
-    moves = ((onward, shares[1], shares[0], halo), (back, shares[0], shares[1], [(0, 0)] * len(halo)))
-    for (phase, before, after), mine, theirs, past in moves:
-        fractions = _received(before, after, mine, theirs, past)
-        yield Amount(phase, collective(before, after), tuple(each * tensor.elements for each in fractions))
+        found.append((summed[0], collective(*summed[1:]), _added_up(mine)))
+    moves = ((onward, read, mine, halo), (back, mine, read, ((0, 0),) * len(halo)))
+    for (phase, before, after), needs, has, past in moves:
+        found.append((phase, collective(before, after), _received(before, after, needs, has, past)))
+    return found
+
+
+_known_moves = lru_cache(maxsize=4096)(_moves)
+"""The same for shares that are floats: many tensors have the same transfers."""
 
 
 def _received(
