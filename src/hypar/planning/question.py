@@ -57,8 +57,10 @@ def question_of(
     levels = levels_of(request.array, element_bytes)
     cost = load_cost(request.cost, request.parameters, context_of(request))
     # Level by level, computation counts at the innermost level only: otherwise all devices but one would be left idle.
-    at_once = cost.counts_work and load_search(request.search).at_once
-    kinds = [(level.ways, at_once or (cost.counts_work and level.innermost)) for level in levels]
+    at_once = load_search(request.search).at_once
+    # Only grids may leave devices idle.
+    idle = [space.grids and cost.counts_work and (at_once or level.innermost) for level in levels]
+    kinds = [(level.ways, own) for level, own in zip(levels, idle, strict=True)]
     by_kind = {kind: _choices(space, graph, *kind) for kind in set(kinds)}
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
     options = apply_pins(pins, graph, free, request.array)

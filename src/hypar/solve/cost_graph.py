@@ -63,25 +63,23 @@ class Structure:
     Attributes:
         sizes: how many choices each node has.
         links: the edges.
+        entries: the entries of the cost graph itself: of its vectors, and of the terms of its edges.
         hashed: the hash, as much is looked up by structure.
     """
 
     sizes: tuple[int, ...]
     links: tuple[Link, ...]
+    entries: int = field(init=False, repr=False, compare=False)
     hashed: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Compute the hash once."""
+        """Compute entries and hash once."""
+        object.__setattr__(self, "entries", sum(self.sizes) + sum([link.entries for link in self.links]))
         object.__setattr__(self, "hashed", hash((self.sizes, self.links)))
 
     def __hash__(self) -> int:
         """Return the hash."""
         return self.hashed
-
-    @property
-    def entries(self) -> int:
-        """Entries of the cost graph itself: its vectors and the terms of its edges."""
-        return sum(self.sizes) + sum(link.entries for link in self.links)
 
     def neighbours(self) -> list[set[int]]:
         """Return the nodes that share an edge with each node, where both have more than one choice."""

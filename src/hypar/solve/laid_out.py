@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.cost_graph import Batch, Batches, CostGraph, refuse_infinite
+from hypar.solve.cost_graph import Batch, Batches, CostGraph, refuse_infinite, structure_of
 from hypar.solve.edge import Edge
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ class Layout(NamedTuple):
     later: list[int]
     size: int
 
+    def places(self, assignment: Sequence[int]) -> Indices:
+        """Return the entry that an assignment, one choice index a node, picks of each node, then of each edge."""
+        chosen = np.array(assignment, dtype=np.intp)[self.ends]
+        return np.asarray(self.starts + (self.steps * chosen).sum(axis=0))
+
     def parts(self, vector: Costs) -> list[Costs]:
         """Return the entries of each node, then of each edge."""
         bounds = [*self.starts.tolist(), self.size]
@@ -61,6 +66,11 @@ def layout_of(structure: Structure) -> Layout:
         later=[max(link.source, link.target) for link in links],
         size=size,
     )
+
+
+def level_structure(sizes: tuple[int, ...], ends: tuple[tuple[int, int], ...]) -> Structure:
+    """Return the structure of nodes of some sizes, and of edges of one term each between two of them."""
+    return structure_of(sizes, ends, tuple([((sizes[made], 1, sizes[read]),) for made, read in ends]))
 
 
 class LaidOut(CostGraph):
@@ -121,9 +131,8 @@ class LaidOut(CostGraph):
 
     def picked(self, assignment: Sequence[int]) -> tuple[list[float], list[float]]:
         """Return the costs that an assignment picks, those of the nodes and those of the edges."""
-        layout, count = layout_of(self.structure), len(assignment)
-        places = layout.starts + (layout.steps * np.array(assignment, dtype=np.intp)[layout.ends]).sum(axis=0)
-        found = self.entries[places].tolist()
+        count = len(assignment)
+        found = self.entries[layout_of(self.structure).places(assignment)].tolist()
         return found[:count], found[count:]
 
     def later_ends(self) -> Sequence[int]:

@@ -18,8 +18,7 @@ from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import TENSORS, LocalSizes
 from hypar.sharding.rates import elements_of
 from hypar.sharding.transfers import simple
-from hypar.solve.cost_graph import structure_of
-from hypar.solve.laid_out import LaidOut, layout_of
+from hypar.solve.laid_out import LaidOut, layout_of, level_structure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,7 +94,7 @@ def groups_of(graph: ContractedGraph, options: tuple[Options, ...], ways: int) -
         return None
     sizes = tuple([len(own) for own in options])
     ends = tuple([(tensor.producer, tensor.consumer) for tensor in graph.tensors])
-    structure = structure_of(sizes, ends, tuple([((sizes[made], 1, sizes[read]),) for made, read in ends]))
+    structure = level_structure(sizes, ends)
     starts = layout_of(structure).starts
     layers = tuple(_layer_groups(graph, options, starts))
     return Groups(layers, tuple(_tensor_groups(graph, options, starts[len(sizes) :])), structure)

@@ -13,6 +13,7 @@ import numpy as np
 from hypar.sharding.transfers import dim_of, work
 from hypar.sharding.uneven.fractions import Offered
 from hypar.sharding.uneven.transfers import between, inside
+from hypar.solve.laid_out import LaidOut, layout_of, level_structure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hypar.sharding.redistribution import Number
     from hypar.sharding.uneven.entered import Entered
     from hypar.sharding.uneven.transfers import Amount
+    from hypar.solve.cost_graph import Structure
 
     Array = NDArray[np.float64]
 
@@ -61,12 +63,10 @@ class Quadratics:
 
     def times(self, assignment: Assignment) -> Array:
         """Return the total cost of each group, ``[groups, 3]``."""
-        found = self.rest.copy()
-        for node, pick in zip(self.nodes, assignment, strict=True):
-            found += node[:, :, pick]
-        for tensor, edge in zip(self.split.graph.tensors, self.edges, strict=True):
-            found += edge[:, :, assignment[tensor.producer], assignment[tensor.consumer]]
-        return found
+        count = len(self.split.groups)
+        picked = self._columns[:, layout_of(self._structure).places(assignment)]
+        every = np.concatenate([self.rest.reshape(-1, 1), picked], axis=1)
+        return np.asarray(np.add.accumulate(every, axis=1)[:, -1].reshape(count, 3))
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
         """Return the options of least weighted sum over the groups, at given shares."""
@@ -77,31 +77,19 @@ class Quadratics:
         if key not in self.found:
             each = [(row, row * share, row * share * share) for row, share in zip(own, shares, strict=True)]
             summed = (np.ravel(each)[:, None] * self._columns).sum(axis=0)
-            arrays = {name: summed[at].reshape(shape) for name, (at, shape) in self._places.items()}
-            self.found[key] = self.split.least(
-                [arrays[id(node)] for node in self.nodes], [arrays[id(edge)] for edge in self.edges]
-            )
+            self.found[key] = self.split.solver.solve(LaidOut(self._structure, summed)).assignment
         return self.found[key]
 
     @cached_property
-    def _distinct(self) -> dict[int, Array]:
-        return {id(array): array for array in (*self.nodes, *self.edges)}
-
-    @cached_property
     def _columns(self) -> Array:
-        """Return the coefficients of all distinct arrays beside each other, ``[groups * 3, entries]``."""
+        """Return the coefficients of all nodes, then of all edges beside each other, ``[groups * 3, entries]``."""
         rows = 3 * len(self.split.groups)
-        return np.concatenate([array.reshape(rows, -1) for array in self._distinct.values()], axis=1)
+        return np.concatenate([array.reshape(rows, -1) for array in (*self.nodes, *self.edges)], axis=1)
 
     @cached_property
-    def _places(self) -> dict[int, tuple[slice, tuple[int, ...]]]:
-        """Return the columns of each distinct array, and the shape of its sum over groups and coefficients."""
-        places, start = {}, 0
-        for name, array in self._distinct.items():
-            shape = array.shape[2:]
-            places[name] = (slice(start, start + math.prod(shape)), shape)
-            start += math.prod(shape)
-        return places
+    def _structure(self) -> Structure:
+        ends = tuple([(tensor.producer, tensor.consumer) for tensor in self.split.graph.tensors])
+        return level_structure(tuple([len(own) for own in self.split.options]), ends)
 
 
 class _Amounts(NamedTuple):
