@@ -36,7 +36,7 @@ def test_no_device_holds_more(model: str, space: str, levels: int) -> None:
         *(tensor.elements for tensor in nodes.tensors),
     )
     held = math.fsum(memory_of(lane, transfers_of([lane]), 0).values())
-    assert held <= held_besides(lane, largest) <= held_at_most(nodes, setting, largest)
+    assert held <= held_besides(lane, largest) <= held_at_most(lane, nodes, largest)
 
 
 def _of(model: str, space: str) -> str:

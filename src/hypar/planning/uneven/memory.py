@@ -13,7 +13,6 @@ from hypar.sharding.uneven.remainder import graph_of_group
 
 if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
-    from hypar.planning.nodes.leaf import Leaf
     from hypar.planning.uneven.tree import Branch, Branching
 
 HALVINGS = 16
@@ -22,14 +21,15 @@ HALVINGS = 16
 
 @lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
-    """Return whether the shards of every device below fit its memory; without counting what whole tensors show to fit."""
+    """Return whether the shards of every device below fit its memory; bounds that show it save the count."""
     largest = _largest(branch.graph)
-    if all(_holds_whole(leaf, branch.graph, largest) for leaf in branch.leaves()):
+    lanes = (leaf.lane for leaf in branch.leaves())
+    if all(lane.setting.machine.fits(held_at_most(lane, branch.graph, largest)) for lane in lanes):
         return True
     if all(lane.setting.machine.fits(held_besides(lane, largest)) for lane in branch.sharing()):
         return True
-    lanes, crossings = branch.lanes()
-    return holds(lanes, transfers_of(lanes, crossings))
+    run, crossings = branch.lanes()
+    return holds(run, transfers_of(run, crossings))
 
 
 def _largest(moved: ContractedGraph) -> float:
@@ -37,15 +37,6 @@ def _largest(moved: ContractedGraph) -> float:
     sizes = (layer.elements(tensor) for layer in moved.layers for tensor in TENSORS)
     made = (layer.einsum.elements("output") for layer in moved.layers)
     return max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
-
-
-def _holds_whole(leaf: Leaf, graph: ContractedGraph, largest: float) -> bool:
-    """Return whether the devices of a group fit all tensors whole, and transfers of the largest that is moved.
-
-    The tensors are those above all splits: what a group holds of them may be more than its share, by rounding.
-    """
-    setting = leaf.lane.setting
-    return setting.machine.fits(held_at_most(graph, setting, largest))
 
 
 def limits(branching: Branching) -> tuple[float, ...]:
