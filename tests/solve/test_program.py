@@ -29,7 +29,7 @@ def test_a_compiled_elimination_is_that_of_folding(problem: CostGraph) -> None:
 def test_nodes_that_are_independent_leave_at_once() -> None:
     compiled = program_of(structure([3] * 4, [(0, 1), (0, 2), (0, 3)]))
     assert compiled is not None
-    leaving = [[each.step.node for each in group.every] for group in compiled.groups]
+    leaving = [[node for node, _ in group.rows] for group in compiled.groups]
     assert leaving == [[1, 2, 3], [0]]
 
 

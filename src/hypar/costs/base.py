@@ -158,7 +158,7 @@ class MovingCost(Cost, Protocol):
         """Return the items of ``layer_costs`` that are transfers; like those between layers they depend on elements alone."""
 
     def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """Return the other items of ``layer_costs``."""
+        """Return the other items of ``layer_costs``, which only the innermost level has: all levels divide the computation."""
 
 
 def convention_of(cost: Cost) -> str:

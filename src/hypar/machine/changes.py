@@ -103,8 +103,10 @@ def changed(data: dict[str, Any], changes: Mapping[str, Any]) -> tuple[dict[str,
 def _place(data: Mapping[str, Any], key: str, value: Any) -> Where:
     """Return the place of a value in a file's content."""
     change = f"change {key}={value.get('value') if isinstance(value, dict) else value}"
-    require_name(key, f"{key}={value}")
     part, _, field = key.rpartition(".")
+    if part == _COMPUTE and field in _compute_fields(_compute_model(data)):
+        return _in_compute(data, field, change)
+    require_name(key, f"{key}={value}")
     if part.startswith(_INTERCONNECT) or key in _OF_NETWORK:
         return _in_network(data, part, field, change)
     if part == _COMPUTE:
@@ -133,16 +135,21 @@ def _in_network(data: Mapping[str, Any], part: str, field: str, change: str) -> 
 
 def _in_compute(data: Mapping[str, Any], field: str, change: str) -> Where:
     """Return the place of a field of the compute model."""
-    device = data["device"]
+    device, name = data["device"], _compute_model(data)
     if isinstance(device[_COMPUTE], str):
-        device[_COMPUTE] = {"name": device[_COMPUTE]}
-    name = device[_COMPUTE]["name"]
+        device[_COMPUTE] = {"name": name}
     fields = _compute_fields(name)
     if field not in fields:
         raise OptionError(
             change, f"compute model {name} has no such field", ", ".join(fields), suggestion(field, fields)
         )
     return "device", _COMPUTE, field
+
+
+def _compute_model(data: Mapping[str, Any]) -> str:
+    """Return the name of the compute model of a valid file."""
+    given = data["device"][_COMPUTE]
+    return given if isinstance(given, str) else str(given["name"])
 
 
 def _compute_fields(name: str) -> tuple[str, ...]:

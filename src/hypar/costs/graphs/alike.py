@@ -173,6 +173,8 @@ def work_of(
     cost: MovingCost, level: Level, layers: Sequence[CutLayer], options: Options, sizes: Sequence[LocalSizes]
 ) -> Items:
     """Return the costs of layers that are no transfers, ``[layers, tuples above, options]`` for each item."""
+    if not level.innermost:
+        return {}
     known: dict[object, Items] = {}
     works = []
     for layer, own in zip(layers, sizes, strict=True):

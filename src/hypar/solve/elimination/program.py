@@ -18,7 +18,7 @@ from hypar.solve.elimination.folding import Taken, spread
 from hypar.solve.elimination.order import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,12 +70,12 @@ class _Group(NamedTuple):
     """Nodes that leave at once.
 
     Attributes:
-        every: their eliminations.
+        rows: each of them with the nodes of its scope, and the number of rows between two choices of each of these.
         entries: where the costs of each are, ``[tables, nodes, choices of the scope, choices]``.
         results: where the minima are written, ``[nodes, choices of the scope]``.
     """
 
-    every: tuple[_Leaving, ...]
+    rows: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
     entries: Indices
     results: Indices
 
@@ -114,14 +114,15 @@ class Program(NamedTuple):
         """Return the choice of each node, the last that left first, and the nodes another choice of which costs the same."""
         assignment, tied = [0] * len(self.sizes), set()
         for group, of_group in zip(reversed(self.groups), reversed(costs), strict=True):
-            for (step, _, _), rows in zip(group.every, of_group.tolist(), strict=True):
+            for (node, strides), rows in zip(group.rows, of_group.tolist(), strict=True):
                 row = 0
-                for near in step.scope:
-                    row = row * self.sizes[near] + assignment[near]
-                least = min(rows[row])
-                assignment[step.node] = rows[row].index(least)
-                if rows[row].count(least) > 1:
-                    tied.add(step.node)
+                for near, stride in strides:
+                    row += stride * assignment[near]
+                choices = rows[row]
+                least = min(choices)
+                assignment[node] = choices.index(least)
+                if choices.count(least) > 1:
+                    tied.add(node)
         return assignment, tied
 
     def _taken(self, leaving: _Leaving, vector: Costs) -> Taken:
@@ -191,4 +192,11 @@ def _group(every: Sequence[_Leaving], sizes: Sequence[int], zero: int) -> _Group
         own += [np.array(zero)] * (most - len(tables))
         entries.append(np.stack([np.broadcast_to(each, shape).reshape(rows, choices) for each in own]))
         results.append(result.within(places, sizes).reshape(-1))
-    return _Group(tuple(every), np.stack(entries, axis=1), np.stack(results))
+    strides = tuple((step.node, tuple(_strides(step.scope, sizes))) for step, _, _ in every)
+    return _Group(strides, np.stack(entries, axis=1), np.stack(results))
+
+
+def _strides(scope: Scope, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield each node of a scope with the number of rows of a table between two of its choices."""
+    for at, node in enumerate(scope):
+        yield node, math.prod(sizes[near] for near in scope[at + 1 :])
