@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,24 +36,36 @@ FIRST = ["direct", "ring"]
 """The algorithms of collectives that machines had before a file could name them."""
 
 
-def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
+def load_machine(
+    hardware: str | Path, changes: Mapping[str, Any] | None = None, asked: Mapping[str, Any] | None = None
+) -> Machine:
     """Read a hardware file.
 
     Args:
         hardware: a path, or the bare name of a machine that comes with hypar.
         changes: other values, by the names of ``machine/changes.py``, as written in a file.
+        asked: those of them that the machine names as changes; all if not given. A heterogeneous machine's file has others.
 
     Raises:
         InputError: the file or a change is invalid.
     """
     file = data_file("hardware", str(hardware))
-    return machine_of(file, read_text(file), changes)
+    return machine_of(file, read_text(file), changes, asked)
 
 
-def machine_of(file: Path, text: str, changes: Mapping[str, Any] | None = None) -> Machine:
+def machine_of(
+    file: Path,
+    text: str,
+    changes: Mapping[str, Any] | None = None,
+    asked: Mapping[str, Any] | None = None,
+) -> Machine:
     """Return the machine of a file's text, with other values; an invalid file is refused before its changes."""
     machine = _unchanged(file, text)
-    return _with_changes(document_of(file, text), changes) if changes else machine
+    every = changes or {}
+    named = every if asked is None else asked
+    if not every and not named:
+        return machine
+    return _with_changes(file, text, _Changes(repr((every, named)), every, named))
 
 
 @lru_cache(maxsize=32)
@@ -78,14 +91,31 @@ def machine_in(document: Document) -> Machine:
     return _machine(file.stem, document.data, document.at, {})
 
 
-def _with_changes(document: Document, changes: Mapping[str, Any]) -> Machine:
-    """Build a machine from a valid file and other values."""
+@dataclass(frozen=True)
+class _Changes:
+    """Changes of a file, which are equal if they are written alike.
+
+    Attributes:
+        text: all of them as text.
+        every: the changes.
+        asked: those that the machine names.
+    """
+
+    text: str
+    every: Mapping[str, Any] = field(compare=False)
+    asked: Mapping[str, Any] = field(compare=False)
+
+
+@lru_cache(maxsize=32)
+def _with_changes(file: Path, text: str, given: _Changes) -> Machine:
+    """Build a machine from a valid file and other values; equal texts and changes share it, as above."""
+    document, changes = document_of(file, text), given.every
     data, places = changed(document.data, changes)
 
     def place(where: Where) -> str:
         return change_at(where, changes, places) or document.at(where)
 
-    machine = _machine(document.file.stem, data, place, dict(changes))
+    machine = _machine(document.file.stem, data, place, dict(given.asked))
     _require_effect(machine, changes, places)
     return machine
 

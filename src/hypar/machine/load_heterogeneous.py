@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +183,7 @@ class _Reader:
         named = str(entry.hardware)
         file = self.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:
-            return replace(load_machine(file, {**entry.changes, **self.inside}), changes=self.changes)
+            return load_machine(file, {**entry.changes, **self.inside}, self.changes)
         except UnknownNameError as error:
             if error.where or error.name != named:
                 raise
