@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import link_rates, machine_setting
 from hypar.machine.rates import time_rates
-from hypar.network.training import PHASES
 from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.rates import between_costs, inside_costs
 
@@ -64,7 +63,7 @@ class AccPar:
             return {}
         left = sizes.divided(layer.einsum, options, level.ways)
         own = left.of_dims.prod(axis=0)
-        flop = sum(layer.einsum.flop(phase) for phase in PHASES)
+        flop = layer.einsum.step_flop
         return {"compute": (flop / self.machine.flop_per_s * own).reshape(-1, len(options))}
 
     def tensor_costs(

@@ -268,6 +268,11 @@ class Einsum:
         """
         return _flop(self, phase)
 
+    @cached_property
+    def step_flop(self) -> int:
+        """The floating-point operations of the three phases."""
+        return sum(self.flop(phase) for phase in PHASES)
+
 
 _WITHOUT_SIZES = ("roles", "_carried", "_without_sizes", "cuttable", "counted")
 """What is computed of the dims of an einsum alone."""

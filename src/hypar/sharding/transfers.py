@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.network.training import PHASES
 from hypar.sharding.placement import (
     Choice,
     Partial,
@@ -250,5 +249,5 @@ def work(layer: CutLayer, choice: Choice, share: Number) -> Number:
 
     Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
     """
-    flop = sum(layer.einsum.flop(phase) for phase in PHASES)
+    flop = layer.einsum.step_flop
     return flop * share if dim_of(choice) else flop * (share * 0 + 1)

@@ -71,13 +71,14 @@ def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
         ``[groups, layers]`` both.
     """
     nodes, edges = ByLayer(split, tuple((offer,) for offer in offers)).arrays()
-    computed = np.concatenate(
-        [
-            split.work(layer, [(offer.choice, offer.shares)])
-            for layer, offer in zip(split.graph.layers, offers, strict=True)
-        ],
-        axis=1,
-    )
+    works: dict[Hashable, Array] = {}
+    columns = []
+    for layer, offer in zip(split.graph.layers, offers, strict=True):
+        key = (layer.einsum, offer)
+        if key not in works:
+            works[key] = split.work(layer, [(offer.choice, offer.shares)])
+        columns.append(works[key])
+    computed = np.concatenate(columns, axis=1)
     received = np.stack([node[:, 0] for node in nodes], axis=1) - computed
     for tensor, edge in zip(split.graph.tensors, edges, strict=True):
         received[:, tensor.consumer] += edge[:, 0, 0]

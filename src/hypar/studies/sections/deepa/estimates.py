@@ -8,7 +8,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
 from hypar.costs.deepa import transfer_copies, update_copies
-from hypar.network.training import PHASES
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import Choice, grid
 from hypar.sharding.space import parse_space
@@ -112,7 +111,7 @@ def implied(estimates: Estimates, graph: LayerGraph) -> tuple[float, float, floa
     """Return the bytes a second implied by X and W of one layer, and the flop a second implied by its C."""
     einsum = options_of(estimates, graph)[0].einsum
     sent, updated = (einsum.input_elements, einsum.elements("weight"))
-    flop = sum(einsum.flop(phase) for phase in PHASES)
+    flop = einsum.step_flop
     size = graph.element_bytes * 1e3
     return sent * size / estimates.send, updated * size / estimates.weight, flop * 1e3 / estimates.whole
 
