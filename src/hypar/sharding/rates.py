@@ -225,10 +225,13 @@ def all_simple(options: tuple[Options, Options], ways: int) -> bool:
 @lru_cache(maxsize=4096)
 def elements_of(einsum: Einsum, output_elements: int) -> Costs:
     """Return the elements of each tensor, ``[tensors, 1]``."""
-    others = [[einsum.elements(tensor)] for tensor in einsum.tensors[len(TENSORS) :]]
-    return np.array(
-        [[einsum.input_elements], [einsum.elements("weight")], [output_elements], *others], dtype=np.float64
-    )
+    return np.array([elements_listed(einsum, output_elements)], dtype=np.float64).T
+
+
+def elements_listed(einsum: Einsum, output_elements: int) -> list[int]:
+    """Return the elements of each tensor."""
+    others = [einsum.elements(tensor) for tensor in einsum.tensors[len(TENSORS) :]]
+    return [einsum.input_elements, einsum.elements("weight"), output_elements, *others]
 
 
 @lru_cache(maxsize=4096)

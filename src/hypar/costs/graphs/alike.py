@@ -16,7 +16,7 @@ from hypar.costs.base import measured
 from hypar.network.contraction import Content, CutLayer, Tensor, kept_with_graph
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import TENSORS, LocalSizes
-from hypar.sharding.rates import elements_of
+from hypar.sharding.rates import elements_listed
 from hypar.sharding.transfers import simple
 from hypar.solve.laid_out import LaidOut, layout_of, level_structure
 
@@ -108,10 +108,10 @@ def _layer_groups(
         alike.setdefault((layer.einsum.unsized(), own), []).append(at)
     for members in alike.values():
         layers = tuple([graph.layers[at] for at in members])
-        elements = [elements_of(layer.einsum, layer.output_elements) for layer in layers]
+        elements = [elements_listed(layer.einsum, layer.output_elements) for layer in layers]
         own = options[members[0]]
         places = starts[members][:, None] + np.arange(len(own))
-        yield LayerGroup(tuple(members), layers, own, np.concatenate(elements, axis=1), places)
+        yield LayerGroup(tuple(members), layers, own, np.array(elements, dtype=np.float64).T, places)
 
 
 def _tensor_groups(
