@@ -37,16 +37,14 @@ class LayerGroup(NamedTuple):
 
     Attributes:
         members: their indices.
-        layers: the layers.
+        unit: a layer of these roles whose tensors have one element each.
         options: the options.
-        elements: the elements of each tensor of each layer, ``[tensors, layers]``.
         places: where their costs are in the vector of all costs, ``[layers, options]``.
     """
 
     members: tuple[int, ...]
-    layers: tuple[CutLayer, ...]
+    unit: CutLayer
     options: Options
-    elements: Costs
     places: Indices
 
 
@@ -57,29 +55,41 @@ class TensorGroup(NamedTuple):
         members: their indices.
         readers: the indices of their consumers.
         one: a tensor of one element.
-        ends: producer and consumer of such a tensor.
-        read: the consumer of one of them, with the tensor as its first input.
+        operand: the operand of their consumers that they are.
+        ends: producer and consumer of such a tensor, which the consumer reads as its first input.
         options: the options of both ends.
-        elements: the elements of each tensor, ``[tensors]``.
         places: where their costs are in the vector of all costs, ``[options of producer, tensors, options of consumer]``.
     """
 
     members: tuple[int, ...]
     readers: tuple[int, ...]
     one: Tensor
+    operand: int
     ends: tuple[CutLayer, CutLayer]
-    read: Einsum
     options: tuple[Options, Options]
-    elements: Costs
     places: Indices
 
 
-class Groups(NamedTuple):
-    """The layers and tensors of a graph whose costs are computed together, and the structure of its cost graph."""
+class Alike(NamedTuple):
+    """The layers and tensors whose costs are computed together, and the structure of the cost graph, whatever their sizes."""
 
     layers: tuple[LayerGroup, ...]
     tensors: tuple[TensorGroup, ...]
     structure: Structure
+
+
+class Groups(NamedTuple):
+    """The same of a graph, with its elements.
+
+    Attributes:
+        alike: the groups.
+        of_layers: for each group of layers the elements of each tensor of each layer, ``[tensors, layers]``.
+        of_tensors: for each group of tensors the elements of each, ``[tensors]``.
+    """
+
+    alike: Alike
+    of_layers: tuple[Costs, ...]
+    of_tensors: tuple[Costs, ...]
 
 
 def counts_elements(cost: Cost) -> bool:
@@ -92,51 +102,88 @@ def groups_of(graph: ContractedGraph, options: tuple[Options, ...], ways: int) -
     """Return the layers and tensors that cost alike; None if a choice divides several dims or moves whole rows."""
     if not all(_cuts_one_dim(own, ways) for own in set(options)):
         return None
+    roles = tuple([layer.einsum.unsized() for layer in graph.layers])
+    moves = tuple(
+        [
+            _Move(
+                one.producer,
+                one.consumer,
+                one.operand,
+                graph.ends(one)[1].einsum.unsized() if one.operand else roles[one.consumer],
+                one.content.contracted,
+            )
+            for one in graph.tensors
+        ]
+    )
+    alike = _alike(roles, options, moves)
+    listed = [elements_listed(layer.einsum, layer.output_elements) for layer in graph.layers]
+    elements = np.array([tensor.elements for tensor in graph.tensors], dtype=np.float64)
+    return Groups(
+        alike,
+        tuple([np.array([listed[at] for at in own.members], dtype=np.float64).T for own in alike.layers]),
+        tuple([elements[list(own.members)] for own in alike.tensors]),
+    )
+
+
+class _Move(NamedTuple):
+    """A tensor without its size.
+
+    Attributes:
+        producer: index of the layer that writes it.
+        consumer: index of the layer that reads it.
+        operand: the consumer's operand that it is.
+        read: the dims of the consumer, with the tensor as its first input.
+        contracted: dims of the producer's output that ops on the way sum over.
+    """
+
+    producer: int
+    consumer: int
+    operand: int
+    read: Einsum
+    contracted: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def _alike(roles: tuple[Einsum, ...], options: tuple[Options, ...], moves: tuple[_Move, ...]) -> Alike:
+    """Return what costs alike of layers and tensors without sizes, as the groups of uneven splits have it in common."""
     sizes = tuple([len(own) for own in options])
-    ends = tuple([(tensor.producer, tensor.consumer) for tensor in graph.tensors])
-    structure = level_structure(sizes, ends)
+    structure = level_structure(sizes, tuple([(move.producer, move.consumer) for move in moves]))
     starts = layout_of(structure).starts
-    layers = tuple(_layer_groups(graph, options, starts))
-    return Groups(layers, tuple(_tensor_groups(graph, options, starts[len(sizes) :])), structure)
+    layers = tuple(_layer_groups(roles, options, starts))
+    return Alike(layers, tuple(_tensor_groups(roles, options, moves, starts[len(sizes) :])), structure)
 
 
 def _layer_groups(
-    graph: ContractedGraph, options: Sequence[Options], starts: Indices
+    roles: Sequence[Einsum], options: Sequence[Options], starts: Indices
 ) -> Iterator[LayerGroup]:
-    alike: dict[object, list[int]] = {}
-    for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
-        alike.setdefault((layer.einsum.unsized(), own), []).append(at)
-    for members in alike.values():
-        layers = tuple([graph.layers[at] for at in members])
-        elements = [elements_listed(layer.einsum, layer.output_elements) for layer in layers]
-        own = options[members[0]]
+    alike: dict[tuple[Einsum, Options], list[int]] = {}
+    for at, pair in enumerate(zip(roles, options, strict=True)):
+        alike.setdefault(pair, []).append(at)
+    for (role, own), members in alike.items():
         places = starts[members][:, None] + np.arange(len(own))
-        yield LayerGroup(tuple(members), layers, own, np.array(elements, dtype=np.float64).T, places)
+        yield LayerGroup(tuple(members), _unit(role), own, places)
 
 
 def _tensor_groups(
-    graph: ContractedGraph, options: Sequence[Options], starts: Indices
+    roles: Sequence[Einsum], options: Sequence[Options], moves: Sequence[_Move], starts: Indices
 ) -> Iterator[TensorGroup]:
     alike: dict[object, list[int]] = {}
-    for at, tensor in enumerate(graph.tensors):
-        ends = (tensor.producer, tensor.consumer)
-        roles = tuple([graph.layers[end].einsum.unsized() for end in ends])
+    for at, move in enumerate(moves):
+        ends = (move.producer, move.consumer)
         pair = tuple([options[end] for end in ends])
-        alike.setdefault((roles, pair, tensor.content.contracted, tensor.operand), []).append(at)
+        key = (*[roles[end] for end in ends], pair, move.contracted, move.operand)
+        alike.setdefault(key, []).append(at)
     for members in alike.values():
-        tensors = [graph.tensors[at] for at in members]
-        first = tensors[0]
-        made, read = (end.einsum for end in graph.ends(first))
+        first = moves[members[0]]
         pairs = (options[first.producer], options[first.consumer])
         within = np.arange(len(pairs[0]) * len(pairs[1])).reshape(len(pairs[0]), 1, -1)
         yield TensorGroup(
             members=tuple(members),
-            readers=tuple([tensor.consumer for tensor in tensors]),
-            one=Tensor(producer=0, consumer=1, content=Content(1, first.content.contracted, ()), number=0),
-            ends=(_unit(made.unsized()), _unit(read.unsized())),
-            read=read,
+            readers=tuple([moves[at].consumer for at in members]),
+            one=Tensor(producer=0, consumer=1, content=Content(1, first.contracted, ()), number=0),
+            operand=first.operand,
+            ends=(_unit(roles[first.producer]), _unit(first.read)),
             options=pairs,
-            elements=np.array([tensor.elements for tensor in tensors], dtype=np.float64),
             places=starts[members][:, None] + within,
         )
 
@@ -151,22 +198,20 @@ def together(
     cost: MovingCost, level: Level, graph: ContractedGraph, groups: Groups, sizes: Sequence[LocalSizes]
 ) -> CostGraph:
     """Return the cost graph of a level, given the sizes of each layer below one tuple of choices."""
-    entries = np.empty(layout_of(groups.structure).size)
-    for group in groups.layers:
-        entries[group.places] = _of_layers(cost, level, group, [sizes[at] for at in group.members])
-    for pairs in groups.tensors:
-        left = [sizes[at].read_at(graph.tensors[pairs.members[0]].operand) for at in pairs.readers]
-        elements = _beside(pairs.read, left, pairs.elements)
-        entries[pairs.places] = cost.tensor_costs(level, pairs.one, pairs.ends, pairs.options, elements)
-    return LaidOut(groups.structure, entries)
-
-
-def _of_layers(cost: MovingCost, level: Level, group: LayerGroup, sizes: Sequence[LocalSizes]) -> Costs:
-    """Return the costs of layers of equal roles, each below one tuple, ``[layers, options]``."""
-    einsum = group.layers[0].einsum
-    moved = cost.inside(level, _unit(einsum.unsized()), group.options, _beside(einsum, sizes, group.elements))
-    work = work_of(cost, level, group.layers, group.options, sizes)
-    return reduce(np.add, (*moved.values(), *(costs[:, 0] for costs in work.values())))
+    alike = groups.alike
+    entries = np.empty(layout_of(alike.structure).size)
+    for group, elements in zip(alike.layers, groups.of_layers, strict=True):
+        own = [sizes[at] for at in group.members]
+        layers = [graph.layers[at] for at in group.members]
+        moved = cost.inside(level, group.unit, group.options, _beside(group.unit.einsum, own, elements))
+        work = work_of(cost, level, layers, group.options, own)
+        items = (*moved.values(), *(costs[:, 0] for costs in work.values()))
+        entries[group.places] = reduce(np.add, items)
+    for pairs, elements in zip(alike.tensors, groups.of_tensors, strict=True):
+        left = [sizes[at].read_at(pairs.operand) for at in pairs.readers]
+        read = _beside(pairs.ends[1].einsum, left, elements)
+        entries[pairs.places] = cost.tensor_costs(level, pairs.one, pairs.ends, pairs.options, read)
+    return LaidOut(alike.structure, entries)
 
 
 def work_of(
