@@ -68,13 +68,22 @@ def question_of(
 
 
 def _choices(space: Space, graph: ContractedGraph, ways: int, idle: bool) -> list[Options]:
-    """Return the choices of each layer at a level; layers of equal dims and ops share them."""
-    found: dict[tuple[Einsum, str], Options] = {}
+    """Return the choices of each layer at a level; layers of equal dims and ops share them.
+
+    Sizes above the ways allow the same choices.
+    """
+    found: dict[object, Options] = {}
+    known: dict[tuple[Einsum, str], Options] = {}
+    most = max(ways, 2)
     for layer in graph.layers:
-        key = (layer.einsum, layer.op_name)
-        if key not in found:
-            found[key] = space.choices(layer, ways, idle=idle)
-    return [found[layer.einsum, layer.op_name] for layer in graph.layers]
+        einsum = layer.einsum
+        if (einsum, layer.op_name) not in known:
+            sizes = tuple([(dim, min(size, most)) for dim, size in einsum.sizes.items()])
+            key = (einsum.unsized(), einsum.products, einsum.whole, layer.op_name, layer.channels, sizes)
+            if key not in found:
+                found[key] = space.choices(layer, ways, idle=idle)
+            known[einsum, layer.op_name] = found[key]
+    return [known[layer.einsum, layer.op_name] for layer in graph.layers]
 
 
 def context_of(request: Request) -> dict[str, Any]:
