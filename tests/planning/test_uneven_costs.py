@@ -11,7 +11,7 @@ import pytest
 from hypar import check_plan, load_heterogeneous, load_model, plan_model, score_plan
 from hypar.errors import OptionError
 from hypar.planning.request import Request
-from hypar.planning.uneven.search import Planner
+from hypar.planning.uneven.planner import Planner
 from hypar.program.of_plan import program_of
 from hypar.studies.explanation import explain_plan
 from tests.effort import crossed, late

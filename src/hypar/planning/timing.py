@@ -58,7 +58,7 @@ def _planned(request: Request, graph: LayerGraph) -> tuple[LevelPlanner, Node, E
     """Return the planner of a request, its plan, and the baselines that compete."""
     if request.heterogeneous is not None:
         from hypar.planning.uneven.entrants import entrants_of_groups  # noqa: PLC0415 (only for device groups)
-        from hypar.planning.uneven.search import Planner  # noqa: PLC0415 (as above)
+        from hypar.planning.uneven.planner import Planner  # noqa: PLC0415 (as above)
 
         nodes = graph.nodes(request.graph)
         held = tuple(parse_pin(text, nodes, request.levels) for text in request.pins)

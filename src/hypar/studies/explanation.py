@@ -20,8 +20,8 @@ from hypar.planning.refusals import refusal
 from hypar.planning.request import Request
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
+from hypar.planning.uneven.planner import Planner, as_branching, as_planner, split_options
 from hypar.planning.uneven.replay import branch_of
-from hypar.planning.uneven.search import Planner, as_branching, as_planner, split_options
 from hypar.planning.uneven.tree import Branching
 from hypar.results import Result
 from hypar.sharding.pins import level_of

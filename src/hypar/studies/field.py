@@ -15,8 +15,8 @@ from hypar.planning.question import question_of, setting_for
 from hypar.planning.request import Request
 from hypar.planning.sources import times_of
 from hypar.planning.stages.replay import stored_stages
+from hypar.planning.uneven.planner import split_options
 from hypar.planning.uneven.replay import branch_of
-from hypar.planning.uneven.search import split_options
 from hypar.schedule.scoring import summarise, totals
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER

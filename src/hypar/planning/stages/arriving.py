@@ -13,7 +13,7 @@ import numpy as np
 
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.stages.places import places_for
-from hypar.planning.uneven.search import as_branching
+from hypar.planning.uneven.planner import as_branching
 from hypar.schedule.entering import Arrival, Entering, by_paper, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.above import between_of

@@ -26,8 +26,8 @@ from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import beside, entering_groups
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_of
+from hypar.planning.uneven.planner import Planner, as_planner
 from hypar.planning.uneven.replay import subtree_of
-from hypar.planning.uneven.search import Planner, as_planner
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Links, entering
 from hypar.schedule.lanes import StagePlace

@@ -9,7 +9,7 @@ from hypar.costs.base import load_cost
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.baselines import baseline_request
 from hypar.planning.strategies.base import load_strategy
-from hypar.planning.uneven.search import Planner
+from hypar.planning.uneven.planner import Planner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -85,6 +85,19 @@ def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
     return np.maximum(received, 0.0), computed
 
 
+def rows_of(
+    split: UnevenSplit, offers: Sequence[Offer], at_work: Sequence[int], count: int
+) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Return the cost of each layer for each group to receive and to compute; nothing for an idle group."""
+    received, computed = settled_costs(split, tuple(offers))
+    nothing = (0.0,) * len(offers)
+    rows = {
+        group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
+        for row, group in enumerate(at_work)
+    }
+    return [rows.get(group, (nothing, nothing)) for group in range(count)]
+
+
 def by_layer(every: Quadratics, decision: Decision, *, integral: bool) -> Settled:
     """Return the best shares found for each layer, starting from the shares of a decision.
 
