@@ -58,9 +58,11 @@ def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
         shares: the shares of the groups; a group without a share has no terms of the sums.
     """
     sums = (Partial(), resolve(Partial()))
-    for tensor in partial_results(layer.einsum, dim_of(choice)):
+    partial = partial_results(layer.einsum, dim_of(choice))
+    fractions = (_known_added_up if _known(shares) else _added_up)(shares) if partial else []
+    for tensor in partial:
         whole = layer.elements(tensor)
-        yield Amount(phase_of(tensor), collective(*sums), tuple(each * whole for each in _added_up(shares)))
+        yield Amount(phase_of(tensor), collective(*sums), tuple([each * whole for each in fractions]))
     halo = _halo(layer.einsum, choice, shares)
     if any(map(any, halo)):
         elements = tuple(sum(past) * layer.einsum.input_elements for past in halo)
@@ -72,6 +74,14 @@ def _added_up(shares: Shares) -> list[Number]:
     at_work = [share for share in shares if not _none(share)]
     fractions = iter(received(Partial(), resolve(Partial()), at_work))
     return [share * 0 if _none(share) else next(fractions) for share in shares]
+
+
+_known_added_up = lru_cache(maxsize=4096)(_added_up)
+
+
+def _known(shares: Shares) -> bool:
+    """Return whether shares are floats, so that what they lead to is found once."""
+    return all(isinstance(share, float) for share in shares)
 
 
 def between(
@@ -90,7 +100,7 @@ def between(
     """
     made, read = ends[0].einsum, ends[1].einsum
     halo = tuple(_halo(read, choices[1], shares[1]))
-    known = all(isinstance(share, float) for own in shares for share in own)
+    known = _known(shares[0]) and _known(shares[1])
     moves = (_known_moves if known else _moves)(
         (made.unsized(), choices[0], read.unsized(), choices[1], tensor.content.contracted),
         shares[1],
