@@ -26,6 +26,7 @@ from hypar import (
     verify_plan,
 )
 from hypar.errors import HardwareError
+from hypar.machine.machine import Machine
 from hypar.sharding.conventions import BY_LEVELS
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
@@ -56,6 +57,17 @@ def test_a_heterogeneous_machine_is_loaded_again_and_again() -> None:
     code = "import hypar; print([hypar.load_heterogeneous('tpu-v2-v3').num_devices for _ in range(2)])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[256, 256]"
+
+
+def test_machines_of_equal_files_and_changes_share_their_groups() -> None:
+    """So that what is known of the devices, and what was planned for them, is found again."""
+    first, second, slower = (
+        load_heterogeneous("tpu-v2-v3", changes) for changes in (None, {}, {"latency": "3 us"})
+    )
+    for one, other, changed in zip(first.groups, second.groups, slower.groups, strict=True):
+        assert one.machine is other.machine is not changed.machine
+        assert isinstance(one.machine, Machine)
+        assert (one.machine.changes, changed.machine.changes) == ({}, {"latency": "3 us"})
 
 
 VECTOR = """

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from hypar import load_model, plan_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar import load_heterogeneous, load_model, plan_model
+from hypar.errors import InputError
 from hypar.machine.load import load_machine
 from hypar.machine.setting import Setting
+from hypar.planning.uneven.replay import branch_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import held_at_most, held_besides, memory_of
 from hypar.schedule.step import transfers_of
 from hypar.sharding.levels import TENSORS
-from tests.effort import crossed
+from tests.effort import crossed, examples
+from tests.heterogeneous import machines, networks, write_machine
+
+if TYPE_CHECKING:
+    import pytest
+
+    from hypar import LayerGraph
+    from hypar.network.contraction import ContractedGraph
+    from tests.heterogeneous import Drawn
 
 
 @crossed(
@@ -30,13 +44,43 @@ def test_no_device_holds_more(model: str, space: str, levels: int) -> None:
         machine=machine, array=(2,) * levels, element_bytes=4, optimizer="adam", convention="paper"
     )
     lane = Lane(nodes, [plan.choices(layer) for layer in plan.layers], setting)
-    largest = max(
-        *(layer.elements(tensor) for layer in nodes.layers for tensor in TENSORS),
-        *(layer.einsum.elements("output") for layer in nodes.layers),
-        *(tensor.elements for tensor in nodes.tensors),
-    )
+    largest = _largest(nodes)
     held = math.fsum(memory_of(lane, transfers_of([lane]), 0).values())
     assert held <= held_besides(lane, largest) <= held_at_most(lane, nodes, largest)
+
+
+@settings(max_examples=examples(150, 10), deadline=None)
+@given(
+    networks,
+    machines(most=6),
+    st.sampled_from(["dp", "mp", "hypar", "accpar", "deepa"]),
+    st.sampled_from(["linear", "exact", "layers"]),
+    st.booleans(),
+    st.sampled_from(["paper", "moved", "fused"]),
+)
+def test_no_device_of_a_group_holds_more(
+    tmp_path_factory: pytest.TempPathFactory,
+    graph: LayerGraph,
+    drawn: Drawn,
+    strategy: str,
+    shares: str,
+    integral: bool,
+    convention: str,
+) -> None:
+    """Whatever the shares, of which devices hold whole elements, and whatever the convention of the run."""
+    machine = load_heterogeneous(write_machine(tmp_path_factory.mktemp("tree"), *drawn))
+    asked = {"shares": shares, "integral": integral} if strategy == "accpar" else {}
+    try:
+        plan = plan_model(graph, hardware=machine, strategy=strategy, **asked)  # type: ignore[arg-type]
+    except InputError:
+        return
+    nodes = graph.nodes(plan.graph)
+    branch = branch_of(plan, machine, nodes, graph.element_bytes, "adam", convention)
+    lanes, crossings = branch.lanes()
+    transfers = transfers_of(lanes, crossings)
+    for number, (lane, leaf) in enumerate(zip(lanes, branch.leaves(), strict=True)):
+        held = math.fsum(memory_of(lane, transfers, number).values())
+        assert held <= held_at_most(leaf.lane, nodes, _largest(nodes)) * (1 + 1e-12)
 
 
 def _of(model: str, space: str) -> str:
@@ -44,4 +88,13 @@ def _of(model: str, space: str) -> str:
         "conv:height linear:batch"
         if space == "height" and model != "lenet-c"
         else space.replace("height", "batch")
+    )
+
+
+def _largest(nodes: ContractedGraph) -> float:
+    """The elements of the largest tensor that is moved."""
+    return max(
+        *(layer.elements(tensor) for layer in nodes.layers for tensor in TENSORS),
+        *(layer.einsum.elements("output") for layer in nodes.layers),
+        *(tensor.elements for tensor in nodes.tensors),
     )

@@ -16,6 +16,7 @@ from hypar.errors import OptionError
 from hypar.machine.setting import Setting
 from hypar.schedule.moves import Move, moves_of
 from hypar.schedule.scoring import totals
+from hypar.sharding.amounts import products
 from hypar.sharding.amounts.flows import flows_of, fraction_read
 from hypar.sharding.amounts.listing import Amount, amounts
 from hypar.sharding.placement import ALONE, Choice, cut, grid
@@ -382,3 +383,13 @@ def test_sums_before_a_global_pool_are_of_the_whole_image(after: str) -> None:
         straight = convention == "fused" and after != "out_channels"
         sums = [one.elements for one in partial if one.layer == "conv" and one.tensor == "output"]
         assert sums == [size if straight else 2 * size]
+
+
+def test_costs_are_added_up_alike_some_rows_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal to the bit, as plans are."""
+    question = question_of(load_model("lenet-c"), (2, 2), "moved")
+    whole = question.cost_graph(0, 2, question.outermost())
+    monkeypatch.setattr(products, "BLOCK", 7)
+    for edge, other in zip(whole.edges, question.cost_graph(0, 2, question.outermost()).edges, strict=True):
+        assert edge.costs.size > 7
+        assert edge.costs.tolist() == other.costs.tolist()

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.places import Places
     from hypar.solve.edge import Costs
 
+BLOCK = 2**14
+"""Entries of a sum of matrices computed at once: with what is added to them they fit a core's cache."""
+
 Number = Any
 """A float, or an array over pairs of tuples."""
 
@@ -152,9 +155,26 @@ def _weighted(pairs: Iterable[tuple[Costs, Number]]) -> Costs:
         found[id(array)] = array
         weights[id(array)] = weights.get(id(array), 0.0) + weight
     largest, *others = sorted(found, key=lambda key: -found[key].size)
+    if found[largest].ndim == 2 and found[largest].size > BLOCK:
+        return _by_rows([(found[key], weights[key]) for key in (largest, *others)])
     total: Costs = found[largest] * weights[largest]
     for key in others:
         total += found[key] * weights[key]
+    return total
+
+
+def _by_rows(weighted: Sequence[tuple[Costs, Number]]) -> Costs:
+    """Return the same sum of matrices some rows after another, which stay in a core's cache; the first has all rows."""
+    rows, columns = weighted[0][0].shape
+    total, height = np.empty((rows, columns)), max(1, BLOCK // columns)
+    for row in range(0, rows, height):
+        block = total[row : row + height]
+        more = np.empty(block.shape)
+        for at, (array, weight) in enumerate(weighted):
+            own = array[row : row + height] if len(array) > 1 else array
+            np.multiply(own, weight, out=more if at else block)
+            if at:
+                block += more
     return total
 
 
