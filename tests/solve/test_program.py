@@ -35,5 +35,8 @@ def test_nodes_that_are_independent_leave_at_once() -> None:
 
 def test_large_tables_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert program_of(structure([40, 60], [(0, 1)])) is None
+    chain = [(node, node + 1) for node in range(299)]
+    assert program_of(structure([4] * 300, chain)) is not None
+    assert program_of(structure([9] * 300, chain)) is None
     monkeypatch.setattr(program, "MOST_WORK", 0)
     assert program_of(structure([4, 6], [(0, 1)])) is None

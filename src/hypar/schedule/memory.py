@@ -205,7 +205,8 @@ def held_at_most(lane: Lane, whole: ContractedGraph, largest: float) -> float:
     """
     setting, sums = lane.setting, _sums(whole)
     ends = zip(whole.layers, lane.graph.layers, lane.choices, strict=True)
-    shares = np.array([_most(layer.einsum, own.einsum, chosen, lane.depth) for layer, own, chosen in ends])
+    found = [_most(layer.einsum, own.einsum, chosen, lane.depth) for layer, own, chosen in ends]
+    shares = np.array(found).reshape(-1, 3)
     if setting.convention == FUSED:  # sums are divided as their reader divides
         shares[:, 1] = 1.0
     weights, tensors = (2 + OPTIMIZERS[setting.optimizer]) * sums.layers[:, 0], 3 * sums.layers[:, 1:]

@@ -32,6 +32,12 @@ MOST_ENTRIES = 2**11
 MOST_WORK = 2**14
 """Most entries that such an elimination computes."""
 
+SMALL = 2**6
+"""Entries of a table that take less time than looking it up."""
+
+MANY = 8
+"""How many times as many entries a graph may have, and its elimination compute, if all its tables are small."""
+
 
 class _Table(NamedTuple):
     """A table within the vector of all tables.
@@ -134,10 +140,14 @@ class Program(NamedTuple):
 @lru_cache(maxsize=64)
 def program_of(structure: Structure) -> Program | None:
     """Compile the elimination of a graph; None if its tables are large or an edge is a sum of terms."""
-    if structure.entries > MOST_ENTRIES or any(len(link.source_digits) > 1 for link in structure.links):
+    most = max([link.entries for link in structure.links], default=1)
+    times = MANY if most <= SMALL else 1
+    if structure.entries > times * MOST_ENTRIES or any(
+        len(link.source_digits) > 1 for link in structure.links
+    ):
         return None
     traced = trace(structure)
-    if not traced.complete or sum(step.work for step in traced.steps) > MOST_WORK:
+    if not traced.complete or sum(step.work for step in traced.steps) > times * MOST_WORK:
         return None
     order = _order(structure, traced.steps)
     length = max((leaving.result.start for leaving in order), default=0)
