@@ -182,15 +182,17 @@ def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
-def held_besides(lane: Lane, largest: float) -> float:
-    """Return a bound of the bytes that a device of a lane holds, whatever it is brought: its transfers are not counted.
+def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
+    """Return bounds of the bytes that a device of a lane holds, whatever it is brought: its transfers are not counted.
 
     Args:
         lane: the lane.
         largest: the elements of the largest tensor that is moved.
     """
+    parts = _held(lane, _weights((lane,)), 0.0)
     brought = BROUGHT * largest * lane.setting.element_bytes
-    return math.fsum(_held(lane, _weights((lane,)), brought).values())
+    most = {**parts, "buffers": max(parts["buffers"], brought)}
+    return math.fsum(parts.values()), math.fsum(most.values())
 
 
 def held_at_most(lane: Lane, whole: ContractedGraph, largest: float) -> float:

@@ -21,12 +21,18 @@ HALVINGS = 16
 
 @lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
-    """Return whether the shards of every device below fit its memory; bounds that show it save the count."""
+    """Return whether the shards of every device below fit its memory; bounds that tell save the count of transfers."""
     largest = _largest(branch.graph)
     lanes = (leaf.lane for leaf in branch.leaves())
     if all(lane.setting.machine.fits(held_at_most(lane, branch.graph, largest)) for lane in lanes):
         return True
-    if all(lane.setting.machine.fits(held_besides(lane, largest)) for lane in branch.sharing()):
+    most_fit = True
+    for lane in branch.sharing():
+        least, most = held_besides(lane, largest)
+        if not lane.setting.machine.fits(least):
+            return False
+        most_fit = most_fit and lane.setting.machine.fits(most)
+    if most_fit:
         return True
     run, crossings = branch.lanes()
     return holds(run, transfers_of(run, crossings))
