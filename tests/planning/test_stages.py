@@ -22,7 +22,7 @@ from hypar.machine.setting import Setting, degrees
 from hypar.plan.splits import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.request import Request
-from hypar.planning.stages.lower_bounds import lower_bounds_of
+from hypar.planning.stages.lower_bounds import LowerBounds
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.spans import CutSpans
@@ -343,7 +343,7 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
     for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))
         seconds, room = all_costs(every, microbatches)
-        least = lower_bounds_of(every, microbatches)
+        least = LowerBounds(every, microbatches)
         assert (least.seconds <= seconds).all()
         assert (least.room(machine.memory_bytes) >= np.where(seconds < np.inf, room, 0)).all()
         kept = kept_in_flight(schedule, stages, microbatches)
@@ -384,7 +384,7 @@ def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
     for schedule, stages, microbatches in (("1f1b", 3, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))
         seconds, room = all_costs(every, microbatches)
-        least = lower_bounds_of(every, microbatches)
+        least = LowerBounds(every, microbatches)
         kept = kept_in_flight(schedule, stages, microbatches)
         exact = {count: np.full(seconds.shape, np.inf) for count in kept}
         for (start, end), count in product(combinations(range(len(seconds) + 1), 2), exact):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.planning.stages.lower_bounds import ROUNDING, lower_bounds_of
-from hypar.solve.partition import Partition, partition
+from hypar.planning.stages.lower_bounds import ROUNDING, LowerBounds
+from hypar.solve.partition import Partition, least_bottleneck, partition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -49,9 +49,9 @@ class _Table(NamedTuple):
         cls, spans: CutSpans, microbatches: int, counts: Collection[int], balance: str, share: int = 1
     ) -> _Table:
         """Return the lower bounds."""
-        least = lower_bounds_of(spans, microbatches)
+        least = LowerBounds(spans, microbatches)
         capacity = spans.setting.machine.memory_bytes
-        room = least.room(None if capacity is None else capacity / share)
+        room = least.room(None if capacity is None else capacity / share, max(counts))
         # Memory alone depends on the number of microbatches in flight.
         alike = least.of(balance, 0).copy()
         costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
@@ -88,17 +88,11 @@ def best_partition(
         balance: the quantity that a stage costs, one of ``BALANCES``.
         share: the number of stages that share a device's memory equally.
     """
-    seams = spans[0].crossing_bytes
-    each = {id(own): own for own in spans}
-    known = {key: _Table.of(own, microbatches, {*kept}, balance, share) for key, own in each.items()}
-    tables = [known[id(own)] for own in spans]
-
-    def fitting(stage: int) -> Costs:
-        return tables[stage].fitting(kept[stage])
-
+    tables = _tables(spans, microbatches, kept, balance, share)
     while True:
-        found = partition(fitting, len(kept), seams)
-        if found is None or found.bottleneck > limit * (1 + ROUNDING):
+        fitting = _fitting(tables, kept)
+        found = partition(fitting.__getitem__, len(kept), spans[0].crossing_bytes, limit * (1 + ROUNDING))
+        if found is None:
             return None
         ahead = [
             (table, ends)
@@ -109,6 +103,31 @@ def best_partition(
             return found
         for table, ends in ahead:
             table.plan(ends, microbatches, balance)
+
+
+def least_seconds(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int]) -> float:
+    """Return a lower bound of the seconds for which the busiest stage is busy, infinite if no partition fits the memory.
+
+    Arguments as in ``best_partition``.
+    """
+    fitting = _fitting(_tables(spans, microbatches, kept, "time"), kept)
+    return least_bottleneck(fitting.__getitem__, len(kept), len(spans[0].whole.layers))
+
+
+def _tables(
+    spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], balance: str, share: int = 1
+) -> list[_Table]:
+    """Return the costs of all spans for each stage; arguments as in ``best_partition``."""
+    each = {id(own): own for own in spans}
+    known = {key: _Table.of(own, microbatches, {*kept}, balance, share) for key, own in each.items()}
+    return [known[id(own)] for own in spans]
+
+
+def _fitting(tables: Sequence[_Table], kept: Sequence[int]) -> list[Costs]:
+    """Return the costs of all spans for each stage, one array for stages with equal costs."""
+    each = {(id(table), count): (table, count) for table, count in zip(tables, kept, strict=True)}
+    known = {key: table.fitting(count) for key, (table, count) in each.items()}
+    return [known[id(table), count] for table, count in zip(tables, kept, strict=True)]
 
 
 def _room(span: CutSpan, kept: Collection[int], share: int) -> int:

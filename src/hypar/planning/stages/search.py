@@ -11,6 +11,7 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
@@ -18,7 +19,8 @@ from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimi
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.checks.stages import BEST
-from hypar.planning.stages.partition import best_partition
+from hypar.planning.stages.lower_bounds import ROUNDING
+from hypar.planning.stages.partition import best_partition, least_seconds
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight, run_stages
 from hypar.planning.stages.shifting import shifted
 from hypar.planning.stages.sites import orders_of, spans_of
@@ -110,24 +112,44 @@ def plan_stages(
     if request.stages != BEST:
         assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
         return _in_orders(request, graph, request.stages)
-    tries = list(_tries(request, graph))
     known: dict[tuple[object, ...], KnownOf] = {}
+    tries = []
+    for number, (groups, own) in enumerate(_tries(request, graph)):
+        of_array = known.setdefault((*own.arrays.items(),), {})
+        tries.append((_least_seconds(own, graph, groups, of_array), number, groups, own, of_array))
+    # Where nothing overlaps an estimate is exact, so that only the fastest is run.
+    several = any(machine.overlap for machine in request.machines) or request.chunks is not None
+    least, near = limit, NEAR if several else 1.0
     found: list[tuple[float, int, Divided]] = []
-    least = limit
-    for number, (groups, own) in enumerate(tries):
+    for tried, (bound, number, groups, own, of_array) in enumerate(sorted(tries, key=itemgetter(0, 1))):
+        if bound == math.inf or bound > least * near * (1 + ROUNDING):
+            break
+        progress(tried, len(tries))
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {len(groups)} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):  # stages that do not fit are not candidates
-            of_array = known.setdefault((*own.arrays.items(),), {})
-            divided = _divided(own, graph, groups, of_array, least * NEAR)
+            divided = _divided(own, graph, groups, of_array, least * near)
             if divided is not None:
                 seconds = estimated_s(divided.request, divided.microbatches, divided.stages)
                 least = min(least, seconds)
                 found.append((seconds, number, divided))
-        progress(number + 1, len(tries))
-    overlap = any(machine.overlap for machine in request.machines)
-    near = [divided for seconds, _, divided in sorted(found) if seconds <= least * NEAR]
-    return _fastest(near[: MOST_RUN if overlap or request.chunks else 1], limit)
+    progress(len(tries), len(tries))
+    fastest = [divided for seconds, _, divided in sorted(found) if seconds <= least * near]
+    return _fastest(fastest[: MOST_RUN if several else 1], limit)
+
+
+def _least_seconds(
+    request: Request, graph: LayerGraph, groups: Sequence[str | None], known: KnownOf
+) -> float:
+    """Return a lower bound of the step of stages; infinite if they are no candidate, as their devices do not fit the machine.
+
+    Arguments as in ``_divided``.
+    """
+    order = (request.schedule, len(groups), request.microbatches or 1, request.parts)
+    with suppress(HardwareError):
+        spans = spans_of(request, graph, groups, order[2], known)
+        return least_seconds(spans, order[2], kept_in_flight(*order))
+    return math.inf
 
 
 def _in_orders(request: Request, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:

@@ -198,6 +198,7 @@ class LayerBounds(NamedTuple):
         input: the fraction of its input on the fullest device.
         output: the fraction of its output there.
         error: elements of the error of its trail's output there.
+        kept: elements that it and its trail keep there for each microbatch in flight.
     """
 
     seconds: float = 0.0
@@ -205,6 +206,7 @@ class LayerBounds(NamedTuple):
     input: float = 0.0
     output: float = 0.0
     error: float = 0.0
+    kept: float = 0.0
 
 
 class Phases(NamedTuple):
