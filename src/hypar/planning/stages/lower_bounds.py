@@ -19,6 +19,7 @@ import numpy as np
 
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
+from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.moves import moves_inside, timed
@@ -124,8 +125,9 @@ class LowerBounds:
     def macs(self) -> Costs:
         """Multiply-accumulates of a mini-batch forward, which are exact."""
         each = (self.microbatches * layer.einsum.macs for layer in self.spans.microbatch.layers)
-        found = np.cumsum([0.0, *each])
-        return found - found[:-1, None]
+        before = np.cumsum([0.0, *each])
+        found: Costs = before - before[:-1, None]
+        return found
 
     def room(self, capacity: float | None, most: int = sys.maxsize) -> Costs:
         """Return the largest number of microbatches in flight that may fit a device's memory.
@@ -192,24 +194,24 @@ def _sums(amounts: Sequence[float]) -> Costs:
     return found
 
 
-def _kept(graph: ContractedGraph, layers: Sequence[LayerBounds]) -> list[float]:
-    """Return the elements of a microbatch that each layer and its trail keep; a tensor's first reader keeps it."""
+@kept_with_graph
+def _kept(graph: ContractedGraph) -> tuple[tuple[float, float], ...]:
+    """Return the elements of a microbatch that each layer keeps of its input, and its trail behind its output.
+
+    A tensor's first reader keeps it, but for one that the trail that makes it keeps.
+    """
     read: dict[int, float] = {}
     fed, known = {tensor.consumer for tensor in graph.tensors}, set()
-    held = [
-        _tensors_kept(layer) if least.output else {}
-        for layer, least in zip(graph.layers, layers, strict=True)
-    ]
+    held = [_tensors_kept(layer) for layer in graph.layers]
     for tensor in sorted(graph.tensors, key=lambda tensor: tensor.consumer):
         key = tensor.producer, tensor.number
         if graph.layers[tensor.consumer].weighted and key not in known and key[1] not in held[key[0]]:
             known.add(key)
             read[tensor.consumer] = tensor.elements
-    found = []
-    for index, (layer, least) in enumerate(zip(graph.layers, layers, strict=True)):
-        elements = layer.einsum.input_elements if index not in fed else read.get(index, 0)
-        found.append(elements * least.input + math.fsum(held[index].values()) * least.output)
-    return found
+    return tuple(
+        (layer.einsum.input_elements if index not in fed else read.get(index, 0), math.fsum(own.values()))
+        for index, (layer, own) in enumerate(zip(graph.layers, held, strict=True))
+    )
 
 
 def _tensors_kept(layer: CutLayer) -> dict[int, int]:
@@ -225,9 +227,9 @@ def _layer_bounds(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
     """Return the lower bounds of each layer over all its choices, found once for a number of microbatches."""
     if microbatches not in spans.bounds:
         layers = _over_choices(spans, microbatches)
-        kept = _kept(spans.microbatch, layers)
         spans.bounds[microbatches] = [
-            layer._replace(kept=own) for layer, own in zip(layers, kept, strict=True)
+            layer._replace(kept=read * layer.input + written * layer.output)
+            for layer, (read, written) in zip(layers, _kept(spans.microbatch), strict=True)
         ]
     return spans.bounds[microbatches]
 

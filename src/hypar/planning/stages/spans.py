@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from hypar.network.contraction import ContractedGraph
+from hypar.network.contraction import ContractedGraph, Tensor
 from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.splits import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.nodes.leaf import Node
@@ -328,4 +327,12 @@ def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Te
 
 
 def _counted_from(start: int, tensor: Tensor) -> Tensor:
-    return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)
+    if not start:
+        return tensor
+    return Tensor(
+        producer=tensor.producer - start,
+        consumer=tensor.consumer - start,
+        content=tensor.content,
+        number=tensor.number,
+        operand=tensor.operand,
+    )
