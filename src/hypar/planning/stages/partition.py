@@ -114,6 +114,16 @@ def least_seconds(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[i
     return least_bottleneck(fitting.__getitem__, len(kept), len(spans[0].whole.layers))
 
 
+def least_share(spans: Sequence[CutSpans], microbatches: int) -> float:
+    """Return a lower bound of ``least_seconds``: an equal share of the work of all layers, or all of a layer's.
+
+    Arguments as in ``best_partition``.
+    """
+    each = {id(own): LowerBounds(own, microbatches).layers for own in spans}.values()
+    least: list[float] = [min(layer.seconds for layer in own) for own in zip(*each, strict=True)]
+    return max(math.fsum(least) / len(spans), *least) * (1 - ROUNDING)
+
+
 def _tables(
     spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], balance: str, share: int = 1
 ) -> list[_Table]:

@@ -25,14 +25,14 @@ from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import beside, entering_groups
 from hypar.planning.stages.places import places_for
-from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_of
+from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside, phases_in_turn
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.search import Planner, as_planner
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Links, entering
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.step import lower_lanes, transfers_of
 from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
     from hypar.schedule.entering import Entering, Link
+    from hypar.schedule.step import Step, Transfers
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
@@ -231,11 +232,15 @@ class CutSpans:
             lane.at(lane.name, StagePlace(outside=own))
             for lane, own in zip(lanes, node.reading(outside), strict=True)
         )
-        step = lower_lanes(placed, crossings)
-        memory = tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
+        step: Step | Transfers
         # Groups work beside each other, so that only the engine knows how long a phase takes.
-        overlap = len(placed) > 1 or self.setting.machine.overlap
-        phases = phases_of(step, overlap=overlap)
+        if len(placed) > 1 or self.setting.machine.overlap:
+            step = lower_lanes(placed, crossings)
+            phases = phases_beside(step)
+        else:
+            step = transfers_of(placed)
+            phases = phases_in_turn(placed[0], step)
+        memory = tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
         return Cuts(node, self.planner.solver(planned), placed, tuple(crossings), phases, memory)
 
     def _named(self, cuts: Cuts, graph: ContractedGraph) -> Cuts:
