@@ -42,6 +42,7 @@ from tests.prose import unbroken
 from tests.reports.test_traces import check_step_trace
 from tests.staged import BruteForce
 from tests.studies.test_pipeline import chain
+from tests.transformers import gpt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -919,3 +920,10 @@ def test_a_score_of_stages_is_shown_with_a_line_a_stage(plan: Plan, tmp_path: Pa
         assert table.split("\n\n")[1].count(f"group: stage {number}, ") == 3 * len(
             weighted.intersection(stage.layers)
         )
+
+
+def test_heads_of_attention_are_divided_inside_a_stage() -> None:
+    """Errors of all its operands are added up, of a second and a third input too."""
+    graph = gpt(8)
+    plan = plan_model(graph, hardware="hmc", stages=2, levels=1, strategy="optimal", space="all")
+    assert verify_plan(plan, model=graph, hardware="hmc").ok

@@ -22,9 +22,8 @@ from hypar.machine.setting import degrees
 from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds
-from hypar.schedule.moves import moves_inside, timed
+from hypar.schedule.moves import moves_inside, timed_inside
 from hypar.schedule.totals import repeated
-from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.flows import Sums
 from hypar.sharding.conventions import FUSED, PAPER
 
@@ -289,6 +288,6 @@ def _moves(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting) -> li
     if setting.convention == PAPER:
         moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
     else:
-        moves = timed(setting, received_inside(layer.einsum, sums, setting.array, chosen))
+        moves = timed_inside(setting, layer.einsum, sums, chosen)
     onward = setting.convention == FUSED
     return [(move, move.seconds / (2 if onward and move.phase == "forward" else 1)) for move in moves]
