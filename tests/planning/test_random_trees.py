@@ -64,7 +64,7 @@ def trees(draw: st.DrawFn) -> dict[str, Any]:
         asked["convention"] = draw(st.sampled_from(["paper", "moved", "fused"]))
     asked["chunks"] = draw(st.sampled_from([None, "best", "one"]))
     asked["refine"] = draw(st.sampled_from([False, False, True]))
-    asked["cost"] = draw(st.sampled_from([None, None, "time", "accpar"]))
+    asked["cost"] = draw(st.sampled_from([None, None, "time", "accpar", "deepa"]))
     slowest = "accpar" in {asked["cost"], asked["strategy"]} and asked["cost"] != "time"
     if slowest and "stages" not in asked:
         asked["shares"] = draw(st.sampled_from([None, None, "equal", "linear", "layers"]))

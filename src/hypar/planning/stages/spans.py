@@ -150,7 +150,7 @@ class CutSpans:
         if self.request.heterogeneous is None:
             return self.given(start, end, choices)
         graph, own = self._of(self.microbatch, start, end), as_planner(self.planner)
-        counted = (self.setting.element_bytes, self.setting.optimizer, self.request.counted)
+        counted = (self.setting.element_bytes, self.setting.optimizer, own.counted)
         return self.having(start, end, subtree_of(plan, own.root, own.machine, graph, *counted))
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
