@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import HeterogeneousMachine, load_model, machines, plan_model, score_plan
-from hypar.errors import InputError, TableLimitError
+from hypar.errors import InputError, OptionError, TableLimitError
 from hypar.machine.load_heterogeneous import load_hardware
-from hypar.planning.stages import best
-from hypar.planning.stages.division import MOST_LAYERS
+from hypar.planning.stages import best, ends
+from hypar.planning.stages.ends import MOST_PLACES
 from hypar.studies.check import check_plan
 from hypar.studies.verification.run import verify_plan
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, groups_of, kind, write_machine
 from tests.heterogeneous import written as network
+from tests.transformers import gpt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,12 +75,32 @@ def test_bounds_leave_out_no_better_stages(
 
 def test_too_many_layers_are_refused_before_their_spans_are_compared() -> None:
     layers = "\n".join(
-        f"  - {{name: fc{number}, op: linear, out_features: 8}}" for number in range(MOST_LAYERS + 1)
+        f"  - {{name: fc{number}, op: linear, out_features: 8}}" for number in range(MOST_PLACES + 1)
     )
     ahead = "  - {op: input, channels: 8, height: 1, width: 1}\n  - {name: flat, op: flatten}\n"
     graph = network(f"{ahead}{layers}\n", 8)
     with pytest.raises(TableLimitError, match="found 513 layers that are cut; allowed: 512"):
         plan_model(graph, hardware="hmc", levels=2, stages="best")
+
+
+@pytest.mark.parametrize("asked", [{}, {"schedule": "interleaved", "parts": 2}])
+def test_stages_of_many_layers_end_between_blocks(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "MOST_PLACES", 10)
+    graph = gpt(8, blocks=4)
+    plan = plan_model(graph, hardware="hmc", levels=1, stages=2, **asked)
+    assert plan.stages is not None
+    assert plan.claim is not None
+    assert "of all partitions between blocks that fit" in plan.claim
+    names = [layer.name for layer in graph.contracted.layers]
+    for stage in plan.stages.stages:
+        (first, *_), last = stage.layers, names.index(stage.layers[-1])
+        assert first == "wte" or first.endswith(".q")
+        assert last == len(names) - 1 or names[last].endswith(".add2")
+    assert score_plan(plan, hardware="hmc", model=graph) == plan.score
+    with pytest.raises(OptionError, match="stages: found 9; allowed: 1 to 6, one for each block of layers"):
+        plan_model(graph, hardware="hmc", levels=0, stages=9)
 
 
 def require_fastest(graph: LayerGraph, machine: HeterogeneousMachine) -> None:

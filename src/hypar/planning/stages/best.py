@@ -17,7 +17,8 @@ from hypar.activity import tell
 from hypar.errors import HardwareError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.stages.division import divided, require_few
+from hypar.planning.stages.division import divided
+from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
 from hypar.planning.stages.partition import least_seconds, least_share
 from hypar.planning.stages.running import estimated_s, kept_in_flight
@@ -89,7 +90,6 @@ def best_stages(
 ) -> tuple[Staging, tuple[CutSpans, ...]] | None:
     """Divide a network into the best number of stages, and cut each stage; arguments and errors as in ``plan_stages``."""
     candidates = [*_candidates(request, graph)]
-    require_few(len(graph.nodes(request.graph).layers))
     ahead = [(own.quick_bound(graph), number, False) for number, own in enumerate(candidates)]
     heapify(ahead)
     # Where nothing overlaps an estimate is exact, so that only the fastest is run.
@@ -127,10 +127,10 @@ def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, tupl
 def _candidates(request: Request, graph: LayerGraph) -> Iterator[_Candidate]:
     """Yield the candidates that the machine has devices for: stages over the outermost levels."""
     known: dict[tuple[object, ...], KnownOf] = {}
-    layers = len(graph.nodes(request.graph).layers)
+    places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
     for stages, arrays in _divisions(request):
         several = request.parts is not None and graph.batch % stages
-        if stages * (request.parts or 1) <= layers and not several:
+        if stages * (request.parts or 1) <= places and not several:
             for microbatches in _microbatches(request, graph.batch, stages):
                 own = replace(request, arrays=arrays, microbatches=microbatches)
                 for groups in dict.fromkeys(orders_of(own, stages)):

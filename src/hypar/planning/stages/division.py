@@ -1,7 +1,7 @@
 """Divide a network into a number of stages: the partition with the least bottleneck, or given ends of stages.
 
 Every span of consecutive layers gets its best cuts by the requested search, and with them its cost as a stage: the
-partition with the least bottleneck is exact over these.
+partition with the least bottleneck is exact over these. In a network of many layers, stages end between blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.errors import MemoryLimitError, OptionError, TableLimitError
+from hypar.errors import MemoryLimitError, OptionError
+from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import fullest_moments, kept_in_flight, run_stages
 from hypar.planning.stages.shifting import shifted
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
     from hypar.schedule.lanes import Lane
-
-MOST_LAYERS = 512
-"""Largest number of layers: some minutes of planning if no two are equal."""
 
 
 class Divided(NamedTuple):
@@ -80,10 +78,13 @@ def divided(
         InputError: that number of stages is not possible, or no partition fits the memory.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    layers, stages = len(graph.nodes(request.graph).layers), len(groups)
-    if not 1 <= stages <= layers:
-        raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
-    _require_room(request.parts, stages, layers)
+    names, stages = [layer.name for layer in graph.nodes(request.graph).layers], len(groups)
+    layers = len(names)
+    places = layers if request.starts else len(stage_ends(names)) - 1
+    each = "one for each layer that is cut" if places == layers else "one for each block of layers"
+    if not 1 <= stages <= places:
+        raise OptionError("stages", f"found {stages}", f"1 to {places}, {each}")
+    _require_room(request.parts, stages, places, each)
     microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
     spans = spans_of(request, graph, groups, microbatches, known)
     if request.starts:
@@ -91,7 +92,6 @@ def divided(
         found = joined(spans, [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)])
         _require_fits(found, fullest_moments(request.schedule, stages, microbatches, request.parts))
         return Divided(request, microbatches, found, spans)
-    require_few(layers)
     most = limit if request.balance == "time" else math.inf
     best = _best(replace(request, microbatches=microbatches), spans, stages, most)
     if best is not None:
@@ -139,26 +139,15 @@ def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float
     return None
 
 
-def require_few(layers: int) -> None:
-    """Refuse a network whose spans are too many to be compared.
-
-    Raises:
-        TableLimitError: the network has too many layers.
-    """
-    if layers > MOST_LAYERS:
-        message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}; try --starts"
-        raise TableLimitError(message, layers, MOST_LAYERS)
-
-
-def _require_room(parts: int | None, stages: int, layers: int) -> None:
-    """Refuse more parts than layers, and parts of a single stage, between which nothing would be sent."""
+def _require_room(parts: int | None, stages: int, places: int, each: str) -> None:
+    """Refuse more parts than places for them, and parts of a single stage, between which nothing would be sent."""
     if parts is None:
         return
     if stages == 1:
         raise OptionError("parts", f"found {parts} of a single stage", "2 stages or more")
-    if stages * parts > layers:
+    if stages * parts > places:
         found = f"found {parts} of each of {stages} stages"
-        raise OptionError("parts", found, f"at most {layers} in all, one for each layer that is cut")
+        raise OptionError("parts", found, f"at most {places} in all, {each}")
 
 
 def _held(

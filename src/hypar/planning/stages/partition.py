@@ -88,19 +88,21 @@ def best_partition(
         balance: the quantity that a stage costs, one of ``BALANCES``.
         share: the number of stages that share a device's memory equally.
     """
-    tables = _tables(spans, microbatches, kept, balance, share)
+    tables, places = _tables(spans, microbatches, kept, balance, share), spans[0].ends
+    seams = spans[0].crossing_bytes[[*places]]
     while True:
-        fitting = _fitting(tables, kept)
-        found = partition(fitting.__getitem__, len(kept), spans[0].crossing_bytes, limit * (1 + ROUNDING))
+        fitting = _fitting(tables, kept, places)
+        found = partition(fitting.__getitem__, len(kept), seams, limit * (1 + ROUNDING))
         if found is None:
             return None
+        bounds = tuple(places[at] for at in found.bounds)
         ahead = [
             (table, ends)
-            for table, ends in zip(tables, pairwise(found.bounds), strict=True)
+            for table, ends in zip(tables, pairwise(bounds), strict=True)
             if not table.planned[ends]
         ]
         if not ahead:
-            return found
+            return Partition(bounds, found.bottleneck)
         for table, ends in ahead:
             table.plan(ends, microbatches, balance)
 
@@ -110,8 +112,9 @@ def least_seconds(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[i
 
     Arguments as in ``best_partition``.
     """
-    fitting = _fitting(_tables(spans, microbatches, kept, "time"), kept)
-    return least_bottleneck(fitting.__getitem__, len(kept), len(spans[0].whole.layers))
+    places = spans[0].ends
+    fitting = _fitting(_tables(spans, microbatches, kept, "time"), kept, places)
+    return least_bottleneck(fitting.__getitem__, len(kept), len(places) - 1)
 
 
 def least_share(spans: Sequence[CutSpans], microbatches: int) -> float:
@@ -133,10 +136,12 @@ def _tables(
     return [known[id(own)] for own in spans]
 
 
-def _fitting(tables: Sequence[_Table], kept: Sequence[int]) -> list[Costs]:
-    """Return the costs of all spans for each stage, one array for stages with equal costs."""
+def _fitting(tables: Sequence[_Table], kept: Sequence[int], places: Sequence[int]) -> list[Costs]:
+    """Return the costs of all spans between some places for each stage, one array for stages with equal costs."""
     each = {(id(table), count): (table, count) for table, count in zip(tables, kept, strict=True)}
     known = {key: table.fitting(count) for key, (table, count) in each.items()}
+    if len(places) <= len(tables[0].room):
+        known = {key: costs[np.ix_(places[:-1], places)] for key, costs in known.items()}
     return [known[id(table), count] for table, count in zip(tables, kept, strict=True)]
 
 

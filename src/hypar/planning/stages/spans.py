@@ -24,6 +24,7 @@ from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import beside, entering_groups
+from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside, phases_in_turn
 from hypar.planning.uneven.replay import subtree_of
@@ -197,6 +198,11 @@ class CutSpans:
 
         network = (self.microbatch, self.flows)
         return entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, choices)
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The layers before which a stage may begin, and the number of layers."""
+        return stage_ends([layer.name for layer in self.whole.layers])
 
     @property
     def replicas(self) -> int:
