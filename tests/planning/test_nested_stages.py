@@ -84,21 +84,22 @@ def test_no_collective_is_over_levels_on_both_sides_of_the_stages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("array", "strategy", "convention"),
+    ("array", "strategy", "convention", "hardware"),
     [
-        ((2, "s2"), "mp", "moved"),
-        pytest.param((2, "s2", 2), "hypar", "paper", marks=pytest.mark.slow),
-        ((2, "s2", 2), "accpar", "fused"),
+        ((2, "s2"), "mp", "moved", "h100-8x"),
+        pytest.param((2, "s2", 2), "hypar", "paper", "h100-8x", marks=pytest.mark.slow),
+        ((2, "s2", 2), "accpar", "fused", "h100-8x"),
+        ((2, 2, "s2"), "deepa", None, "tpu-v2-v3"),
     ],
 )
 def test_a_plan_is_found_again_and_runs_as_planned(
-    tmp_path: Path, strategy: str, convention: str, array: tuple[int | str, ...]
+    tmp_path: Path, strategy: str, convention: str | None, array: tuple[int | str, ...], hardware: str
 ) -> None:
     plan = plan_model(
         SMALL,
         strategy=strategy,
         convention=convention,
-        hardware="h100-8x",
+        hardware=hardware,
         array=array,
         microbatches=2,
         batch=16,

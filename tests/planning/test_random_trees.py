@@ -13,8 +13,10 @@ from hypar.errors import InputError
 from hypar.machine.load_heterogeneous import load_hardware
 from tests.effort import examples
 from tests.heterogeneous import kind, machines, networks, write_machine
+from tests.transformers import encoder, gated, gpt, llama, mixtral, one_matrix, vit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
@@ -62,7 +64,7 @@ def trees(draw: st.DrawFn) -> dict[str, Any]:
         asked["convention"] = draw(st.sampled_from(["paper", "moved", "fused"]))
     asked["chunks"] = draw(st.sampled_from([None, "best", "one"]))
     asked["refine"] = draw(st.sampled_from([False, False, True]))
-    asked["cost"] = draw(st.sampled_from([None, None, "time", "accpar"]))
+    asked["cost"] = draw(st.sampled_from([None, None, "time", "accpar", "deepa"]))
     slowest = "accpar" in {asked["cost"], asked["strategy"]} and asked["cost"] != "time"
     if slowest and "stages" not in asked:
         asked["shares"] = draw(st.sampled_from([None, None, "equal", "linear", "layers"]))
@@ -95,7 +97,31 @@ def planned(graph: LayerGraph, file: Path, asked: dict[str, Any]) -> Plan | None
 def test_a_random_tree_runs_as_planned(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]
 ) -> None:
-    file = written(tmp_path_factory.mktemp("tree"), drawn)
+    run_as_planned(tmp_path_factory.mktemp("tree"), graph, drawn, asked)
+
+
+@settings(max_examples=examples(200, 5))
+@given(
+    st.sampled_from([gpt, one_matrix, llama, encoder, vit, mixtral, gated]),
+    st.sampled_from([4, 6]),
+    st.one_of(identical(), machines(most=4)),
+    trees(),
+    st.sampled_from([{}, {"space": "all"}]),
+)
+def test_a_random_tree_of_a_transformer_runs_as_planned(
+    tmp_path_factory: pytest.TempPathFactory,
+    build: Callable[[int], LayerGraph],
+    batch: int,
+    drawn: Drawn,
+    asked: dict[str, Any],
+    space: dict[str, Any],
+) -> None:
+    run_as_planned(tmp_path_factory.mktemp("tree"), build(batch), drawn, asked | space)
+
+
+def run_as_planned(folder: Path, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]) -> None:
+    """Plan, score and verify a network on a machine, if these allow what is asked."""
+    file = written(folder, drawn)
     shared = {"shares", "integral"} if not drawn[1] else set()
     plan = planned(graph, file, {name: value for name, value in asked.items() if name not in shared})
     if plan is None:

@@ -22,7 +22,7 @@ from hypar.machine.setting import Setting, degrees
 from hypar.plan.splits import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.request import Request
-from hypar.planning.stages.lower_bounds import lower_bounds_of
+from hypar.planning.stages.lower_bounds import LowerBounds
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.spans import CutSpans
@@ -42,6 +42,7 @@ from tests.prose import unbroken
 from tests.reports.test_traces import check_step_trace
 from tests.staged import BruteForce
 from tests.studies.test_pipeline import chain
+from tests.transformers import gpt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -343,7 +344,7 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
     for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))
         seconds, room = all_costs(every, microbatches)
-        least = lower_bounds_of(every, microbatches)
+        least = LowerBounds(every, microbatches)
         assert (least.seconds <= seconds).all()
         assert (least.room(machine.memory_bytes) >= np.where(seconds < np.inf, room, 0)).all()
         kept = kept_in_flight(schedule, stages, microbatches)
@@ -384,7 +385,7 @@ def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
     for schedule, stages, microbatches in (("1f1b", 3, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))
         seconds, room = all_costs(every, microbatches)
-        least = lower_bounds_of(every, microbatches)
+        least = LowerBounds(every, microbatches)
         kept = kept_in_flight(schedule, stages, microbatches)
         exact = {count: np.full(seconds.shape, np.inf) for count in kept}
         for (start, end), count in product(combinations(range(len(seconds) + 1), 2), exact):
@@ -919,3 +920,10 @@ def test_a_score_of_stages_is_shown_with_a_line_a_stage(plan: Plan, tmp_path: Pa
         assert table.split("\n\n")[1].count(f"group: stage {number}, ") == 3 * len(
             weighted.intersection(stage.layers)
         )
+
+
+def test_heads_of_attention_are_divided_inside_a_stage() -> None:
+    """Errors of all its operands are added up, of a second and a third input too."""
+    graph = gpt(8)
+    plan = plan_model(graph, hardware="hmc", stages=2, levels=1, strategy="optimal", space="all")
+    assert verify_plan(plan, model=graph, hardware="hmc").ok

@@ -102,8 +102,8 @@ class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
 
 NO_MOVES = Moves()
 
-EVEN = dict.fromkeys(("input", "output", "weight"), 1.0)
-"""How much more the fullest device receives of each tensor than all do on average, if they are taken to share evenly."""
+EVEN: Mapping[str, float] = {}
+"""How much more the fullest device receives of a tensor than all do on average: of none, if they are taken to share evenly."""
 
 
 INSIDE = {"forward": "output", "backward": "input", PHASE: "weight"}
@@ -205,7 +205,7 @@ def _moves_below(
     (flows, dims, parts, _), products = entered
     inner, outer = [], []
     for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
-        inner.append(_timed_inside(setting, layer.einsum, sums, chosen))
+        inner.append(timed_inside(setting, layer.einsum, sums, chosen))
     for tensor, own, part, above in zip(graph.tensors, dims, parts, products, strict=True):
         ends = (tensor.producer, tensor.consumer)
         pair, reader = (choices[ends[0]], choices[ends[1]]), graph.layers[ends[1]].einsum
@@ -228,10 +228,10 @@ def _within(setting: Setting, layer: Within, chosen: Options) -> Moves:
     """Return the transfers inside a layer."""
     if layer.sums is None:
         return Moves(moves_inside(setting, layer.einsum, layer.output_elements, chosen))
-    return _timed_inside(setting, layer.einsum, layer.sums, chosen)
+    return timed_inside(setting, layer.einsum, layer.sums, chosen)
 
 
-def _timed_inside(setting: Setting, einsum: Einsum, sums: Sums, chosen: Options) -> Moves:
+def timed_inside(setting: Setting, einsum: Einsum, sums: Sums, chosen: Options) -> Moves:
     """Return the timed transfers of all levels inside a layer."""
     counts = degrees(chosen, einsum.counted)
     fuller = {tensor: unevenness(einsum, counts, tensor) for tensor in einsum.tensors}
@@ -255,7 +255,7 @@ def timed(setting: Setting, found: tuple[Received, ...], fuller: Mapping[str, fl
     Args:
         setting: the machine.
         found: the transfers.
-        fuller: for each tensor how much more the fullest device receives than all do on average.
+        fuller: how much more the fullest device receives of a tensor than all do on average, where it does.
     """
     if not found:
         return NO_MOVES
@@ -270,7 +270,7 @@ def timed(setting: Setting, found: tuple[Received, ...], fuller: Mapping[str, fl
         inner = math.prod(array[level + 1 :])
         if phase == PHASE and all_have_terms and links[level].joins is not None:
             whole[level] = len(moves)
-        device_bytes = total_bytes / devices * fuller[tensor]
+        device_bytes = total_bytes / devices * fuller.get(tensor, 1.0)
         moves.append(
             Move(phase, level, seconds, subgroup_bytes, inner, device_bytes, total_bytes, collective)
         )

@@ -173,6 +173,7 @@ class _Staged(PipelineLowering):
             lowering = Lowering(stage.lanes, self.found, (lanes[number % self.count], first), before)
             self.flows.append(Flow(lowering, stage.lanes, stage.crossings, own))
         self.ready: dict[tuple[int, int], Ready] = {}
+        self.known: dict[tuple[int, str], _Phase] = {}
 
     def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:
         number = self.number(stage, work)
@@ -181,12 +182,24 @@ class _Staged(PipelineLowering):
         if after:
             entering, crossings = self.stages[number].entering(work.phase), self.stages[number].crossings
             after = flow.lowering.hand_on(entering, work.phase, after, crossings)
-        if work.phase == "forward":
-            self.ready[number, work.item] = flow.forward(after)
-            return flow.made(self.ready[number, work.item])
+        if work.phase == "update":
+            return ()
+        ready = self.ready.pop((number, work.item), None)
+        known = None if final else self.known.get((number, work.phase))
+        if known is not None:
+            shift = len(self.tasks) - known.first
+            flow.lowering.copied(known.first, known.end, (*flow.lowering.start, *after))
+            found = known.shifted(shift)
+        else:
+            first = len(self.tasks)
+            found = flow.forward(after) if ready is None else flow.backward(ready, after, final=final)
+            phase = _Phase(first, len(self.tasks), found)
+            if not final and flow.lowering.in_turn and phase.consecutive(self.tasks):
+                self.known[number, work.phase] = phase
         if work.phase == "backward":
-            return flow.sent_back(flow.backward(self.ready.pop((number, work.item)), after, final=final))
-        return ()
+            return flow.sent_back(found)
+        self.ready[number, work.item] = found
+        return flow.made(found)
 
     def sends(self, stage: int, work: Work, reader: int, reading: Work) -> bool | None:  # noqa: ARG002
         number = self.number(reader, reading)
@@ -208,8 +221,32 @@ class _Staged(PipelineLowering):
         first = next(iter(self.flows[0].lowering.start), -1) + 1
         after = tuple(range(first, len(self.tasks)))
         done = self.found.add(Task(f"step {step + 1}", STEPS, 0.0, after, "step"), (), -1, None, 0)
+        self.known = {}
         for flow in self.flows:
             flow.lowering.wait(done)
+
+
+class _Phase(NamedTuple):
+    """The tasks of a phase of a microbatch in a stage.
+
+    Attributes:
+        first: the first of them.
+        end: the first behind them.
+        found: for each layer the tasks to wait for afterwards.
+    """
+
+    first: int
+    end: int
+    found: Ready
+
+    def consecutive(self, tasks: Sequence[Task]) -> bool:
+        """Return whether each task waits for the one before it alone, and what follows for some of them."""
+        waits = all(tasks[index].after == (index - 1,) for index in range(self.first + 1, self.end))
+        return waits and all(after and min(after) >= self.first for own in self.found for after in own)
+
+    def shifted(self, shift: int) -> Ready:
+        """Return the tasks to wait for if all tasks come later by a number."""
+        return [[tuple([task + shift for task in after]) for after in own] for own in self.found]
 
 
 def _of_stage(chunks: Chunks, first: int, layers: int) -> Chunks:

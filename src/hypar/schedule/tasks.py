@@ -58,6 +58,26 @@ class TaskList:
         self.items.append(item)
         return len(self.tasks) - 1
 
+    def copy(self, first: int, end: int, after: After, item: int) -> None:
+        """Add tasks again for another microbatch, each behind the one before it.
+
+        Args:
+            first: the first of the tasks.
+            end: the first behind them.
+            after: the tasks for which the first one waits.
+            item: the microbatch.
+        """
+        index, old, new = len(self.tasks), f" #{self.items[first] + 1}", f" #{item + 1}"
+        waits = [after, *zip(range(index, index + end - first - 1))]
+        self.tasks += [
+            _new(Task, (name.removesuffix(old) + new, resource, seconds, before, kind))
+            for (name, resource, seconds, _, kind), before in zip(self.tasks[first:end], waits, strict=True)
+        ]
+        self.layers += self.layers[first:end]
+        self.moves += self.moves[first:end]
+        self.lanes += self.lanes[first:end]
+        self.items += [item] * (end - first)
+
 
 class Lowering:
     """The lowering of the lanes of a step without stages, or of one stage.
@@ -147,6 +167,24 @@ class Lowering:
         """Return whether a task precedes another anyway, as they share a lane without overlap."""
         own, first = self._in_step(of), self._first[0]
         return any(lane in own and self._last[lane - first] is not None for lane in self.found.lanes[task])
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether there is one lane, without overlap."""
+        return self._serial and len(self._own) == 1
+
+    def copied(self, first: int, end: int, after: After) -> None:
+        """Add the tasks of one lane without overlap for this microbatch as they are for another.
+
+        Args:
+            first: the first of the tasks, each of which waits for the one before it.
+            end: the first behind them.
+            after: the tasks to wait for.
+        """
+        assert self.item is not None  # noqa: S101 (a step without stages has no microbatches)
+        index = len(self.found.tasks)
+        self.found.copy(first, end, self._behind(self._own[0], after, index), self.item)
+        self._last[0] = index + end - first - 1
 
     def wait(self, task: int) -> None:
         """Let all tasks that follow wait for a task."""

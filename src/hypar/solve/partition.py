@@ -45,7 +45,9 @@ class Partition(NamedTuple):
     bottleneck: float
 
 
-def partition(costs: Callable[[int], Costs], spans: int, seams: Costs) -> Partition | None:
+def partition(
+    costs: Callable[[int], Costs], spans: int, seams: Costs, limit: float = math.inf
+) -> Partition | None:
     """Return the cheapest partition of a row of items into nonempty spans.
 
     Args:
@@ -53,27 +55,35 @@ def partition(costs: Callable[[int], Costs], spans: int, seams: Costs) -> Partit
             infinite if impossible. Entries whose end does not follow their start are not read.
         spans: number of spans.
         seams: cost of ending a span before each item, ``[items + 1]``, for ties only; both ends are not read.
+        limit: largest allowed cost of a span.
 
     Returns:
-        None if every partition has an impossible span.
+        None if every partition has an impossible span, or one above the limit.
 
     Raises:
         ProblemError: the number of spans is impossible, or costs have another shape or range.
         TableLimitError: too many items.
     """
     items = len(seams) - 1
-    if not 1 <= spans <= items:
-        raise ProblemError(f"partition: found {spans} spans of {items} items; allowed: 1 to {items}")
-    require_entries(items, spans)
-    held = _checked(costs, items)
+    held = _checked(costs, spans, items)
     bottleneck = _bottleneck(held, spans, items)
-    if bottleneck == np.inf:
+    if bottleneck == np.inf or bottleneck > limit:
         return None
     ends = _ends(held, spans, seams, bottleneck)
     bounds = [0]
     for after in ends:
         bounds.append(int(after[bounds[-1]]))
     return Partition(tuple(bounds), bottleneck)
+
+
+def least_bottleneck(costs: Callable[[int], Costs], spans: int, items: int) -> float:
+    """Return the cost of the costliest span of the cheapest partition, infinite if there is none; arguments as in ``partition``.
+
+    Raises:
+        ProblemError: the number of spans is impossible, or costs have another shape or range.
+        TableLimitError: too many items.
+    """
+    return _bottleneck(_checked(costs, spans, items), spans, items)
 
 
 def require_entries(items: int, spans: int) -> None:
@@ -88,8 +98,11 @@ def require_entries(items: int, spans: int) -> None:
         raise TableLimitError(f"{found}; allowed: {MOST_ENTRIES:,}", entries, MOST_ENTRIES)
 
 
-def _checked(costs: Callable[[int], Costs], items: int) -> Callable[[int], Costs]:
+def _checked(costs: Callable[[int], Costs], spans: int, items: int) -> Callable[[int], Costs]:
     """Return the same costs with empty spans made infinite, checked once where spans one after another have one array."""
+    if not 1 <= spans <= items:
+        raise ProblemError(f"partition: found {spans} spans of {items} items; allowed: 1 to {items}")
+    require_entries(items, spans)
     nonempty = np.arange(items + 1) > np.arange(items)[:, None]
     last: list[Costs] = []
 

@@ -9,18 +9,21 @@ Memory counts weights, kept activations, the error with which the backward phase
 from __future__ import annotations
 
 import math
+import sys
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
+from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds
-from hypar.schedule.moves import moves_inside, timed
+from hypar.schedule.moves import moves_inside, timed_inside
 from hypar.schedule.totals import repeated
-from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.amounts.flows import Sums
 from hypar.sharding.conventions import FUSED, PAPER
 
@@ -42,28 +45,102 @@ ROUNDING = 1e-9
 """Largest relative difference between a sum and the same sum in another order."""
 
 
-class LowerBounds(NamedTuple):
-    """The lower bounds of each span: ``[starts, ends]``.
+@dataclass(frozen=True, eq=False)
+class LowerBounds:
+    """The lower bounds of each span, ``[starts, ends]``; nothing of several device groups, before their shares are known.
 
     Attributes:
-        seconds: busy time for a mini-batch; infinite for empty spans.
-        always: bytes on a device that do not depend on microbatches in flight: weights, gradients, optimizer state, the
-            error of the last output, and a buffer for what arrives from other stages.
-        kept: bytes on a device for each microbatch in flight.
-        received: bytes of a mini-batch from other stages.
-        macs: multiply-accumulates of a mini-batch forward, which are exact.
+        spans: the spans.
+        microbatches: microbatches in a mini-batch.
     """
 
-    seconds: Costs
-    always: Costs
-    kept: Costs
-    received: Costs
-    macs: Costs
+    spans: CutSpans
+    microbatches: int
 
-    def room(self, capacity: float | None) -> Costs:
-        """Return the largest number of microbatches in flight that may fit a device's memory."""
-        if capacity is None:
-            return np.full(self.always.shape, np.inf)
+    @cached_property
+    def layers(self) -> list[LayerBounds]:
+        """The lower bounds of each layer."""
+        if self.spans.request.heterogeneous is not None:
+            return [LayerBounds()] * len(self.spans.microbatch.layers)
+        return _layer_bounds(self.spans, self.microbatches)
+
+    @cached_property
+    def arriving(self) -> tuple[Costs, Costs]:
+        """The bytes of F, and of E, that a span receives from others for a microbatch."""
+        if self.spans.request.heterogeneous is not None:
+            nothing = np.zeros((len(self.layers), len(self.layers) + 1))
+            return nothing, nothing
+        return _least_received(self.spans)
+
+    @cached_property
+    def seconds(self) -> Costs:
+        """The busy time for a mini-batch; infinite for empty spans."""
+        computing = _sums([layer.seconds for layer in self.layers])
+        received, returned = (
+            self.microbatches * _seconds(link, each / self.spans.replicas)
+            for link, each in zip(self.spans.site.links, self.arriving, strict=True)
+        )
+        if self.spans.setting.machine.overlap:
+            found = np.maximum(computing, np.maximum(received, returned))
+        else:
+            found = computing + received + returned
+        some = np.arange(len(self.layers) + 1) > np.arange(len(self.layers))[:, None]
+        return np.where(some, found * (1 - ROUNDING), np.inf)
+
+    @cached_property
+    def always(self) -> Costs:
+        """Bytes on a device that do not depend on microbatches in flight.
+
+        They are weights, gradients, optimizer state, the error of the last output, and a buffer for what arrives from
+        other stages.
+        """
+        setting = self.spans.setting
+        errors = np.array([0.0, *(setting.element_bytes * layer.error for layer in self.layers)])
+        # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
+        buffers = (
+            0.0 if setting.convention == PAPER else np.maximum(*self.arriving) / math.prod(setting.array)
+        )
+        return _sums(self._weights) + (errors + buffers) * (1 - ROUNDING)
+
+    @property
+    def _weights(self) -> list[float]:
+        """Bytes of each layer's weight, gradient and optimizer state on a device."""
+        setting = self.spans.setting
+        words = 2 + OPTIMIZERS[setting.optimizer]
+        return [words * setting.element_bytes * layer.weights for layer in self.layers]
+
+    @cached_property
+    def kept(self) -> Costs:
+        """Bytes on a device for each microbatch in flight."""
+        return _sums([self.spans.setting.element_bytes * layer.kept for layer in self.layers])
+
+    @property
+    def received(self) -> Costs:
+        """Bytes of a mini-batch from other stages."""
+        found: Costs = self.microbatches * (self.arriving[0] + self.arriving[1]) * (1 - ROUNDING)
+        return found
+
+    @property
+    def macs(self) -> Costs:
+        """Multiply-accumulates of a mini-batch forward, which are exact."""
+        each = (self.microbatches * layer.einsum.macs for layer in self.spans.microbatch.layers)
+        before = np.cumsum([0.0, *each])
+        found: Costs = before - before[:-1, None]
+        return found
+
+    def room(self, capacity: float | None, most: int = sys.maxsize) -> Costs:
+        """Return the largest number of microbatches in flight that may fit a device's memory.
+
+        Args:
+            capacity: the bytes of the memory; None if it is not known.
+            most: the largest number of interest: if the whole network fits with so many, the numbers are infinite.
+        """
+        size, layers = self.spans.setting.element_bytes, self.layers
+        kept, errors = (size * layer.kept for layer in layers), (size * layer.error for layer in layers)
+        buffers = max(own.max() for own in self.arriving)
+        held = math.fsum(self._weights) + max(errors) + buffers + most * math.fsum(kept)
+        if capacity is None or held <= capacity:
+            return np.full((len(layers), len(layers) + 1), np.inf)
         with np.errstate(divide="ignore"):  # a capacity is above 0
             found = np.floor(np.divide(capacity - self.always, self.kept))
         return np.where(self.always > capacity, 0.0, found)
@@ -80,53 +157,6 @@ class LowerBounds(NamedTuple):
         return {"time": self.seconds, "traffic": self.received, "macs": self.macs}[balance]
 
 
-def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
-    """Return the lower bounds of all spans, for a number of microbatches in a mini-batch."""
-    if spans.request.heterogeneous is not None:
-        return _of_groups(spans, microbatches)
-    layers, arriving = _layer_bounds(spans, microbatches), _least_received(spans)
-    computing = _sums([layer.seconds for layer in layers])
-    received, returned = (
-        microbatches * _seconds(link, each / spans.replicas)
-        for link, each in zip(spans.site.links, arriving, strict=True)
-    )
-    overlap = spans.setting.machine.overlap
-    found = (
-        np.maximum(computing, np.maximum(received, returned)) if overlap else computing + received + returned
-    )
-    some = np.arange(len(layers) + 1) > np.arange(len(layers))[:, None]
-    size, setting = spans.setting.element_bytes, spans.setting
-    words = 2 + OPTIMIZERS[setting.optimizer]
-    errors = np.array([0.0, *(size * layer.error for layer in layers)])
-    # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
-    most = np.zeros_like(arriving[0]) if setting.convention == PAPER else np.maximum(*arriving)
-    buffers = most / math.prod(setting.array)
-    macs = np.cumsum([0.0, *(microbatches * layer.einsum.macs for layer in spans.microbatch.layers)])
-    return LowerBounds(
-        seconds=np.where(some, found * (1 - ROUNDING), np.inf),
-        always=_sums([words * size * layer.weights for layer in layers])
-        + (errors + buffers) * (1 - ROUNDING),
-        kept=_sums([size * elements for elements in _kept(spans.microbatch, layers)]),
-        received=microbatches * (arriving[0] + arriving[1]) * (1 - ROUNDING),
-        macs=macs - macs[:-1, None],
-    )
-
-
-def _of_groups(spans: CutSpans, microbatches: int) -> LowerBounds:
-    """Return the lower bounds of spans on several device groups: the work of none is known before its shares."""
-    count = len(spans.microbatch.layers)
-    nothing = np.zeros((count, count + 1))
-    some = np.arange(count + 1) > np.arange(count)[:, None]
-    macs = np.cumsum([0.0, *(microbatches * layer.einsum.macs for layer in spans.microbatch.layers)])
-    return LowerBounds(
-        seconds=np.where(some, nothing, np.inf),
-        always=nothing,
-        kept=nothing,
-        received=nothing,
-        macs=macs - macs[:-1, None],
-    )
-
-
 def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
     """Return the bytes of F, and of E, that each span receives from others at least, ``[starts, ends]``.
 
@@ -135,18 +165,22 @@ def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
     if spans.setting.convention == PAPER:
         crossing = spans.crossing_bytes[None, :]
         return crossing.T[:-1], crossing
-    count, size = len(spans.microbatch.layers), spans.setting.element_bytes / spans.replicas
+    count, tensors, flows = len(spans.microbatch.layers), spans.microbatch.tensors, spans.flows.tensors
+    made = np.array([tensor.producer for tensor in tensors], dtype=int)
+    read = np.array([tensor.consumer for tensor in tensors], dtype=int)
+    sizes = spans.setting.element_bytes / spans.replicas * np.array([flow.elements for flow in flows])
     received, returned = np.zeros((count, count + 1)), np.zeros((count, count + 1))
-    for tensor, flow in zip(spans.microbatch.tensors, spans.flows.tensors, strict=True):
-        made, read = tensor.producer, tensor.consumer
-        received[made + 1 : read + 1, read + 1 :] += size * flow.elements
-        returned[: made + 1, made + 1 : read + 1] += size * flow.elements * flow.error
-    return received, returned
+    # F for its first reader, by spans that begin behind its producer; E from there, by spans that end before its reader.
+    np.add.at(received, (made + 1, read + 1), sizes)
+    np.add.at(returned, (made, read), sizes * [flow.error for flow in flows])
+    received = np.triu(received.cumsum(axis=0), 1)
+    returned = np.triu(returned[:, ::-1].cumsum(axis=1)[:, ::-1], 1)
+    return received.cumsum(axis=1), returned[::-1].cumsum(axis=0)[::-1]
 
 
 def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
     """Return the seconds to receive some bytes from other stages."""
-    if link is None:
+    if link is None or not num_bytes.any():
         return np.zeros(num_bytes.shape)
     return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
 
@@ -159,24 +193,24 @@ def _sums(amounts: Sequence[float]) -> Costs:
     return found
 
 
-def _kept(graph: ContractedGraph, layers: Sequence[LayerBounds]) -> list[float]:
-    """Return the elements of a microbatch that each layer and its trail keep; a tensor's first reader keeps it."""
+@kept_with_graph
+def _kept(graph: ContractedGraph) -> tuple[tuple[float, float], ...]:
+    """Return the elements of a microbatch that each layer keeps of its input, and its trail behind its output.
+
+    A tensor's first reader keeps it, but for one that the trail that makes it keeps.
+    """
     read: dict[int, float] = {}
     fed, known = {tensor.consumer for tensor in graph.tensors}, set()
-    held = [
-        _tensors_kept(layer) if least.output else {}
-        for layer, least in zip(graph.layers, layers, strict=True)
-    ]
+    held = [_tensors_kept(layer) for layer in graph.layers]
     for tensor in sorted(graph.tensors, key=lambda tensor: tensor.consumer):
         key = tensor.producer, tensor.number
         if graph.layers[tensor.consumer].weighted and key not in known and key[1] not in held[key[0]]:
             known.add(key)
             read[tensor.consumer] = tensor.elements
-    found = []
-    for index, (layer, least) in enumerate(zip(graph.layers, layers, strict=True)):
-        elements = layer.einsum.input_elements if index not in fed else read.get(index, 0)
-        found.append(elements * least.input + math.fsum(held[index].values()) * least.output)
-    return found
+    return tuple(
+        (layer.einsum.input_elements if index not in fed else read.get(index, 0), math.fsum(own.values()))
+        for index, (layer, own) in enumerate(zip(graph.layers, held, strict=True))
+    )
 
 
 def _tensors_kept(layer: CutLayer) -> dict[int, int]:
@@ -191,7 +225,11 @@ def _tensors_kept(layer: CutLayer) -> dict[int, int]:
 def _layer_bounds(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
     """Return the lower bounds of each layer over all its choices, found once for a number of microbatches."""
     if microbatches not in spans.bounds:
-        spans.bounds[microbatches] = _over_choices(spans, microbatches)
+        layers = _over_choices(spans, microbatches)
+        spans.bounds[microbatches] = [
+            layer._replace(kept=read * layer.input + written * layer.output)
+            for layer, (read, written) in zip(layers, _kept(spans.microbatch), strict=True)
+        ]
     return spans.bounds[microbatches]
 
 
@@ -250,6 +288,6 @@ def _moves(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting) -> li
     if setting.convention == PAPER:
         moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
     else:
-        moves = timed(setting, received_inside(layer.einsum, sums, setting.array, chosen))
+        moves = timed_inside(setting, layer.einsum, sums, chosen)
     onward = setting.convention == FUSED
     return [(move, move.seconds / (2 if onward and move.phase == "forward" else 1)) for move in moves]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.planning.stages.lower_bounds import ROUNDING, lower_bounds_of
-from hypar.solve.partition import Partition, partition
+from hypar.planning.stages.lower_bounds import ROUNDING, LowerBounds
+from hypar.solve.partition import Partition, least_bottleneck, partition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -49,9 +49,9 @@ class _Table(NamedTuple):
         cls, spans: CutSpans, microbatches: int, counts: Collection[int], balance: str, share: int = 1
     ) -> _Table:
         """Return the lower bounds."""
-        least = lower_bounds_of(spans, microbatches)
+        least = LowerBounds(spans, microbatches)
         capacity = spans.setting.machine.memory_bytes
-        room = least.room(None if capacity is None else capacity / share)
+        room = least.room(None if capacity is None else capacity / share, max(counts))
         # Memory alone depends on the number of microbatches in flight.
         alike = least.of(balance, 0).copy()
         costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
@@ -88,27 +88,61 @@ def best_partition(
         balance: the quantity that a stage costs, one of ``BALANCES``.
         share: the number of stages that share a device's memory equally.
     """
-    seams = spans[0].crossing_bytes
-    each = {id(own): own for own in spans}
-    known = {key: _Table.of(own, microbatches, {*kept}, balance, share) for key, own in each.items()}
-    tables = [known[id(own)] for own in spans]
-
-    def fitting(stage: int) -> Costs:
-        return tables[stage].fitting(kept[stage])
-
+    tables, places = _tables(spans, microbatches, kept, balance, share), spans[0].ends
+    seams = spans[0].crossing_bytes[[*places]]
     while True:
-        found = partition(fitting, len(kept), seams)
-        if found is None or found.bottleneck > limit * (1 + ROUNDING):
+        fitting = _fitting(tables, kept, places)
+        found = partition(fitting.__getitem__, len(kept), seams, limit * (1 + ROUNDING))
+        if found is None:
             return None
+        bounds = tuple(places[at] for at in found.bounds)
         ahead = [
             (table, ends)
-            for table, ends in zip(tables, pairwise(found.bounds), strict=True)
+            for table, ends in zip(tables, pairwise(bounds), strict=True)
             if not table.planned[ends]
         ]
         if not ahead:
-            return found
+            return Partition(bounds, found.bottleneck)
         for table, ends in ahead:
             table.plan(ends, microbatches, balance)
+
+
+def least_seconds(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int]) -> float:
+    """Return a lower bound of the seconds for which the busiest stage is busy, infinite if no partition fits the memory.
+
+    Arguments as in ``best_partition``.
+    """
+    places = spans[0].ends
+    fitting = _fitting(_tables(spans, microbatches, kept, "time"), kept, places)
+    return least_bottleneck(fitting.__getitem__, len(kept), len(places) - 1)
+
+
+def least_share(spans: Sequence[CutSpans], microbatches: int) -> float:
+    """Return a lower bound of ``least_seconds``: an equal share of the work of all layers, or all of a layer's.
+
+    Arguments as in ``best_partition``.
+    """
+    each = {id(own): LowerBounds(own, microbatches).layers for own in spans}.values()
+    least: list[float] = [min(layer.seconds for layer in own) for own in zip(*each, strict=True)]
+    return max(math.fsum(least) / len(spans), *least) * (1 - ROUNDING)
+
+
+def _tables(
+    spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], balance: str, share: int = 1
+) -> list[_Table]:
+    """Return the costs of all spans for each stage; arguments as in ``best_partition``."""
+    each = {id(own): own for own in spans}
+    known = {key: _Table.of(own, microbatches, {*kept}, balance, share) for key, own in each.items()}
+    return [known[id(own)] for own in spans]
+
+
+def _fitting(tables: Sequence[_Table], kept: Sequence[int], places: Sequence[int]) -> list[Costs]:
+    """Return the costs of all spans between some places for each stage, one array for stages with equal costs."""
+    each = {(id(table), count): (table, count) for table, count in zip(tables, kept, strict=True)}
+    known = {key: table.fitting(count) for key, (table, count) in each.items()}
+    if len(places) <= len(tables[0].room):
+        known = {key: costs[np.ix_(places[:-1], places)] for key, costs in known.items()}
+    return [known[id(table), count] for table, count in zip(tables, kept, strict=True)]
 
 
 def _room(span: CutSpan, kept: Collection[int], share: int) -> int:

@@ -11,6 +11,7 @@ from hypar.planning.checks.stages import BEST
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
 from hypar.planning.searches.base import load_search
+from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
 from hypar.planning.uneven.records import splits_of, together
@@ -157,7 +158,9 @@ def _claim(request: Request, staging: Staging) -> str:
     words = least.get(request.balance, f"{request.balance} in the costliest")
     stages = "stages" if request.parts is None else f"stages of {request.parts} parts"
     part = "" if request.parts is None else " part"
-    bounds = f"{tried}{stages} of the least {words}{part} of all partitions{fitting}"
+    bounds = (
+        f"{tried}{stages} of the least {words}{part} of all partitions{_between(request, staging)}{fitting}"
+    )
     if request.parts is not None and request.balance == "time":
         bounds = f"{bounds}, their ends then shifted as long as the step is estimated to be shorter"
     if request.starts:
@@ -174,6 +177,12 @@ def _claim(request: Request, staging: Staging) -> str:
     if any(isinstance(span.cuts.node, Branching) for span in staging.stages):
         solver += f" with {request.shares} shares, not proven optimal,"
     return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
+
+
+def _between(request: Request, staging: Staging) -> str:
+    """Return where stages were sought to end, if not behind any layer."""
+    names = [layer.name for layer in staging.work.layers]
+    return "" if request.starts or len(stage_ends(names)) > len(names) else " between blocks"
 
 
 def _replicated(span: CutSpan, outside: int) -> bool:

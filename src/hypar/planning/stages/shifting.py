@@ -47,7 +47,7 @@ def shifted(
     least, tried = estimated_s(request, microbatches, parts(best)), {best}
     most = MOST_WORK // (2 * microbatches * len(spans))
     while True:
-        ahead = next((ends for ends in _neighbours(best) if ends not in tried), None)
+        ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
         if ahead is None or len(tried) > most:
             return parts(best)
         tried.add(ahead)
@@ -57,9 +57,10 @@ def shifted(
             least, best = seconds, ahead
 
 
-def _neighbours(bounds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the partitions with one end a layer further or nearer."""
+def _neighbours(bounds: tuple[int, ...], places: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the partitions with one end a place further or nearer."""
     for at in range(1, len(bounds) - 1):
-        for place in (bounds[at] - 1, bounds[at] + 1):
+        own = places.index(bounds[at])
+        for place in (places[own - 1], places[own + 1]):
             if bounds[at - 1] < place < bounds[at + 1]:
                 yield (*bounds[:at], place, *bounds[at + 1 :])

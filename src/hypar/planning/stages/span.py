@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.network.training import PHASES
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
 from hypar.timeline import run
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Move
-    from hypar.schedule.step import Step
+    from hypar.schedule.step import Step, Transfers
     from hypar.timeline import Task
 
 
@@ -198,6 +199,7 @@ class LayerBounds(NamedTuple):
         input: the fraction of its input on the fullest device.
         output: the fraction of its output there.
         error: elements of the error of its trail's output there.
+        kept: elements that it and its trail keep there for each microbatch in flight.
     """
 
     seconds: float = 0.0
@@ -205,6 +207,7 @@ class LayerBounds(NamedTuple):
     input: float = 0.0
     output: float = 0.0
     error: float = 0.0
+    kept: float = 0.0
 
 
 class Phases(NamedTuple):
@@ -223,20 +226,30 @@ class Phases(NamedTuple):
     behind: float
 
 
-def phases_of(step: Step, *, overlap: bool) -> Phases:
-    """Return the phases of a microbatch's step.
+def phases_in_turn(lane: Lane, transfers: Transfers) -> Phases:
+    """Return the phases of a microbatch on a lane without overlap: all that it does, one after another."""
+    spent: dict[str, list[float]] = {phase: [] for phase in PHASES}
+    for move in transfers.moves:
+        spent[move.phase].append(move.seconds)
+    times = [{} if time is None else time.seconds for time in lane.work.times]
+    once = math.fsum((*spent["gradient"], *lane.updates))
+    forward = (*spent["forward"], *(own.get("forward", 0.0) for own in times))
+    backward = (own.get(phase, 0.0) for own in times for phase in ("backward", "gradient"))
+    return Phases(
+        forward=math.fsum(forward),
+        backward=math.fsum((*spent["backward"], *backward)),
+        once=once,
+        behind=times[0].get("gradient", 0.0),
+    )
 
-    With overlap the engine gives their durations, each from its own beginning: gradients are exchanged during the last
-    backward phase. A phase then gets no longer because another gets shorter.
+
+def phases_beside(step: Step) -> Phases:
+    """Return the phases of a microbatch's step whose transfers overlap, or whose device groups work beside each other.
+
+    The engine gives their durations, each from its own beginning: gradients are exchanged during the last backward
+    phase. A phase then gets no longer because another gets shorter.
     """
     kinds = [_phase(task, move) for task, move in zip(step.tasks, step.moves, strict=True)]
-    if not overlap:
-        spent: dict[str, list[float]] = {phase: [] for phase in Phases._fields}
-        for phase, task, layer in zip(kinds, step.tasks, step.layers, strict=True):
-            spent[phase].append(task.seconds)
-            if layer == 0 and task.kind == "gradient":
-                spent["behind"].append(task.seconds)
-        return Phases(*(math.fsum(seconds) for seconds in spent.values()))
     forward, backward, behind = (
         _makespan(step.tasks, [phase in some for phase in kinds])
         for some in (("forward",), ("backward",), ("backward", "once"))

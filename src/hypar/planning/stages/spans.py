@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from hypar.network.contraction import ContractedGraph
+from hypar.network.contraction import ContractedGraph, Tensor
 from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.splits import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
@@ -24,15 +24,16 @@ from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import beside, entering_groups
+from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.places import places_for
-from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_of
+from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside, phases_in_turn
 from hypar.planning.uneven.planner import Planner, as_planner
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Links, entering
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.step import lower_lanes, transfers_of
 from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.nodes.leaf import Node
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
     from hypar.schedule.entering import Entering, Link
+    from hypar.schedule.step import Step, Transfers
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
@@ -150,7 +151,7 @@ class CutSpans:
         if self.request.heterogeneous is None:
             return self.given(start, end, choices)
         graph, own = self._of(self.microbatch, start, end), as_planner(self.planner)
-        counted = (self.setting.element_bytes, self.setting.optimizer, self.request.counted)
+        counted = (self.setting.element_bytes, self.setting.optimizer, own.counted)
         return self.having(start, end, subtree_of(plan, own.root, own.machine, graph, *counted))
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
@@ -198,6 +199,11 @@ class CutSpans:
         network = (self.microbatch, self.flows)
         return entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, choices)
 
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The layers before which a stage may begin, and the number of layers."""
+        return stage_ends([layer.name for layer in self.whole.layers])
+
     @property
     def replicas(self) -> int:
         """The number of parts of a stage that the levels outside the stages make."""
@@ -232,11 +238,15 @@ class CutSpans:
             lane.at(lane.name, StagePlace(outside=own))
             for lane, own in zip(lanes, node.reading(outside), strict=True)
         )
-        step = lower_lanes(placed, crossings)
-        memory = tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
+        step: Step | Transfers
         # Groups work beside each other, so that only the engine knows how long a phase takes.
-        overlap = len(placed) > 1 or self.setting.machine.overlap
-        phases = phases_of(step, overlap=overlap)
+        if len(placed) > 1 or self.setting.machine.overlap:
+            step = lower_lanes(placed, crossings)
+            phases = phases_beside(step)
+        else:
+            step = transfers_of(placed)
+            phases = phases_in_turn(placed[0], step)
+        memory = tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
         return Cuts(node, self.planner.solver(planned), placed, tuple(crossings), phases, memory)
 
     def _named(self, cuts: Cuts, graph: ContractedGraph) -> Cuts:
@@ -328,4 +338,12 @@ def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Te
 
 
 def _counted_from(start: int, tensor: Tensor) -> Tensor:
-    return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)
+    if not start:
+        return tensor
+    return Tensor(
+        producer=tensor.producer - start,
+        consumer=tensor.consumer - start,
+        content=tensor.content,
+        number=tensor.number,
+        operand=tensor.operand,
+    )

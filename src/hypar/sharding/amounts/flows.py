@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.network.contraction import kept_with_graph
 from hypar.sharding.conventions import FUSED
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Flows(NamedTuple):
     tensors: tuple[Flow, ...]
 
 
+@kept_with_graph
 def flows_of(graph: ContractedGraph, convention: str) -> Flows:
     """Return the amounts of a network under ``moved`` or ``fused``.
 

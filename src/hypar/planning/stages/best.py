@@ -1,0 +1,170 @@
+"""Find the best number of stages: every number that the array's devices allow is tried, with the levels left inside.
+
+Idea: candidates are divided into stages in the order of lower bounds of their steps, and the engine decides between the
+fastest. A quick bound is replaced by a close one, and that by a partition, only as long as it is the least of all.
+Guarantee: the same stages as if all candidates were divided, ties included.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.activity import tell
+from hypar.errors import HardwareError
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.stages.division import divided
+from hypar.planning.stages.ends import stage_ends
+from hypar.planning.stages.lower_bounds import ROUNDING
+from hypar.planning.stages.partition import least_seconds, least_share
+from hypar.planning.stages.running import estimated_s, kept_in_flight
+from hypar.planning.stages.sites import orders_of, spans_of
+from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.request import Request
+    from hypar.planning.stages.division import Divided
+    from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.sites import KnownOf
+    from hypar.planning.stages.spans import CutSpans
+
+MULTIPLES = (1, 2, 4, 8)
+"""Numbers of microbatches per stage that are tried."""
+
+NEAR = 1.1
+"""How much slower than the fastest a candidate's estimate may be for the engine to run it, where transfers overlap."""
+
+MOST_RUN = 8
+"""Largest number of candidates that the engine runs."""
+
+
+class _Candidate(NamedTuple):
+    """A number of stages with the levels inside them.
+
+    Attributes:
+        request: the request for it; its array is the one inside a stage.
+        groups: the device group of each stage; None for identical devices.
+        known: all that is known of spans with the same levels inside.
+    """
+
+    request: Request
+    groups: tuple[str | None, ...]
+    known: KnownOf
+
+    def spans(self, graph: LayerGraph) -> tuple[CutSpans, ...]:
+        """Return the spans of the network on the devices of each part of each stage."""
+        return spans_of(self.request, graph, self.groups, self.microbatches, self.known)
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches."""
+        return self.request.microbatches or 1
+
+    def quick_bound(self, graph: LayerGraph) -> float:
+        """Return a lower bound of the seconds of a step."""
+        return least_share(self.spans(graph), self.microbatches)
+
+    def close_bound(self, graph: LayerGraph) -> float:
+        """Return a higher one; infinite if no stages fit the memory."""
+        order = self.request.schedule, len(self.groups), self.microbatches, self.request.parts
+        return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order))
+
+    def divided(self, graph: LayerGraph, limit: float) -> Divided | None:
+        """Return the best stages, or None if they do not fit the memory or take longer than a limit."""
+        inside = f" of {'x'.join(map(str, self.request.array))}" if self.request.array else ""
+        tell(f"trying {len(self.groups)} stages{inside}, {self.microbatches} microbatches")
+        with suppress(HardwareError):
+            return divided(self.request, graph, self.groups, self.known, limit)
+        return None
+
+
+def best_stages(
+    request: Request, graph: LayerGraph, progress: Callable[[int, int], None], limit: float
+) -> tuple[Staging, tuple[CutSpans, ...]] | None:
+    """Divide a network into the best number of stages, and cut each stage; arguments and errors as in ``plan_stages``."""
+    candidates = [*_candidates(request, graph)]
+    ahead = [(own.quick_bound(graph), number, False) for number, own in enumerate(candidates)]
+    heapify(ahead)
+    # Where nothing overlaps an estimate is exact, so that only the fastest is run.
+    several = any(machine.overlap for machine in request.machines) or request.chunks is not None
+    least, near = limit, NEAR if several else 1.0
+    found: list[tuple[float, int, Divided]] = []
+    while ahead and ahead[0][0] <= least * near * (1 + ROUNDING):
+        _, number, close = heappop(ahead)
+        if not close:
+            bound = candidates[number].close_bound(graph)
+            if bound < math.inf:
+                heappush(ahead, (bound, number, True))
+            continue
+        progress(len(candidates) - len(ahead) - 1, len(candidates))
+        own = candidates[number].divided(graph, least * near)
+        if own is not None:
+            seconds = estimated_s(own.request, own.microbatches, own.stages)
+            least = min(least, seconds)
+            found.append((seconds, number, own))
+    progress(len(candidates), len(candidates))
+    fastest = [own for seconds, _, own in sorted(found) if seconds <= least * near]
+    return _fastest(fastest[: MOST_RUN if several else 1], limit)
+
+
+def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, tuple[CutSpans, ...]] | None:
+    """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
+    best = None
+    for own in candidates:
+        staging = own.run()
+        if staging.ran.timeline.makespan < limit:
+            best, limit = (staging, own.spans), staging.ran.timeline.makespan
+    return best
+
+
+def _candidates(request: Request, graph: LayerGraph) -> Iterator[_Candidate]:
+    """Yield the candidates that the machine has devices for: stages over the outermost levels."""
+    known: dict[tuple[object, ...], KnownOf] = {}
+    places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
+    for stages, arrays in _divisions(request):
+        several = request.parts is not None and graph.batch % stages
+        if stages * (request.parts or 1) <= places and not several:
+            for microbatches in _microbatches(request, graph.batch, stages):
+                own = replace(request, arrays=arrays, microbatches=microbatches)
+                for groups in dict.fromkeys(orders_of(own, stages)):
+                    candidate = _Candidate(own, groups, known.setdefault((*arrays.items(),), {}))
+                    with suppress(HardwareError):
+                        candidate.spans(graph)
+                        yield candidate
+
+
+def _divisions(request: Request) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:
+    """Yield numbers of stages over the outermost levels, with the levels inside: all that remain, or the innermost.
+
+    Device groups hold equally many stages each, and all their other levels are inside.
+    """
+    machine = request.machine
+    if isinstance(machine, HeterogeneousMachine):
+        each = [
+            {math.prod(array[:at]): at for at in range(len(array) + 1)} for array in request.arrays.values()
+        ]
+        for count in sorted(each[0].keys() & set.intersection(*map(set, each))):
+            inside = zip(request.arrays.items(), each, strict=True)
+            yield count * len(machine.groups), {name: array[at[count] :] for (name, array), at in inside}
+        return
+    assert machine is not None  # noqa: S101 (stages without a machine are refused)
+    for outer in range(1, len(request.array) + 1):
+        stages = math.prod(request.array[:outer])
+        for inner in range(outer, len(request.array) + 1):
+            if machine.num_devices % math.prod((stages, *request.array[inner:])) == 0:
+                yield stages, {WHOLE_ARRAY: request.array[inner:]}
+
+
+def _microbatches(request: Request, batch: int, stages: int) -> list[int]:
+    """Return the numbers of microbatches to try: the requested one, or the schedule's default and multiples of the stages."""
+    own = checked_microbatches(request.microbatches, request.schedule, batch, stages)
+    flushes = request.microbatches is None and SCHEDULES[request.schedule].flushes
+    more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
+    return sorted({own, *more})

@@ -1,0 +1,175 @@
+"""Divide a network into a number of stages: the partition with the least bottleneck, or given ends of stages.
+
+Every span of consecutive layers gets its best cuts by the requested search, and with them its cost as a stage: the
+partition with the least bottleneck is exact over these. In a network of many layers, stages end between blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.errors import MemoryLimitError, OptionError
+from hypar.planning.stages.ends import stage_ends
+from hypar.planning.stages.partition import best_partition
+from hypar.planning.stages.running import fullest_moments, kept_in_flight, run_stages
+from hypar.planning.stages.shifting import shifted
+from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.span import held_by
+from hypar.planning.stages.spans import joined
+from hypar.planning.stages.starts import given_bounds
+from hypar.schedule.pipeline_orders import checked_microbatches
+from hypar.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.request import Request
+    from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.sites import KnownOf
+    from hypar.planning.stages.span import CutSpan
+    from hypar.planning.stages.spans import CutSpans
+    from hypar.schedule.lanes import Lane
+
+
+class Divided(NamedTuple):
+    """A network divided into stages that were not run.
+
+    Attributes:
+        request: the request; its array is the one inside a stage.
+        microbatches: microbatches in a mini-batch.
+        stages: the parts of the stages in the network's order.
+        spans: for each of them all spans of the network on its devices.
+    """
+
+    request: Request
+    microbatches: int
+    stages: list[CutSpan]
+    spans: tuple[CutSpans, ...]
+
+    def run(self) -> Staging:
+        """Run the stages in the engine."""
+        return run_stages(self.request, self.microbatches, self.stages)
+
+
+def divided(
+    request: Request,
+    graph: LayerGraph,
+    groups: Sequence[str | None],
+    known: KnownOf | None = None,
+    limit: float = math.inf,
+) -> Divided | None:
+    """Return the best partition into stages, and their cuts.
+
+    Args:
+        request: the request; its array is the one inside a stage.
+        graph: the network.
+        groups: the device group of each stage; None for identical devices.
+        known: all that is known of spans for the same request; more is added.
+        limit: seconds that a step may take.
+
+    Returns:
+        The stages, or None if the busiest stage alone takes longer than the limit.
+
+    Raises:
+        InputError: that number of stages is not possible, or no partition fits the memory.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
+    """
+    names, stages = [layer.name for layer in graph.nodes(request.graph).layers], len(groups)
+    layers = len(names)
+    places = layers if request.starts else len(stage_ends(names)) - 1
+    each = "one for each layer that is cut" if places == layers else "one for each block of layers"
+    if not 1 <= stages <= places:
+        raise OptionError("stages", f"found {stages}", f"1 to {places}, {each}")
+    _require_room(request.parts, stages, places, each)
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
+    spans = spans_of(request, graph, groups, microbatches, known)
+    if request.starts:
+        bounds = given_bounds(request.starts, graph, spans[0].whole)
+        found = joined(spans, [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)])
+        _require_fits(found, fullest_moments(request.schedule, stages, microbatches, request.parts))
+        return Divided(request, microbatches, found, spans)
+    most = limit if request.balance == "time" else math.inf
+    best = _best(replace(request, microbatches=microbatches), spans, stages, most)
+    if best is not None:
+        return Divided(request, microbatches, joined(spans, best), spans)
+    if most < math.inf:
+        return None
+    machines = [own.setting.machine for own in spans]
+    sizes = " and ".join(
+        dict.fromkeys(format_bytes(own.memory_bytes) for own in machines if own.memory_bytes is not None)
+    )
+    words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
+    problem = f"no {stages} stages{words} fit {sizes}, the memory of a device"
+    name = (request.heterogeneous or machines[0]).name
+    raise MemoryLimitError(f"hardware {name!r}", problem, hint="try more stages, or a smaller batch")
+
+
+def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float) -> list[CutSpan] | None:
+    """Return the parts of the best partition that fits the memory, or None if there is none within a limit.
+
+    The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
+
+    Args:
+        request: the request, with the number of microbatches.
+        spans: for each part the spans on its devices.
+        stages: the number of stages.
+        limit: what the costliest part may cost.
+    """
+    microbatches, parts = request.microbatches or 1, request.parts
+    order = (request.schedule, stages, microbatches, parts)
+    kept, held = kept_in_flight(*order), fullest_moments(*order)
+
+    def fits(found: Sequence[CutSpan]) -> bool:
+        return all(lane.setting.machine.fits(own) for _, lane, own in _held(found, held))
+
+    for share in dict.fromkeys((1, parts or 1)):
+        best = best_partition(spans, microbatches, kept, limit, request.balance, share)
+        if best is None:
+            return None
+        found = [own.span(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]
+        if parts is None:
+            return found
+        if fits(found):
+            shifts = request.balance == "time"
+            return shifted(request, microbatches, spans, best.bounds, fits) if shifts else found
+    return None
+
+
+def _require_room(parts: int | None, stages: int, places: int, each: str) -> None:
+    """Refuse more parts than places for them, and parts of a single stage, between which nothing would be sent."""
+    if parts is None:
+        return
+    if stages == 1:
+        raise OptionError("parts", f"found {parts} of a single stage", "2 stages or more")
+    if stages * parts > places:
+        found = f"found {parts} of each of {stages} stages"
+        raise OptionError("parts", found, f"at most {places} in all, {each}")
+
+
+def _held(
+    stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]
+) -> Iterator[tuple[int, Lane, float]]:
+    """Yield the number of each stage from 1, each lane of its first part, and the bytes on a device."""
+    for stage, own in enumerate(moments):
+        parts = stages[stage :: len(moments)]
+        for group, lane in enumerate(parts[0].cuts.lanes):
+            yield stage + 1, lane, math.fsum(held_by(parts, own, group).values())
+
+
+def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]) -> None:
+    """Refuse given stages of which one does not fit the memory.
+
+    Raises:
+        MemoryLimitError: one does not fit.
+    """
+    for number, lane, held in _held(stages, moments):
+        machine = lane.setting.machine
+        if not machine.fits(held):
+            found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
+            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+            hint = "try more stages, or a smaller batch"
+            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, hint)
