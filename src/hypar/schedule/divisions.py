@@ -76,7 +76,7 @@ def placed(
 ) -> Places:
     """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
     found = []
-    for tensor, whole, scale in divisions:
+    for tensor, whole, scale, channels in divisions:
         if tensor == "sums" and onward is not None:
             found.append(_scattered(einsum, chosen, above, array, onward, whole, scale))
             continue
@@ -88,14 +88,16 @@ def placed(
             if divided and dim in names and names[dim] not in whole:
                 size = einsum.sizes[dim]
                 ways = tuple([choice.degree(dim) for choice in chosen])
-                uneven, numbers = size if size % count else 0, _numbers(chosen, array, dim)
+                each = channels if channels and names[dim] == "channels" else (size,)
+                uneven = sum(each) if any(own % count for own in each) else 0
+                numbers = _numbers(chosen, array, dim)
                 if tensor == "input" and size and dim in einsum.windows and einsum.windows[dim].halo:
                     reach = Reach(einsum.windows[dim], einsum.input_sizes[dim])
                     cut = Cut(ways, size, parts, numbers, reach)
                     rows = max(end - start for start, end in of_whole(cut, ways)) / share_of(cut)[1]
                 else:
-                    cut = Cut(ways, uneven, parts, numbers)
-                    rows = fullest(size, count) / size if size else 0.0
+                    cut = Cut(ways, uneven, parts, numbers, None, each if uneven and len(each) > 1 else ())
+                    rows = sum(fullest(own, count) for own in each) / sum(each) if sum(each) else 0.0
                 shards.append((names[dim], cut))
                 share *= rows
         found.append((tuple(shards), scale * share))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
-from hypar.network.contraction import kept_with_graph
+from hypar.network.contraction import ContractedGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.lifetimes import course_of
+from hypar.schedule.lifetimes import Span, course_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.grids.layouts import layout
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import Tensor
     from hypar.network.einsum import Einsum
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step, Transfers
@@ -68,20 +70,17 @@ def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
         elements: its weights.
         brought: the bytes of the largest transfer that does not come from other stages.
     """
-    setting, parts = lane.setting, lane.place.parts or (lane,)
+    setting = lane.setting
     weights = setting.element_bytes * elements
-    courses = [course_on(part) for part in parts]
-    moments = lane.place.moments or ((lane.place.in_flight,),)
+    course = course_on(lane)
+    waiting, most = course.held(lane.place.moments)
     return {
         "weights": weights,
         "gradients": weights,
         "optimizer": weights * OPTIMIZERS[setting.optimizer],
-        "activations": max(
-            math.fsum(count * course.activations for count, course in zip(moment, courses, strict=True))
-            for moment in moments
-        ),
-        "errors": max(max(0.0, course.peak - course.activations) for course in courses),
-        "buffers": max([brought, *(course.entering for course in courses)]),
+        "activations": waiting,
+        "errors": max(0.0, most - waiting),
+        "buffers": max(brought, course.entering),
     }
 
 
@@ -138,6 +137,9 @@ def course_on(lane: Lane) -> Course:
     """Return the activations and errors on the fullest device of a lane over a step, as a run holds them."""
     graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
     setting, outside, idle = lane.setting, lane.place.outside, _idle(lane.graph)
+    parts: tuple[Span, ...] = ()
+    if lane.place.parts:
+        graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED and not setting.direct, setting.element_bytes
     return course_of(
         graph,
@@ -147,8 +149,44 @@ def course_on(lane: Lane) -> Course:
         above=ends,
         idle=idle,
         array=setting.array,
+        parts=parts,
         fused=fused,
     )
+
+
+def _in_parts(
+    lanes: Sequence[Lane],
+) -> tuple[ContractedGraph, tuple[Tensor, ...], tuple[tuple[Share, ...], ...], tuple[Span, ...]]:
+    """Return the layers of the parts of a stage as one graph, the tensors that it shares with other stages, the shares, and the parts.
+
+    A tensor between two parts is one of the graph, as the later part reads it.
+    """
+    graphs = [lane.graph if lane.shares is None else lane.shares.graph for lane in lanes]
+    firsts = [*accumulate((len(graph.layers) for graph in graphs), initial=0)]
+    parts = tuple(Span(first, lane.place.first) for lane, first in zip(lanes, firsts, strict=False))
+    own = {
+        part.first + layer: part.layer + layer
+        for part, graph in zip(parts, graphs, strict=True)
+        for layer in range(len(graph.layers))
+    }
+    inside, outside = [], []
+    for lane, graph, part in zip(lanes, graphs, parts, strict=True):
+        inside += [
+            replace(tensor, producer=part.layer + tensor.producer, consumer=part.layer + tensor.consumer)
+            for tensor in graph.tensors
+        ]
+        for tensor in lane.place.outside:
+            maker, reader = part.first + tensor.producer, part.first + tensor.consumer
+            if maker in own and reader in own:
+                if tensor.producer < 0:
+                    inside.append(replace(tensor, producer=own[maker], consumer=own[reader]))
+            else:
+                ends = own.get(maker, -1 - maker), own.get(reader, firsts[-1] + reader)
+                outside.append(replace(tensor, producer=ends[0], consumer=ends[1]))
+    sent = frozenset(tensor.producer for tensor in outside if tensor.producer >= 0)
+    layers = tuple(layer for graph in graphs for layer in graph.layers)
+    shares = tuple(share for lane in lanes if lane.shares is not None for share in lane.shares.ends)
+    return ContractedGraph(layers, tuple(inside), sent=sent), tuple(outside), shares, parts
 
 
 @kept_with_graph
@@ -183,6 +221,11 @@ def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
+def held_with(lane: Lane, brought: float) -> float:
+    """Return the bytes on each device of a lane at the fullest moment of a step; arguments as above."""
+    return math.fsum(_held(lane, _weights(lane.place.parts or (lane,)), brought).values())
+
+
 def held_besides(lane: Lane, largest: float) -> float:
     """Return a bound of the bytes that a device of a lane holds, whatever it is brought: its transfers are not counted.
 
@@ -191,7 +234,7 @@ def held_besides(lane: Lane, largest: float) -> float:
         largest: the elements of the largest tensor that is moved.
     """
     brought = BROUGHT * largest * lane.setting.element_bytes
-    return math.fsum(_held(lane, _weights((lane,)), brought).values())
+    return held_with(lane, brought)
 
 
 def held_at_most(graph: ContractedGraph, setting: Setting, largest: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
@@ -22,9 +22,10 @@ from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight, run_stages
 from hypar.planning.stages.shifting import shifted
 from hypar.planning.stages.sites import orders_of, spans_of
-from hypar.planning.stages.span import held_by
 from hypar.planning.stages.spans import joined
 from hypar.planning.stages.starts import given_bounds
+from hypar.schedule.lanes import whole_lane
+from hypar.schedule.memory import held_with
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
 from hypar.units import format_bytes
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Lane, Moment
     from hypar.sharding.pins import Pin
 
 MOST_LAYERS = 512
@@ -273,7 +274,7 @@ def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float
     kept, held = kept_in_flight(*order), fullest_moments(*order)
 
     def fits(found: Sequence[CutSpan]) -> bool:
-        return all(lane.setting.machine.fits(own) for _, lane, own in _held(found, held))
+        return all(lane.setting.machine.fits(own) for _, lane, own in held_in(found, held))
 
     for share in dict.fromkeys((1, parts or 1)):
         best = best_partition(spans, microbatches, kept, limit, request.balance, share)
@@ -299,23 +300,37 @@ def _require_room(parts: int | None, stages: int, layers: int) -> None:
         raise OptionError("parts", found, f"at most {layers} in all, one for each layer that is cut")
 
 
-def _held(
-    stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]
+def held_in(
+    stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]
 ) -> Iterator[tuple[int, Lane, float]]:
-    """Yield the number of each stage from 1, each lane of its first part, and the bytes on a device."""
+    """Yield the number of each stage from 1, each lane with the layers of all its parts, and the bytes on a device.
+
+    Args:
+        stages: the parts of the stages in the network's order.
+        moments: for each stage its pieces of work, at the moments when most microbatches wait.
+    """
+    count = len(moments)
+    firsts = [*accumulate((span.layers for span in stages), initial=0)]
     for stage, own in enumerate(moments):
-        parts = stages[stage :: len(moments)]
-        for group, lane in enumerate(parts[0].cuts.lanes):
-            yield stage + 1, lane, math.fsum(held_by(parts, own, group).values())
+        parts = stages[stage::count]
+        for group in range(len(parts[0].cuts.lanes)):
+            lanes = [part.cuts.lanes[group] for part in parts]
+            lane = whole_lane(
+                [
+                    lane.at(lane.name, lane.place._replace(first=first, moments=tuple(own)))
+                    for lane, first in zip(lanes, firsts[stage::count], strict=False)
+                ]
+            )
+            yield stage + 1, lane, held_with(lane, max(part.cuts.memory[group]["buffers"] for part in parts))
 
 
-def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]) -> None:
+def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]) -> None:
     """Refuse given stages of which one does not fit the memory.
 
     Raises:
         MemoryLimitError: one does not fit.
     """
-    for number, lane, held in _held(stages, moments):
+    for number, lane, held in held_in(stages, moments):
         machine = lane.setting.machine
         if not machine.fits(held):
             found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
