@@ -89,12 +89,12 @@ def test_a_device_of_a_random_group_holds_what_the_score_says(
 def test_a_device_of_a_grid_holds_what_the_score_says(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, devices: int, optimizer: str
 ) -> None:
-    """Of a few numbers a device, whole elements fill one device with one layer and another with the next, by up to a fifth."""
+    """Each device has its own shards; what arrives is counted for the fullest of a transfer, by up to a seventh of a small network."""
     file = written(tmp_path_factory.mktemp("grid"), ({"a": kind(devices=devices)}, []))
     plan = planned(graph, file, {"array": (devices,), "strategy": "deepa", "optimizer": optimizer})
     if plan is not None:
         (memory,) = held_by(plan, graph)
-        assert memory.found <= memory.said * (1 + 1e-9) <= 1.2 * memory.found
+        assert memory.found <= memory.said * (1 + 1e-9) <= 1.15 * memory.found
 
 
 def test_rows_that_windows_read_across_borders(tmp_path: Path) -> None:

@@ -17,13 +17,15 @@ from itertools import accumulate
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from hypar.network.contraction import kept_with_graph
-from hypar.schedule.divisions import Onward, Places, Shares, placed
+from hypar.schedule.divisions import Amount, Onward, Places, Shares, placed
 from hypar.schedule.shards import Shards, lacking, within
 from hypar.schedule.tape import tape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.network.keeping import Trailing
@@ -132,7 +134,29 @@ def course_of(
     *,
     fused: bool = False,
 ) -> Course:
-    """Return the activations and errors on the fullest device over a step.
+    """Return the activations and errors on the device that holds most at any moment of a step; arguments as below."""
+    found = courses_of(
+        graph, choices, element_bytes, outside, trail_of, above, idle, array, parts, fused=fused
+    )
+    return max((course for _, course in found), key=lambda course: course.peak)
+
+
+def courses_of(
+    graph: ContractedGraph,
+    choices: Sequence[Options],
+    element_bytes: int,
+    outside: Sequence[Tensor] = (),
+    trail_of: Callable[[CutLayer], Sequence[Trailing]] = own_trail,
+    above: Sequence[Shares] = (),
+    idle: frozenset[int] = frozenset(),
+    array: tuple[int, ...] = (),
+    parts: Sequence[Span] = (),
+    *,
+    fused: bool = False,
+) -> list[tuple[tuple[int, ...], Course]]:
+    """Return the activations and errors over a step on the devices that hold alike, with these devices: none where all do.
+
+    Devices hold unlike shards where they divide a grid or are idle; of others the fullest shard of each layer stands for all.
 
     Args:
         graph: the layers.
@@ -163,7 +187,7 @@ def course_of(
             # It goes there with what the stage has made last before.
             last = tensor.consumer - len(graph.layers)
             tensors.send(tensor, sum(part.first < last for part in parts[1:]))
-    return _course(tensors, graph)
+    return _courses(tensors, graph)
 
 
 @kept_with_graph
@@ -183,7 +207,7 @@ class _Held:
 
     Attributes:
         made: the op that writes it, or the first that receives it.
-        num_bytes: its bytes on the fullest device.
+        num_bytes: its bytes on a device.
         last: the last op that reads it in the forward phase.
         keeper: the first op that keeps it, or None; the loss keeps what nothing reads, here or in another stage.
         whole: the tensor that the device has, of which this one is a shard; None for a tensor of its own.
@@ -200,7 +224,7 @@ class _Held:
     """
 
     made: int
-    num_bytes: float
+    num_bytes: Amount
     last: int
     keeper: int | None = None
     whole: _Held | None = None
@@ -219,7 +243,14 @@ class _Held:
         self.back = self.made if self.back < 0 else self.back
 
 
-_Error = tuple[int, int, float]
+class _Kept(NamedTuple):
+    """As ``Kept``, on all devices."""
+
+    layer: int
+    num_bytes: Amount
+
+
+_Error = tuple[int, int, Amount]
 """The span of the backward phase in which an error lives: from one op down to another, and its bytes."""
 
 
@@ -240,12 +271,12 @@ class _Tensors:
 
     def __init__(self, array: tuple[int, ...], tape: Tape, starts: Sequence[int]) -> None:
         self.array, self.tape, self.starts = array, tape, starts
-        self.found: list[_Held | tuple[Written, float]] = []
-        self.more: list[tuple[int, float]] = []
+        self.found: list[_Held | tuple[Written, Amount]] = []
+        self.more: list[tuple[int, Amount]] = []
         self.written: dict[tuple[int, int], tuple[Shards, _Held]] = {}
         self.others: dict[tuple[int, Shards], _Held] = {}
-        self.entering = [[0.0] * (len(starts) + 1) for _ in range(2)]
-        self.lacking: list[float] = []
+        self.entering: list[list[Amount]] = [[0.0] * (len(starts) + 1) for _ in range(2)]
+        self.lacking: list[Amount] = []
 
     def send(self, tensor: Tensor, part: int) -> None:
         """Send a tensor to another stage behind the work of a part, and receive its error."""
@@ -293,11 +324,11 @@ class _Tensors:
             self.written[block.layer, number] = shards[block.written[index].amount.place], held
 
     def _op(
-        self, written: Written, shares: tuple[float, ...], sources: Sequence[_Held | None]
+        self, written: Written, shares: tuple[Amount, ...], sources: Sequence[_Held | None]
     ) -> _Held | None:
         """Append an op; return the tensor that it writes, or None if its readers are known."""
-        (op, num_bytes, place), _, keeps_input, keeps_output, passes, readers, _ = written
-        num_bytes *= shares[place]
+        (op, whole, place), _, keeps_input, keeps_output, passes, readers, _ = written
+        num_bytes = whole * shares[place]
         if readers:
             held = None
             self.found.append((written, num_bytes))
@@ -329,7 +360,7 @@ class _Tensors:
         ]
         return [self.others[block.ahead[-1][0], shards]]
 
-    def _received(self, tensor: Read, block: Block, placed: Shards, share: float) -> _Held:
+    def _received(self, tensor: Read, block: Block, placed: Shards, share: Amount) -> _Held:
         """Return a tensor as a layer reads it: as it was made, or a copy in another division.
 
         Of a shard of a tensor that the device has there is no copy: it is what is kept of the tensor.
@@ -364,13 +395,13 @@ class _Tensors:
         return copy
 
 
-def _course(tensors: _Tensors, graph: ContractedGraph) -> Course:
-    """Return the bytes on the device over the step; the loss keeps what nothing reads, unless other stages do."""
+def _courses(tensors: _Tensors, graph: ContractedGraph) -> list[tuple[tuple[int, ...], Course]]:
+    """Return the bytes on devices over the step; the loss keeps what nothing reads, unless other stages do."""
     tape = tensors.tape
     owners = {op: block.layer for block in tape.blocks for op in range(block.start, block.stop)}
     end = 2 * tape.stop - 1
-    changes = [0.0] * (end + 2)
-    kept = [Kept(owners[op], num_bytes) for op, num_bytes in tensors.more]
+    changes: list[Amount] = [0.0] * (end + 2)
+    kept = [_Kept(owners[op], num_bytes) for op, num_bytes in tensors.more]
     for op, num_bytes in tensors.more:
         changes[op] += num_bytes
         changes[end - op + 1] -= num_bytes
@@ -390,19 +421,51 @@ def _course(tensors: _Tensors, graph: ContractedGraph) -> Course:
             changes[last + 1] -= num_bytes
         else:
             changes[end - keeper + 1] -= num_bytes
-            kept.append(Kept(owners[keeper], num_bytes))
+            kept.append(_Kept(owners[keeper], num_bytes))
     for first, until, num_bytes in _errors(tensors, owners):
         changes[end - first] += num_bytes
         changes[end - until + 1] -= num_bytes
+    entering = max(_most(own) for own in (*tensors.entering[0], *tensors.entering[1], *tensors.lacking))
+    return [
+        (devices, _course(tape, graph, own, tuple(map(Kept, (one.layer for one in kept), each)), entering))
+        for devices, own, each in _classes(changes, [one.num_bytes for one in kept])
+    ]
+
+
+def _most(amount: Amount) -> float:
+    """Return an amount on the fullest device."""
+    return amount if isinstance(amount, float) else float(amount.max())
+
+
+def _classes(
+    changes: Sequence[Amount], kept: Sequence[Amount]
+) -> Iterator[tuple[tuple[int, ...], list[float], list[float]]]:
+    """Yield the devices that hold alike, none where all do, with their changes and what they keep."""
+    every = [*changes, *kept]
+    devices = next((len(own) for own in every if isinstance(own, np.ndarray)), 0)
+    if not devices:
+        yield (), [*map(float, changes)], [*map(float, kept)]
+        return
+    rows = np.array([np.broadcast_to(own, devices) for own in every])
+    alike, of = np.unique(rows, axis=1, return_inverse=True)
+    for number, own in enumerate(alike.T.tolist()):
+        found = tuple(np.flatnonzero(of.reshape(-1) == number).tolist())
+        yield found, own[: len(changes)], own[len(changes) :]
+
+
+def _course(
+    tape: Tape, graph: ContractedGraph, changes: Sequence[float], kept: tuple[Kept, ...], entering: float
+) -> Course:
+    """Return the bytes on a device, from their changes at each number."""
+    end = 2 * tape.stop - 1
     most = ([0.0] * len(graph.layers), [0.0] * len(graph.layers))
     held_bytes = [*accumulate(changes)]
     for block in tape.blocks:
         start, stop = block.start, block.stop
         most[0][block.layer] = max(0.0, *held_bytes[start:stop])
         most[1][block.layer] = max(0.0, *held_bytes[end - stop + 1 : end - start + 1])
-    entering = max(*tensors.entering[0], *tensors.entering[1], *tensors.lacking)
     pieces = _pieces(tape, held_bytes, math.fsum(one.num_bytes for one in kept))
-    return Course(tuple(kept), tuple(most[0]), tuple(most[1]), entering, pieces)
+    return Course(kept, tuple(most[0]), tuple(most[1]), entering, pieces)
 
 
 def _pieces(tape: Tape, held: Sequence[float], kept: float) -> tuple[Piece, ...]:
@@ -428,15 +491,15 @@ def _pieces(tape: Tape, held: Sequence[float], kept: float) -> tuple[Piece, ...]
 
 
 def _kept_of(
-    held: _Held, whole: _Held, owners: Mapping[int, int], changes: list[float], end: int
-) -> list[Kept]:
+    held: _Held, whole: _Held, owners: Mapping[int, int], changes: list[Amount], end: int
+) -> list[_Kept]:
     """Note what is kept of a tensor when the device no longer needs it whole, and return what the forward phase leaves."""
     first = whole.last + 1 if whole.keeper is None else end - whole.keeper + 1
     if held.keeper is None or first > end - held.keeper:
         return []
     changes[first] += held.num_bytes
     changes[end - held.keeper + 1] -= held.num_bytes
-    return [Kept(owners[held.keeper], held.num_bytes)] if whole.keeper is None else []
+    return [_Kept(owners[held.keeper], held.num_bytes)] if whole.keeper is None else []
 
 
 def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:

@@ -14,7 +14,7 @@ from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
 from hypar.network.contraction import ContractedGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.lifetimes import Span, course_of
+from hypar.schedule.lifetimes import Span, courses_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.grids.layouts import layout
@@ -54,7 +54,7 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         if all_run or move.phase == PHASE or (above_run and move.level < lane.depth)
     ]
     buffers += [part.run.brought for part in parts if part.run is not None]
-    return _held(lane, _weights(parts), max([*buffers, *(_received(part.executed) for part in parts)]))
+    return _held(lane, max([*buffers, *(_received(part.executed) for part in parts)]))
 
 
 def _brought(move: Move, at: int) -> float:
@@ -62,17 +62,16 @@ def _brought(move: Move, at: int) -> float:
     return move.device_bytes * move.fuller[at] if move.fuller else move.device_bytes
 
 
-def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
-    """Return the bytes on each device of a lane at the fullest moment of a step.
+def _held(lane: Lane, brought: float) -> dict[str, float]:
+    """Return the bytes on the fullest device of a lane at the fullest moment of a step.
 
     Args:
         lane: the lane.
-        elements: its weights.
         brought: the bytes of the largest transfer that does not come from other stages.
     """
     setting = lane.setting
+    course, elements = _fullest(lane)
     weights = setting.element_bytes * elements
-    course = course_on(lane)
     waiting, most = course.held(lane.place.moments)
     return {
         "weights": weights,
@@ -84,8 +83,21 @@ def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
     }
 
 
-def _weights(parts: Sequence[Lane]) -> float:
-    """Return the elements of all weights of some lanes of the same devices on the device that has most."""
+def _fullest(lane: Lane) -> tuple[Course, float]:
+    """Return the activations and errors on the fullest device of a lane, and the elements of its weights."""
+    weights, courses = _weights(lane.place.parts or (lane,)), _courses_on(lane)
+    found = []
+    for devices, course in courses:
+        own = weights if isinstance(weights, float) else float(weights[[*devices] or slice(None)].max())
+        found.append((course, own))
+    if len(found) == 1:
+        return found[0]
+    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
+    return max(found, key=lambda own: each * own[1] + max(own[0].held(lane.place.moments)))
+
+
+def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
+    """Return the elements of all weights of some lanes of the same devices; on each device where these have unlike shards."""
     alike, others = 0.0, []
     for lane in parts:
         whole = lane.graph if lane.shares is None else lane.shares.graph
@@ -97,7 +109,7 @@ def _weights(parts: Sequence[Lane]) -> float:
                     alike += own
                 else:
                     others.append(own)
-    return alike + float(np.sum(others, axis=0).max()) if others else alike
+    return np.asarray(alike + np.sum(others, axis=0)) if others else alike
 
 
 @lru_cache(maxsize=16384)
@@ -135,13 +147,18 @@ def _shard(
 
 def course_on(lane: Lane) -> Course:
     """Return the activations and errors on the fullest device of a lane over a step, as a run holds them."""
+    return _fullest(lane)[0]
+
+
+def _courses_on(lane: Lane) -> list[tuple[tuple[int, ...], Course]]:
+    """Return the activations and errors on the devices of a lane that hold alike."""
     graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
     setting, outside, idle = lane.setting, lane.place.outside, _idle(lane.graph)
     parts: tuple[Span, ...] = ()
     if lane.place.parts:
         graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED and not setting.direct, setting.element_bytes
-    return course_of(
+    return courses_of(
         graph,
         lane.choices,
         size,
@@ -223,7 +240,7 @@ def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
 
 def held_with(lane: Lane, brought: float) -> float:
     """Return the bytes on each device of a lane at the fullest moment of a step; arguments as above."""
-    return math.fsum(_held(lane, _weights(lane.place.parts or (lane,)), brought).values())
+    return math.fsum(_held(lane, brought).values())
 
 
 def held_besides(lane: Lane, largest: float) -> float:
