@@ -215,9 +215,10 @@ def _idle(graph: ContractedGraph) -> frozenset[int]:
 def _received(lane: Lane) -> float:
     """Return the bytes that the fullest device receives for the largest transfer between two layers, or inside one.
 
-    A device lacks most where it needs most, or where it has least of what others have most of.
+    A device lacks most where it needs most, or where it has least of what others have most of; it receives no more than the
+    tensor as it makes or reads it.
     """
-    layers, choices = lane.graph.layers, lane.choices
+    size, layers, choices = lane.setting.element_bytes, lane.graph.layers, lane.choices
     whole = layers if lane.shares is None else lane.shares.graph.layers
     found = [0.0]
     for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
@@ -226,10 +227,21 @@ def _received(lane: Lane) -> float:
                 excess(layers[end].einsum, whole[end].einsum, choices[end])
                 for end in (tensor.producer, tensor.consumer)
             )
-            both = made["output"] * read["input"]
-            found += [both * move.device_bytes for move in moves]
+            both, most = made["output"] * read["input"], math.inf
+            if both > 1:
+                ends = whole[tensor.producer].einsum, whole[tensor.consumer].read_at(tensor.operand).einsum
+                chosen = choices[tensor.producer], choices[tensor.consumer]
+                most = size * max(map(_largest_shard, ends, chosen, ("output", "input")))
+            found += [min(both * move.device_bytes, max(most, move.device_bytes)) for move in moves]
     found += [move.device_bytes for moves in lane.inner for move in moves]
     return max(found)
+
+
+@lru_cache(maxsize=16384)
+def _largest_shard(einsum: Einsum, chosen: Options, tensor: str) -> float:
+    """Return the elements of a layer's input or output on the fullest device."""
+    elements = einsum.input_elements if tensor == "input" else einsum.elements(tensor)
+    return float(elements * fullest_share(einsum, degrees(chosen, einsum.counted), tensor))
 
 
 def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
