@@ -146,15 +146,16 @@ def test_a_device_of_parts_of_a_stage_holds_what_the_score_says(
     levels: int,
     data: st.DataObject,
 ) -> None:
-    """Whatever the parts share, in the order of their work."""
+    """Whatever the parts share, in the order of their work; pieces of unlike sizes and places are a twentieth too little at most."""
     asked: dict[str, Any] = {"stages": stages, "parts": parts, "levels": levels, "schedule": "interleaved"}
     asked["microbatches"] = data.draw(st.sampled_from([stages, 2 * stages]))
     asked["strategy"] = data.draw(st.sampled_from(["dp", "mp", "hypar", "accpar", "optimal"]))
     asked["convention"] = data.draw(st.sampled_from(["paper", "moved", "fused"]))
     file = written(tmp_path_factory.mktemp("parts"), ({"a": kind(devices=16)}, []))
     plan = planned(graph, file, asked)
-    if plan is not None:
-        assert all(memory.within for memory in held_by(plan, graph))
+    for memory in held_by(plan, graph) if plan is not None else ():
+        assert memory.found <= 1.05 * memory.said
+        assert memory.said <= 1.2 * memory.found
 
 
 def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
