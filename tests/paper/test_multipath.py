@@ -7,7 +7,6 @@ follow one another.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from hypar.planning.question import ask
 from hypar.planning.request import Request
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.placement import WHOLE, Choice, cut
+from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import load_solver
 from tests import oracle
 from tests.effort import late
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.searches.base import Question
-    from hypar.solve.cost_graph import CostGraph
 
 TYPES = "batch,in_channels,out_channels"
 Table = NDArray[Any]
@@ -138,7 +137,7 @@ def without_shortcuts(problem: CostGraph, row: Sequence[Block]) -> list[int]:
     """The best choices when the edges of the shortcuts are left out, so that only chains remain."""
     left_out = {edge for block in row for edge in pairwise(block.shortcut)}
     kept = tuple(edge for edge in problem.edges if (edge.source, edge.target) not in left_out)
-    return list(load_solver("chain").solve(replace(problem, edges=kept)).assignment)
+    return list(load_solver("chain").solve(CostGraph(problem.nodes, kept)).assignment)
 
 
 def with_best_shortcuts(problem: CostGraph, row: Sequence[Block], chosen: list[int]) -> list[int]:

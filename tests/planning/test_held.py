@@ -15,6 +15,7 @@ from tests.heterogeneous import (
     CONV,
     INPUT,
     LINEAR,
+    branches,
     chains,
     group,
     groups_of,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from hypar import LayerGraph, Plan
+    from hypar import LayerGraph
     from tests.heterogeneous import Drawn
 
 
@@ -60,20 +61,6 @@ def test_a_stage_holds_the_microbatches_in_flight(schedule: str) -> None:
     assert all(memory.within for memory in found)
 
 
-def _shares_inside(plan: Plan, graph: LayerGraph) -> bool:
-    """Return whether two parts of one stage share a tensor."""
-    places = {
-        layer: (number, part)
-        for number, stage in enumerate(plan.stages.stages if plan.stages and plan.staged else ())
-        for part, span in enumerate(stage.spans)
-        for layer in span
-    }
-    layers = graph.contracted.layers
-    ends = ((layers[one.producer].name, layers[one.consumer].name) for one in graph.contracted.tensors)
-    pairs = [(places[made], places[read]) for made, read in ends if made in places and read in places]
-    return any(made[0] == read[0] and made[1] != read[1] for made, read in pairs)
-
-
 @settings(max_examples=examples(300, 5))
 @given(networks, identical(), trees())
 def test_a_device_of_a_random_array_holds_what_the_score_says(
@@ -81,7 +68,7 @@ def test_a_device_of_a_random_array_holds_what_the_score_says(
 ) -> None:
     """Whatever the pieces, which need not be even, and whatever the convention of the bytes; on up to 24 devices."""
     plan = planned(graph, written(tmp_path_factory.mktemp("tree"), drawn), asked)
-    if plan is not None and not _shares_inside(plan, graph):
+    if plan is not None:
         assert all(memory.within for memory in held_by(plan, graph))
 
 
@@ -92,7 +79,7 @@ def test_a_device_of_a_random_group_holds_what_the_score_says(
 ) -> None:
     """Whatever the shares, of which devices hold whole elements; on up to 24 devices."""
     plan = planned(graph, written(tmp_path_factory.mktemp("tree"), drawn), asked)
-    if plan is not None and not _shares_inside(plan, graph):
+    if plan is not None:
         assert all(memory.within for memory in held_by(plan, graph))
 
 
@@ -102,12 +89,12 @@ def test_a_device_of_a_random_group_holds_what_the_score_says(
 def test_a_device_of_a_grid_holds_what_the_score_says(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, devices: int, optimizer: str
 ) -> None:
-    """Of a few numbers a device, whole elements fill one device with one layer and another with the next, by up to a fifth."""
+    """Each device has its own shards; what arrives is counted for the fullest of a transfer, by up to a seventh of a small network."""
     file = written(tmp_path_factory.mktemp("grid"), ({"a": kind(devices=devices)}, []))
     plan = planned(graph, file, {"array": (devices,), "strategy": "deepa", "optimizer": optimizer})
     if plan is not None:
         (memory,) = held_by(plan, graph)
-        assert memory.found <= memory.said * (1 + 1e-9) <= 1.2 * memory.found
+        assert memory.found <= memory.said * (1 + 1e-9) <= 1.15 * memory.found
 
 
 def test_rows_that_windows_read_across_borders(tmp_path: Path) -> None:
@@ -134,11 +121,8 @@ def test_idle_devices_of_groups(tmp_path: Path) -> None:
     assert all(memory.within for memory in held_by(plan, graph))
 
 
-@pytest.mark.xfail(
-    reason="of a tensor that a later part of its stage reads, a score does not count the microbatches that wait",
-    strict=True,
-)
 def test_parts_of_a_stage_that_share_a_tensor(tmp_path: Path) -> None:
+    """A tensor that a later part of its stage reads is held by the microbatches that wait for that part."""
     layers = INPUT.format(4, 8, 3) + CONV.format("stem", 14, "input") + CONV.format("beside", 14, "stem")
     layers += "  - {name: sum, op: add, inputs: [beside, stem]}\n  - {name: flat, op: flatten}\n"
     graph = network(layers + LINEAR.format("fc", 13, "flat"), 16)
@@ -146,8 +130,32 @@ def test_parts_of_a_stage_that_share_a_tensor(tmp_path: Path) -> None:
     file = written(tmp_path, ({"a": kind(devices=8)}, []))
     plan = planned(graph, file, {"strategy": "mp", **asked})
     assert plan is not None
-    assert _shares_inside(plan, graph)
-    assert all(memory.within for memory in held_by(plan, graph))
+    assert plan.stages is not None
+    assert [list(span) for span in plan.stages.stages[0].spans] == [["stem"], ["sum"]]
+    assert all(memory.found == memory.said for memory in held_by(plan, graph))
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(200))
+@given(branches(), st.sampled_from([2, 2, 3, 4]), st.sampled_from([2, 3]), st.integers(0, 2), st.data())
+def test_a_device_of_parts_of_a_stage_holds_what_the_score_says(
+    tmp_path_factory: pytest.TempPathFactory,
+    graph: LayerGraph,
+    stages: int,
+    parts: int,
+    levels: int,
+    data: st.DataObject,
+) -> None:
+    """Whatever the parts share, in the order of their work; pieces of unlike sizes and places are a twentieth too little at most."""
+    asked: dict[str, Any] = {"stages": stages, "parts": parts, "levels": levels, "schedule": "interleaved"}
+    asked["microbatches"] = data.draw(st.sampled_from([stages, 2 * stages]))
+    asked["strategy"] = data.draw(st.sampled_from(["dp", "mp", "hypar", "accpar", "optimal"]))
+    asked["convention"] = data.draw(st.sampled_from(["paper", "moved", "fused"]))
+    file = written(tmp_path_factory.mktemp("parts"), ({"a": kind(devices=16)}, []))
+    plan = planned(graph, file, asked)
+    for memory in held_by(plan, graph) if plan is not None else ():
+        assert memory.found <= 1.05 * memory.said
+        assert memory.said <= 1.2 * memory.found
 
 
 def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,9 @@ from hypar import Plan, check_plan, load_machine, load_model, plan_model, score_
 from hypar.errors import MemoryLimitError, OptionError, PlanError
 from hypar.plan.plan import read_plan
 from hypar.planning.request import Request
+from hypar.planning.stages.division import held_in
 from hypar.planning.stages.replay import stored_stages
 from hypar.planning.stages.running import estimated_s, fullest_moments
-from hypar.planning.stages.span import held_by
 from hypar.sharding.conventions import PAPER
 from tests.effort import late
 
@@ -83,9 +82,10 @@ def test_the_memory_of_a_stage_is_that_of_its_parts_together() -> None:
     plan = planned("lenet-c")
     assert plan.stages is not None
     assert plan.score is not None
+    found = staging(plan)
     held = fullest_moments("interleaved", 2, plan.stages.microbatches, 2)
-    for group, parts, own in zip(plan.score.groups or (), staging(plan).by_stage, held, strict=True):
-        assert group.memory_bytes == pytest.approx(math.fsum(held_by(parts, own).values()))
+    for group, (_, _, num_bytes) in zip(plan.score.groups or (), held_in(found.stages, held), strict=True):
+        assert group.memory_bytes == pytest.approx(num_bytes)
 
 
 def test_parts_that_are_given() -> None:

@@ -95,8 +95,8 @@ def test_a_block_of_all_layers_is_a_plan_without_stages(
     ) == pytest.approx(plan.score.communication_bytes, rel=1e-12)
 
 
-def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins() -> None:
-    """A shortcut's convolution reads what the first one beside it does; an addition keeps nothing.
+def test_what_comes_from_another_stage_is_kept_by_each_layer_and_not_by_joins() -> None:
+    """A shortcut's convolution reads what the first one beside it does, each a copy of its own; an addition keeps nothing.
 
     Each normalisation keeps its convolution's output, with two numbers a channel, and relu its own.
     """
@@ -106,8 +106,8 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
     samples, size = 2, 4
     forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
-    # Read twice, three outputs before they are normalised, and one between two convolutions; no op reads those that are sent again.
-    assert forked.held(1)["activations"] == size * (samples * (read + 4 * halved) + 3 * 2 * 128)
+    # Two copies, three outputs before they are normalised, and one between two convolutions; no op reads those that are sent again.
+    assert forked.held(1)["activations"] == size * (samples * (2 * read + 4 * halved) + 3 * 2 * 128)
     assert forked.held(3)["activations"] == 3 * forked.held(1)["activations"]
     joined = spans.span(names.index("layer2.0.add"), names.index("layer2.1.conv2"))
     # Relu's behind the addition, and conv1's before and behind its normalisation.

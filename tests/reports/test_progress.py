@@ -134,7 +134,7 @@ def test_the_bar_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     ("work", "said"),
     [
         (lambda: plan_model("sfc", levels=2, hardware="hmc", refine=True), ["planning sfc by hypar", "refining fc1", "refining fc2"]),
-        (lambda: plan_model("sfc", levels=2, hardware="hmc", stages="best"), ["planning sfc by hypar", "trying 2 stages of 2, 2 microbatches"]),
+        (lambda: plan_model("lenet-c", levels=2, hardware="hmc", stages="best"), ["planning lenet-c by hypar", "trying 2 stages of 2, 8 microbatches"]),
         (lambda: compare_strategies("sfc", strategies="owt"), ["planning sfc by dp", "planning sfc by owt"]),
     ],
 )  # fmt: skip

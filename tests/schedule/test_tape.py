@@ -30,14 +30,14 @@ layers:
 
 
 def tape(model: str | Path) -> tuple[Block, ...]:
-    return tape_of(load_model(model).contracted, 4, (), own_trail)
+    return tape_of(load_model(model).contracted, 4, (), own_trail).blocks
 
 
 def test_the_ops_of_a_chain(tmp_path: Path) -> None:
     file = tmp_path / "chain.yaml"
     file.write_text(CHAIN, encoding="utf-8")
     first, last = tape(file)
-    assert (first.start, first.own, first.stop, last.own, last.stop) == (0, 1, 5, 5, 6)
+    assert (first.start, first.own, first.stop, last.own, last.stop) == (0, 1, 5, 6, 7)
     assert [written.amount.num_bytes for _, written in first.ahead] == [4 * 2 * 4 * 64]
     assert [written.amount.num_bytes for written in first.written] == [4 * 2 * 6 * 64] * 3 + [4 * 2 * 6]
     conv, norm, relu, pooled = first.written
@@ -54,9 +54,13 @@ def test_the_ops_of_a_chain(tmp_path: Path) -> None:
 def test_ops_are_numbered_without_gaps_and_read_only_what_is_written_before(model: str) -> None:
     blocks = tape(model)
     numbers = [
-        written.amount.op
+        op
         for block in blocks
-        for written in (*(own for _, own in block.ahead), *block.written)
+        for op in (
+            *(written.amount.op for _, written in block.ahead),
+            *(read.op for read in block.read),
+            *(written.amount.op for written in block.written),
+        )
     ]
     assert numbers == [*range(blocks[-1].stop)]
     for block in blocks:

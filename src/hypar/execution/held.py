@@ -6,12 +6,15 @@ training frameworks obey; each stands with its reason where it is applied:
 
 - a backward phase needs what its op keeps, as autograd saves it, though a kernel may compute the same from what the op has read;
 - a view, a bias, an addition and a concatenation take no memory of their own, forward or backward;
+- a slice keeps the memory of the whole, and nothing is added to an error that a join has passed on to several inputs;
 - sums take the place of terms, and what arrives lies in the buffer until then;
-- a device copies nothing that it has.
+- a device copies nothing that it has made. What is brought to it is brought to each reader by itself: the program has a copy for
+  each, whose elements are counted as they arrive, so that one does not stand for another.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -42,8 +45,8 @@ Bytes = NDArray[np.float64]
 Place = tuple[int, int]
 """A stage, and one of its parts."""
 
-Course = tuple[list[tuple[int, float]], int]
-"""The bytes of an array from each of some steps on, and the last step that needs it."""
+Course = tuple[list[tuple[float, float]], float]
+"""The bytes of an array from each of some steps on, and the last step that needs it; half a step before one that takes its place."""
 
 FIRST: Place = (0, 0)
 """The place of all layers of a plan without stages."""
@@ -80,11 +83,14 @@ class Training:
 
     def place(self, program: Program, step: Copy | Add | Compute) -> Place:
         """Return the stage and its part to which the layer belongs whose arrays a step writes."""
-        layers = {layer.name: layer for layer in program.graph.layers}
         if isinstance(step, Compute):
-            name = step.layer
-        else:
-            name = step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
+            return self.place_of(program, step.layer)
+        item = step.item
+        return self.place_of(program, item.maker if item.maker and item.phase == "backward" else item.layer)
+
+    def place_of(self, program: Program, name: str) -> Place:
+        """Return the stage and its part to which a layer belongs: an op without cuts to that of the tensor that it reads."""
+        layers = {layer.name: layer for layer in program.graph.layers}
         while name not in self.places and layers[name].inputs:
             name = layers[name].inputs[0]
         return self.places.get(name, FIRST)
@@ -147,16 +153,18 @@ class _Lifetimes:
         self.kept = {name: _counted(own) for name, own in _read(program, "backward").items()}
         self.later: dict[str, int] = {}
         self.first: dict[str, int] = {}
-        self.last: dict[str, int] = {}
+        self.last: dict[str, float] = {}
         self.owners: list[dict[str, str]] = [{} for _ in range(program.places.devices)]
         self.read = {name for layer in program.graph.layers for name in layer.inputs}
         self.sent = {
             step.item.layer: number
             for number, step in program.transfers.items()
             if step.item[2:] == ("backward", "input")
+            if training.place(program, step) == training.place_of(program, step.item.layer)
         }
-        self.copies: list[dict[tuple[str, bytes], str]] = [{} for _ in self.owners]
         self.outside: set[str] = set()
+        self.passed: set[str] = set()
+        self.shown: dict[str, str] = {}
         gradients = {step.gradient for step in program.steps if isinstance(step, Update)}
         for number, step in enumerate(program.steps):
             if not isinstance(step, Update) and not exchanges_gradients(step) and not _statistics(step):
@@ -169,7 +177,8 @@ class _Lifetimes:
         """Note the arrays that a step needs and those that it writes."""
         until = number
         if _is(step, "backward") and self.layers[step.layer].op.weighted:
-            # The gradient may be computed while the error of the input is sent, so its operands stay until then.
+            # The gradient may be computed while the error of the input is sent, so its operands stay until then; where it goes to
+            # another piece of work, the gradient is computed before that begins.
             until = max(number, self.sent.get(step.layer, 0))
         for name in self._needed(step):
             self.first.setdefault(name, number)
@@ -193,18 +202,12 @@ class _Lifetimes:
                 owner[name] = other
 
     def _copied(self, step: Copy) -> None:
-        """Note the memory of a copy: none of what the device has made, and one for all layers that read the same elements of a tensor.
+        """Note the memory of a copy: none where the device has made what it needs.
 
-        A tensor that has been brought to the devices is kept for its other readers, as a gathered parameter or activation is.
+        Each reader of a tensor has a copy of its own, also of elements that another reader has got: the program brings them to
+        each, and they are counted as they arrive.
         """
         self._same(step.target, step.source, _inside(step.need, step.have))
-        if step.item.phase == "forward":
-            for device, (owner, copies) in enumerate(zip(self.owners, self.copies, strict=True)):
-                if step.target not in owner:
-                    rows = b"".join(own[device].tobytes() for own in step.need.members)
-                    same = copies.setdefault((_root(owner, step.source), rows), step.target)
-                    if same != step.target:
-                        owner[step.target] = same
         if _crosses(step):
             self.outside.add(step.target)
 
@@ -245,12 +248,34 @@ class _Lifetimes:
         elif step.kind == "backward" and (layer.op.view or layer.op.join):
             for name in step.writes.values():
                 self._same(name, step.reads["error"])
+                self.shown[name] = step.reads["error"]
+            if layer.op.join:
+                self.passed |= {*step.writes.values()}
         elif step.kind == "error":
-            # Errors are accumulated in place as they arrive; from another stage in the buffer, where the first one is added.
-            arrived = sorted(step.reads.values(), key=self.first.__getitem__)
-            for name, after in pairwise(arrived):
-                self.last[name] = self.first[after] - (after in self.outside)
-            self._same(step.writes["error"], arrived[-1])
+            self._accumulate(step)
+
+    def _accumulate(self, step: Compute) -> None:
+        """Note the memory of a sum of errors, which is formed as they arrive: from another stage in the buffer, where it is added.
+
+        Nothing is added to an error that a join has passed on, as its other inputs may have the same memory.
+        """
+        error, arrived = step.writes["error"], sorted(step.reads.values(), key=self.first.__getitem__)
+        if len(arrived) == 1:
+            self._same(error, arrived[0])
+            self.shown[error] = arrived[0]
+            return
+        own = [
+            name
+            for name in arrived
+            if all(self.passed.isdisjoint(_chain(owner, name)) for owner in self.owners)
+        ]
+        self.last |= {name: self.first[name] for name in arrived if name not in own}
+        for name, after in (arrived[:2], *pairwise(own)):
+            self.last[name] = self.first[after] - (0.5 if after in self.outside else 0)
+        if own:
+            self._same(error, own[-1])
+        if not {*arrived[:2]} & {*own}:
+            self.first[error] = self.first[arrived[1]]
 
     def most(self) -> Bytes:
         """Return the most bytes that each device holds at once, over all work of its stage."""
@@ -259,7 +284,9 @@ class _Lifetimes:
         orders = [_Order(self._own(stage, end), works) for stage, works in enumerate(self.training.works)]
         more, found = self._more(), []
         for device, stage in enumerate(stages):
-            own = [([(first, float(num_bytes[device]))], last) for first, last, num_bytes in more]
+            own: list[Course] = [
+                ([(first, float(num_bytes[device]))], last) for first, last, num_bytes in more
+            ]
             found.append(orders[stage].most([*own, *self._together(device)]))
         return np.array(found)
 
@@ -289,16 +316,16 @@ class _Lifetimes:
                 last = max(self.later[name] for name in later)
             yield [(first, self.training.element_bytes * float(elements)) for first, elements in sizes], last
 
-    def _sizes(self, names: Sequence[str], device: int) -> Iterator[tuple[int, int]]:
+    def _sizes(self, names: Sequence[str], device: int) -> Iterator[tuple[float, int]]:
         """Yield the elements of arrays that share memory from each step on: of the largest that is there, or is to come.
 
-        Sums are smaller than terms where they go to shards: they are received in the buffer, and the terms are freed.
+        Of a slice there is the whole tensor of which it is one. Sums are smaller than terms where they go to shards: they are received in the buffer, and the terms are freed.
         """
         ends = sorted({self.first[name] for name in names} | {self.last[name] + 1 for name in names})
         for first, after in pairwise(ends):
             there = [name for name in names if self.first[name] <= first <= self.last[name]]
             there = there or [name for name in names if self.first[name] >= after]
-            yield first, max(int(self.elements[name][device]) for name in there)
+            yield first, max(int(self.elements[_root(self.shown, name)][device]) for name in there)
 
     def _more(self) -> list[tuple[int, int, Bytes]]:
         """Return what ops keep besides their inputs and outputs, until their backward phase."""
@@ -334,9 +361,9 @@ class _Order:
         for sizes, last in courses:
             until = self.numbers[max(0, bisect_right(self.numbers, last) - 1)]
             before = 0.0
-            for first, num_bytes in [*sizes, (last + 1, 0.0)]:
+            for first, num_bytes in [*sizes, (math.floor(last + 1), 0.0)]:
                 at = bisect_left(self.numbers, first)
-                over = at == len(self.numbers) or self.numbers[at] > until
+                over = at == len(self.numbers) or (self.numbers[at] > until and last == int(last))
                 step, moment = (until, until + 0.5) if over else (self.numbers[at],) * 2
                 turns = [self.turns[*self.steps[step], item] for item in self.items]
                 changes += [((turn, moment), num_bytes - before) for turn in turns]
@@ -344,11 +371,18 @@ class _Order:
         return max(accumulate((change for _, change in sorted(changes)), initial=0.0))
 
 
-def _root(owner: Mapping[str, str], name: str) -> str:
-    """Return the array whose memory an array has."""
+def _chain(owner: Mapping[str, str], name: str) -> Iterator[str]:
+    """Yield an array, the one whose memory it has, and so on."""
+    yield name
     while name in owner:
         name = owner[name]
-    return name
+        yield name
+
+
+def _root(owner: Mapping[str, str], name: str) -> str:
+    """Return the array whose memory an array has."""
+    *_, root = _chain(owner, name)
+    return root
 
 
 def _inside(need: Holding, have: Holding) -> NDArray[np.bool_]:

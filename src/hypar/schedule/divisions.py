@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
-from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, share_of
+from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.placement import partial_results
 from hypar.sharding.transfers import simple
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Share
     from hypar.schedule.tape import Division
     from hypar.sharding.placement import Options
+
+Amount = float | NDArray[np.float64]
+"""An amount on the fullest device, or on each one, ``[devices]``."""
 
 Shares = Sequence["Share"]
 """The shares of a layer at the uneven splits above."""
@@ -43,11 +49,12 @@ class Places(NamedTuple):
 
     Attributes:
         shards: the tensor's dims that are divided, each with its number of shards.
-        shares: the fraction of the tensor on the fullest device, times the scale of the division.
+        shares: the fraction of the tensor on a device, times the scale of the division: of each one where devices divide a grid or
+            are idle, ``[devices]``; otherwise on the fullest.
     """
 
     shards: tuple[Shards, ...]
-    shares: tuple[float, ...]
+    shares: tuple[Amount, ...]
 
 
 @lru_cache(maxsize=16384)
@@ -66,6 +73,18 @@ def _numbers(chosen: Options, array: tuple[int, ...], dim: str) -> tuple[tuple[i
 
 
 @lru_cache(maxsize=16384)
+def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
+    """Return 1 for each device that works and 0 for another, ``[devices]``; 1 if no level has a grid."""
+    pairs = [*zip(chosen, array, strict=True)] if array else []
+    if all(simple(choice, ways) for choice, ways in pairs):
+        return 1.0
+    found = np.ones(1)
+    for choice, ways in pairs:
+        found = np.kron(found, layout((choice,), ways).active[0])
+    return found
+
+
+@lru_cache(maxsize=16384)
 def placed(
     einsum: Einsum,
     divisions: tuple[Division, ...],
@@ -75,29 +94,32 @@ def placed(
     onward: Onward | None = None,
 ) -> Places:
     """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
-    found = []
-    for tensor, whole, scale in divisions:
+    found: list[tuple[Shards, Amount]] = []
+    for tensor, whole, scale, channels in divisions:
         if tensor == "sums" and onward is not None:
             found.append(_scattered(einsum, chosen, above, array, onward, whole, scale))
             continue
         names = einsum.names(tensor)
-        shards, share = [], 1.0
+        shards: list[tuple[str, Cut]] = []
+        share = _at_work(chosen, array)
         for dim, count in zip(einsum.counted, degrees(chosen, einsum.counted), strict=True):
             parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
             divided = count > 1 or any(part != WHOLE_DIM for part in parts)
             if divided and dim in names and names[dim] not in whole:
                 size = einsum.sizes[dim]
                 ways = tuple([choice.degree(dim) for choice in chosen])
-                uneven, numbers = size if size % count else 0, _numbers(chosen, array, dim)
+                each = channels if channels and names[dim] == "channels" else (size,)
+                uneven = sum(each) if any(own % count for own in each) else 0
+                numbers = _numbers(chosen, array, dim)
                 if tensor == "input" and size and dim in einsum.windows and einsum.windows[dim].halo:
                     reach = Reach(einsum.windows[dim], einsum.input_sizes[dim])
                     cut = Cut(ways, size, parts, numbers, reach)
                     rows = max(end - start for start, end in of_whole(cut, ways)) / share_of(cut)[1]
                 else:
-                    cut = Cut(ways, uneven, parts, numbers)
-                    rows = fullest(size, count) / size if size else 0.0
+                    cut = Cut(ways, uneven, parts, numbers, None, each if uneven and len(each) > 1 else ())
+                    rows = sum(fullest(own, count) for own in each) / sum(each) if sum(each) else 0.0
                 shards.append((names[dim], cut))
-                share *= rows
+                share = share * (np.array(on_devices(cut)) if numbers and size else rows)
         found.append((tuple(shards), scale * share))
     return Places(*zip(*found, strict=True))
 

@@ -41,27 +41,43 @@ class LaneWork:
     working: tuple[int, ...]
 
 
+class Moment(NamedTuple):
+    """A piece of work of a stage on a microbatch while others wait.
+
+    Attributes:
+        piece: its number among the pieces of a microbatch: the forward phase of each part, then the backward phases in reverse.
+        waiting: the number of other microbatches that wait behind each piece but the last.
+    """
+
+    piece: int
+    waiting: tuple[int, ...]
+
+
+ALONE = (Moment(0, (0,)), Moment(1, (0,)))
+"""The moments of a step without stages."""
+
+
 class StagePlace(NamedTuple):
     """The place of a lane in a pipeline.
 
     Attributes:
         stages: number of places for stages of as many devices, of which the last may be empty; 0 without a pipeline.
         microbatches: microbatches in a mini-batch; its layers are those of one.
-        in_flight: the largest number of microbatches whose activations it keeps.
-        outside: the tensors that its layers read from other stages, or that these read; the indices of the other stages'
-            layers are not the lane's.
+        moments: the pieces of work of its stage, at the moments when most microbatches wait.
+        outside: the tensors that its layers read from other stages, or that these read, other parts of its own stage included;
+            layers are counted from the lane's first one.
         outward: the phases in which other stages send from another device group.
+        first: the index of its first layer in the network.
         parts: the lanes of the stage's parts, if there are several.
-        moments: the numbers of microbatches in flight in each part, at the moments when most are.
     """
 
     stages: int = 0
     microbatches: int = 1
-    in_flight: int = 1
+    moments: tuple[Moment, ...] = ALONE
     outside: tuple[Tensor, ...] = ()
     outward: tuple[str, ...] = ()
+    first: int = 0
     parts: tuple[Lane, ...] = ()
-    moments: tuple[tuple[int, ...], ...] = ()
 
 
 Share = tuple[str | None, tuple[float, float]]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
-from hypar.network.contraction import kept_with_graph
+from hypar.network.contraction import ContractedGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.lifetimes import course_of
+from hypar.schedule.lifetimes import Span, courses_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.grids.layouts import layout
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import Tensor
     from hypar.network.einsum import Einsum
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step, Transfers
@@ -51,7 +53,7 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         if all_run or move.phase == PHASE or (above_run and move.level < lane.depth)
     ]
     buffers += [part.run.brought for part in parts if part.run is not None]
-    return _held(lane, _weights(parts), max([*buffers, *(_received(part.executed) for part in parts)]))
+    return _held(lane, max([*buffers, *(_received(part.executed) for part in parts)]))
 
 
 def _brought(move: Move, at: int) -> float:
@@ -59,33 +61,42 @@ def _brought(move: Move, at: int) -> float:
     return move.device_bytes * move.fuller[at] if move.fuller else move.device_bytes
 
 
-def _held(lane: Lane, elements: float, brought: float) -> dict[str, float]:
-    """Return the bytes on each device of a lane at the fullest moment of a step.
+def _held(lane: Lane, brought: float) -> dict[str, float]:
+    """Return the bytes on the fullest device of a lane at the fullest moment of a step.
 
     Args:
         lane: the lane.
-        elements: its weights.
         brought: the bytes of the largest transfer that does not come from other stages.
     """
-    setting, parts = lane.setting, lane.place.parts or (lane,)
+    setting = lane.setting
+    course, elements = _fullest(lane)
     weights = setting.element_bytes * elements
-    courses = [course_on(part) for part in parts]
-    moments = lane.place.moments or ((lane.place.in_flight,),)
+    waiting, most = course.held(lane.place.moments)
     return {
         "weights": weights,
         "gradients": weights,
         "optimizer": weights * OPTIMIZERS[setting.optimizer],
-        "activations": max(
-            math.fsum(count * course.activations for count, course in zip(moment, courses, strict=True))
-            for moment in moments
-        ),
-        "errors": max(max(0.0, course.peak - course.activations) for course in courses),
-        "buffers": max([brought, *(course.entering for course in courses)]),
+        "activations": waiting,
+        "errors": max(0.0, most - waiting),
+        "buffers": max(brought, course.entering),
     }
 
 
-def _weights(parts: Sequence[Lane]) -> float:
-    """Return the elements of all weights of some lanes of the same devices on the device that has most."""
+def _fullest(lane: Lane) -> tuple[Course, float]:
+    """Return the activations and errors on the fullest device of a lane, and the elements of its weights."""
+    weights, courses = _weights(lane.place.parts or (lane,)), _courses_on(lane)
+    found = []
+    for devices, course in courses:
+        own = weights if isinstance(weights, float) else float(weights[[*devices] or slice(None)].max())
+        found.append((course, own))
+    if len(found) == 1:
+        return found[0]
+    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
+    return max(found, key=lambda own: each * own[1] + max(own[0].held(lane.place.moments)))
+
+
+def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
+    """Return the elements of all weights of some lanes of the same devices; on each device where these have unlike shards."""
     alike, others = 0.0, []
     for lane in parts:
         whole = lane.graph if lane.shares is None else lane.shares.graph
@@ -97,7 +108,7 @@ def _weights(parts: Sequence[Lane]) -> float:
                     alike += own
                 else:
                     others.append(own)
-    return alike + float(np.sum(others, axis=0).max()) if others else alike
+    return np.asarray(alike + np.sum(others, axis=0)) if others else alike
 
 
 @lru_cache(maxsize=16384)
@@ -135,10 +146,18 @@ def _shard(
 
 def course_on(lane: Lane) -> Course:
     """Return the activations and errors on the fullest device of a lane over a step, as a run holds them."""
+    return _fullest(lane)[0]
+
+
+def _courses_on(lane: Lane) -> list[tuple[tuple[int, ...], Course]]:
+    """Return the activations and errors on the devices of a lane that hold alike."""
     graph, ends = (lane.graph, ()) if lane.shares is None else lane.shares
     setting, outside, idle = lane.setting, lane.place.outside, _idle(lane.graph)
+    parts: tuple[Span, ...] = ()
+    if lane.place.parts:
+        graph, outside, ends, parts = _in_parts(lane.place.parts)
     fused, size = setting.convention == FUSED and not setting.direct, setting.element_bytes
-    return course_of(
+    return courses_of(
         graph,
         lane.choices,
         size,
@@ -146,8 +165,44 @@ def course_on(lane: Lane) -> Course:
         above=ends,
         idle=idle,
         array=setting.array,
+        parts=parts,
         fused=fused,
     )
+
+
+def _in_parts(
+    lanes: Sequence[Lane],
+) -> tuple[ContractedGraph, tuple[Tensor, ...], tuple[tuple[Share, ...], ...], tuple[Span, ...]]:
+    """Return the layers of the parts of a stage as one graph, the tensors that it shares with other stages, the shares, and the parts.
+
+    A tensor between two parts is one of the graph, as the later part reads it.
+    """
+    graphs = [lane.graph if lane.shares is None else lane.shares.graph for lane in lanes]
+    firsts = [*accumulate((len(graph.layers) for graph in graphs), initial=0)]
+    parts = tuple(Span(first, lane.place.first) for lane, first in zip(lanes, firsts, strict=False))
+    own = {
+        part.first + layer: part.layer + layer
+        for part, graph in zip(parts, graphs, strict=True)
+        for layer in range(len(graph.layers))
+    }
+    inside, outside = [], []
+    for lane, graph, part in zip(lanes, graphs, parts, strict=True):
+        inside += [
+            replace(tensor, producer=part.layer + tensor.producer, consumer=part.layer + tensor.consumer)
+            for tensor in graph.tensors
+        ]
+        for tensor in lane.place.outside:
+            maker, reader = part.first + tensor.producer, part.first + tensor.consumer
+            if maker in own and reader in own:
+                if tensor.producer < 0:
+                    inside.append(replace(tensor, producer=own[maker], consumer=own[reader]))
+            else:
+                ends = own.get(maker, -1 - maker), own.get(reader, firsts[-1] + reader)
+                outside.append(replace(tensor, producer=ends[0], consumer=ends[1]))
+    sent = frozenset(tensor.producer for tensor in outside if tensor.producer >= 0)
+    layers = tuple(layer for graph in graphs for layer in graph.layers)
+    shares = tuple(share for lane in lanes if lane.shares is not None for share in lane.shares.ends)
+    return ContractedGraph(layers, tuple(inside), sent=sent), tuple(outside), shares, parts
 
 
 @kept_with_graph
@@ -159,9 +214,10 @@ def _idle(graph: ContractedGraph) -> frozenset[int]:
 def _received(lane: Lane) -> float:
     """Return the bytes that the fullest device receives for the largest transfer between two layers, or inside one.
 
-    A device lacks most where it needs most, or where it has least of what others have most of.
+    A device lacks most where it needs most, or where it has least of what others have most of; it receives no more than the
+    tensor as it makes or reads it.
     """
-    layers, choices = lane.graph.layers, lane.choices
+    size, layers, choices = lane.setting.element_bytes, lane.graph.layers, lane.choices
     whole = layers if lane.shares is None else lane.shares.graph.layers
     found = [0.0]
     for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
@@ -170,16 +226,32 @@ def _received(lane: Lane) -> float:
                 excess(layers[end].einsum, whole[end].einsum, choices[end])
                 for end in (tensor.producer, tensor.consumer)
             )
-            both = made["output"] * read["input"]
-            found += [both * move.device_bytes for move in moves]
+            both, most = made["output"] * read["input"], math.inf
+            if both > 1:
+                ends = whole[tensor.producer].einsum, whole[tensor.consumer].read_at(tensor.operand).einsum
+                chosen = choices[tensor.producer], choices[tensor.consumer]
+                most = size * max(map(_largest_shard, ends, chosen, ("output", "input")))
+            found += [min(both * move.device_bytes, max(most, move.device_bytes)) for move in moves]
     found += [move.device_bytes for moves in lane.inner for move in moves]
     return max(found)
+
+
+@lru_cache(maxsize=16384)
+def _largest_shard(einsum: Einsum, chosen: Options, tensor: str) -> float:
+    """Return the elements of a layer's input or output on the fullest device."""
+    elements = einsum.input_elements if tensor == "input" else einsum.elements(tensor)
+    return float(elements * fullest_share(einsum, degrees(chosen, einsum.counted), tensor))
 
 
 def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
     """Return whether the step fits the memory of every lane's devices."""
     held = (math.fsum(memory_of(lane, step, number).values()) for number, lane in enumerate(lanes))
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
+
+
+def held_with(lane: Lane, brought: float) -> float:
+    """Return the bytes on each device of a lane at the fullest moment of a step; arguments as above."""
+    return math.fsum(_held(lane, brought).values())
 
 
 def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
@@ -189,7 +261,7 @@ def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
         lane: the lane.
         largest: the elements of the largest tensor that is moved.
     """
-    parts = _held(lane, _weights((lane,)), 0.0)
+    parts = _held(lane, 0.0)
     brought = BROUGHT * largest * lane.setting.element_bytes
     most = {**parts, "buffers": max(parts["buffers"], brought)}
     return math.fsum(parts.values()), math.fsum(most.values())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, UnknownNameError, shown
 from hypar.plan.splits import FLUSHES, INTERLEAVED
+from hypar.schedule.lanes import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -169,17 +170,25 @@ def in_flight(works: Iterable[Work]) -> int:
     return max(accumulate(_CHANGES[work.phase] for work in works), default=0)
 
 
-def moments(works: Iterable[Work], parts: int) -> tuple[tuple[int, ...], ...]:
-    """Return the numbers of microbatches in flight in each part, at all moments that no other one exceeds in every part."""
-    held, seen = [0] * parts, set[tuple[int, ...]]()
+def moments(works: Iterable[Work], parts: int) -> tuple[Moment, ...]:
+    """Return the moments at which most microbatches wait: those that no other one of the same piece exceeds behind every piece."""
+    last = 2 * parts - 1
+    waiting, seen = [0] * (last + 1), set[Moment]()
     for work in works:
-        held[work.part] += _CHANGES[work.phase]
-        seen.add(tuple(held))
+        if work.phase != "update":
+            piece = work.part if work.phase == "forward" else last - work.part
+            if piece:
+                waiting[piece - 1] -= 1
+            seen.add(Moment(piece, tuple(waiting[:last])))
+            waiting[piece] += 1
     return tuple(
         sorted(
             one
             for one in seen
-            if not any(one != other and all(map(int.__le__, one, other)) for other in seen)
+            if not any(
+                one != other and one.piece == other.piece and all(map(int.__le__, one.waiting, other.waiting))
+                for other in seen
+            )
         )
     )
 

@@ -44,6 +44,7 @@ class Cut(NamedTuple):
         numbers: the shard that each device of a level has, -1 for an idle one; nothing where devices are numbered through
             the shards of all levels.
         reach: the rows beyond its shard that a device reads; None if there are none.
+        each: the channels of tensors that are concatenated, each divided by itself; nothing where that makes no difference.
     """
 
     ways: tuple[int, ...]
@@ -51,6 +52,7 @@ class Cut(NamedTuple):
     parts: tuple[tuple[float, float], ...]
     numbers: tuple[tuple[int, ...], ...] = ()
     reach: Reach | None = None
+    each: tuple[int, ...] = ()
 
     def inside(self, whole: Cut, *, free: bool = False) -> bool:
         """Return whether each device's shard lies in its shard by another division of the same dim.
@@ -61,8 +63,17 @@ class Cut(NamedTuple):
         """
         if any(others not in (own, WHOLE_DIM) for own, others in zip(self.parts, whole.parts, strict=True)):
             return False
+        if self.each != whole.each:
+            # Channels need not be consecutive: a reader takes those that its device has.
+            return self.ways == whole.ways and all(
+                own <= other + TINY for own, other in zip(_widths(self), _widths(whole), strict=True)
+            )
         if self.numbers or whole.numbers:
             return _fits(self, whole) if free else all(starmap(_nested, _pairs(self, whole)))
+        return self._inside_of(whole)
+
+    def _inside_of(self, whole: Cut) -> bool:
+        """Return whether each shard lies in another one, of devices that all work and are numbered alike."""
         if any(own % others for own, others in zip(self.ways, whole.ways, strict=True)):
             return False
         if not self.size and not whole.size:
@@ -73,6 +84,16 @@ class Cut(NamedTuple):
 
 
 Ends = tuple[float, float]
+
+
+def _widths(cut: Cut) -> list[float]:
+    """Return the size of each shard of a share of a dim, as a fraction of it."""
+    each = cut.each or (cut.size or math.prod(cut.ways),)
+    found = [_ends(cut._replace(size=size), cut.ways) for size in each]
+    return [
+        sum(size * _size(ends) for size, ends in zip(each, own, strict=True)) / sum(each)
+        for own in zip(*found, strict=True)
+    ]
 
 
 def _pairs(own: Cut, other: Cut) -> Iterator[tuple[Ends, Ends]]:
@@ -128,7 +149,10 @@ def lacking(read: Shards, made: Shards) -> float:
     if next(alike) != next(alike):
         return 0.0
     for dim, cut in read:
-        if cut != cuts[dim]:
+        if cut != cuts[dim] and cut.each != cuts[dim].each:
+            widths = zip(_widths(cut), _widths(cuts[dim]), strict=True)
+            lacking += max((max(0.0, own - other) / own for own, other in widths if own), default=0.0)
+        elif cut != cuts[dim]:
             ends = zip(of_whole(cut, cut.ways), of_whole(cuts[dim], cut.ways), strict=True)
             lacking += max(
                 (_beyond(own, around) / _size(own) for own, around in ends if _size(own)), default=0.0
@@ -210,6 +234,16 @@ def _by_device(cut: Cut, other: Cut) -> list[tuple[float, float] | None]:
     for ways, own in zip(cut.ways, numbers, strict=True):
         shard = [-1 if -1 in (at, one) else at * ways + one for at in shard for one in own]
     return [None if at < 0 else shards[at] for at in shard]
+
+
+def on_devices(cut: Cut) -> list[float]:
+    """Return the size of each device's shard of a share of a dim, as a fraction of it, where devices divide a grid or are idle."""
+    each, found = cut.each or (cut.size,), [0.0] * math.prod(map(len, cut.numbers))
+    for size in each:
+        for device, ends in enumerate(_by_device(cut._replace(size=size, each=()), cut)):
+            found[device] += 0.0 if ends is None else (size or 1) * _size(ends)
+    whole = (sum(each) or 1) * share_of(cut)[1]
+    return [own / whole for own in found]
 
 
 def _ends(cut: Cut, finer: tuple[int, ...]) -> list[tuple[float, float]]:

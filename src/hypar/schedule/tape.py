@@ -25,11 +25,13 @@ class Division(NamedTuple):
         tensor: ``input`` or ``output``, or ``sums``, the output as its only reader divides it.
         whole: dims that are not divided, as ops before have contracted them.
         scale: a factor of the share of a device.
+        channels: of a concatenation the channels of each tensor, which devices divide one by one; nothing for another layer.
     """
 
     tensor: str
     whole: frozenset[str]
     scale: float
+    channels: tuple[int, ...] = ()
 
 
 class Amount(NamedTuple):
@@ -76,11 +78,15 @@ class Read(NamedTuple):
         producer: index of the layer that writes it.
         number: its number in the producer's trail.
         num_bytes: its bytes on all devices together.
+        op: number of the transfer that brings it, before the layer's own op.
+        place: index of its division among those of the block.
     """
 
     producer: int
     number: int
     num_bytes: float
+    op: int
+    place: int
 
 
 class Block(NamedTuple):
@@ -117,6 +123,21 @@ class Block(NamedTuple):
     sums: bool = False
 
 
+class Tape(NamedTuple):
+    """The ops of a step in order.
+
+    Attributes:
+        blocks: the layers for which devices work.
+        waits: for each part of a stage but the last the number behind its ops, at which its errors arrive from other parts; behind
+            it comes one at which a microbatch waits for the next part.
+        stop: the number behind all ops.
+    """
+
+    blocks: tuple[Block, ...]
+    waits: tuple[int, ...]
+    stop: int
+
+
 @kept_with_graph
 def tape_of(
     graph: ContractedGraph,
@@ -125,19 +146,25 @@ def tape_of(
     trail_of: Callable[[CutLayer], Sequence[Trailing]],
     idle: frozenset[int] = _NO_LAYERS,
     onward: frozenset[int] = _NO_LAYERS,
-) -> tuple[Block, ...]:
-    """Return the layers for which devices work, in order; arguments as in ``course_of``, but for those whose sums go onward."""
-    read: dict[int, list[Read]] = {}
+    starts: tuple[int, ...] = (),
+) -> Tape:
+    """Return the ops of a step; arguments as in ``course_of``, but for the layers whose sums go onward and those that start parts."""
+    read: dict[int, list[Tensor]] = {}
     left: dict[int, dict[int, None]] = {}
     for tensor in (*graph.tensors, *outside):
-        own = Read(tensor.producer, tensor.number, element_bytes * tensor.elements)
-        read.setdefault(tensor.consumer, []).append(own)
+        read.setdefault(tensor.consumer, []).append(tensor)
         left.setdefault(tensor.producer, {})[tensor.number] = None
     blocks: list[Block] = []
+    waits: list[int] = []
+    stop = 0
     for index, layer in enumerate(graph.layers):
+        if index in starts:
+            waits.append(stop)
+            stop += 2
         if index not in idle:
-            making = _Making(layer.einsum, element_bytes, blocks[-1].stop if blocks else 0)
+            making = _Making(layer.einsum, element_bytes, stop, _channels(layer, read.get(index, ())))
             ahead = making.ahead(layer.ahead)
+            received = making.received(read.get(index, ()))
             more, own_op = tuple(making.more), making.op
             making.more = []
             sums = index in onward
@@ -152,21 +179,33 @@ def tape_of(
                     stop=making.op,
                     ahead=ahead,
                     ahead_more=more,
-                    read=tuple(read.get(index, ())),
+                    read=received,
                     written=written,
                     more=tuple(making.more),
                     leaving=leaving,
                     sums=sums,
                 )
             )
-    return tuple(blocks)
+            stop = making.op
+    return Tape(tuple(blocks), tuple(waits), stop)
+
+
+def _channels(layer: CutLayer, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+    """Return the channels of each tensor that a layer concatenates; nothing for another layer."""
+    if not layer.join:
+        return ()
+    whole = layer.einsum.sizes.get("channels", 0)
+    found = tuple(dict(tensor.content.shape).get("channels", whole) for tensor in tensors)
+    return found if any(own < whole for own in found) else ()
 
 
 class _Making:
     """The ops of a block so far."""
 
-    def __init__(self, einsum: Einsum, element_bytes: int, start: int) -> None:
-        self.einsum, self.element_bytes = einsum, element_bytes
+    def __init__(
+        self, einsum: Einsum, element_bytes: int, start: int, channels: tuple[int, ...] = ()
+    ) -> None:
+        self.einsum, self.element_bytes, self.channels = einsum, element_bytes, channels
         self.start = self.op = start
         self.divisions: dict[Division, int] = {}
         self.more: list[Amount] = []
@@ -181,6 +220,21 @@ class _Making:
                 scale = self.einsum.input_elements / ops[-1].elements
                 found[op.target] = self._written(op, "input", scale, op.source)
         return tuple(found.items())
+
+    def received(self, tensors: Sequence[Tensor]) -> tuple[Read, ...]:
+        """Add the transfers of the tensors that the layer reads of others, one after another."""
+        first, self.op = self.op, self.op + len(tensors)
+        each: list[tuple[int, ...]] = [(own,) for own in self.channels] or [()] * len(tensors)
+        return tuple(
+            Read(
+                tensor.producer,
+                tensor.number,
+                self.element_bytes * tensor.elements,
+                op,
+                self._place("input", _NONE, 1, own),
+            )
+            for op, (tensor, own) in enumerate(zip(tensors, each, strict=True), start=first)
+        )
 
     def behind(
         self, trail: Sequence[Trailing], left: Iterable[int], *, sums: bool = False
@@ -220,8 +274,11 @@ class _Making:
         amount = Amount(number, size * op.elements, place)
         return Written(amount, source, op.keeps_input, op.keeps_output, op.passes)
 
-    def _place(self, tensor: str, whole: frozenset[str], scale: float) -> int:
-        return self.divisions.setdefault(Division(tensor, whole, scale), len(self.divisions))
+    def _place(
+        self, tensor: str, whole: frozenset[str], scale: float, channels: tuple[int, ...] | None = None
+    ) -> int:
+        own = Division(tensor, whole, scale, self.channels if channels is None else channels)
+        return self.divisions.setdefault(own, len(self.divisions))
 
 
 def _read(own: Written, at: int, written: Sequence[Written]) -> Written:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import MemoryLimitError, OptionError
@@ -17,9 +17,10 @@ from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import fullest_moments, kept_in_flight, run_stages
 from hypar.planning.stages.shifting import shifted
 from hypar.planning.stages.sites import spans_of
-from hypar.planning.stages.span import held_by
 from hypar.planning.stages.spans import joined
 from hypar.planning.stages.starts import given_bounds
+from hypar.schedule.lanes import whole_lane
+from hypar.schedule.memory import held_with
 from hypar.schedule.pipeline_orders import checked_microbatches
 from hypar.units import format_bytes
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Lane, Moment
 
 
 class Divided(NamedTuple):
@@ -124,7 +125,7 @@ def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float
     kept, held = kept_in_flight(*order), fullest_moments(*order)
 
     def fits(found: Sequence[CutSpan]) -> bool:
-        return all(lane.setting.machine.fits(own) for _, lane, own in _held(found, held))
+        return all(lane.setting.machine.fits(own) for _, lane, own in held_in(found, held))
 
     for share in dict.fromkeys((1, parts or 1)):
         best = best_partition(spans, microbatches, kept, limit, request.balance, share)
@@ -150,23 +151,37 @@ def _require_room(parts: int | None, stages: int, places: int, each: str) -> Non
         raise OptionError("parts", found, f"at most {places} in all, {each}")
 
 
-def _held(
-    stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]
+def held_in(
+    stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]
 ) -> Iterator[tuple[int, Lane, float]]:
-    """Yield the number of each stage from 1, each lane of its first part, and the bytes on a device."""
+    """Yield the number of each stage from 1, each lane with the layers of all its parts, and the bytes on a device.
+
+    Args:
+        stages: the parts of the stages in the network's order.
+        moments: for each stage its pieces of work, at the moments when most microbatches wait.
+    """
+    count = len(moments)
+    firsts = [*accumulate((span.layers for span in stages), initial=0)]
     for stage, own in enumerate(moments):
-        parts = stages[stage :: len(moments)]
-        for group, lane in enumerate(parts[0].cuts.lanes):
-            yield stage + 1, lane, math.fsum(held_by(parts, own, group).values())
+        parts = stages[stage::count]
+        for group in range(len(parts[0].cuts.lanes)):
+            lanes = [part.cuts.lanes[group] for part in parts]
+            lane = whole_lane(
+                [
+                    lane.at(lane.name, lane.place._replace(first=first, moments=tuple(own)))
+                    for lane, first in zip(lanes, firsts[stage::count], strict=False)
+                ]
+            )
+            yield stage + 1, lane, held_with(lane, max(part.cuts.memory[group]["buffers"] for part in parts))
 
 
-def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]) -> None:
+def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]) -> None:
     """Refuse given stages of which one does not fit the memory.
 
     Raises:
         MemoryLimitError: one does not fit.
     """
-    for number, lane, held in _held(stages, moments):
+    for number, lane, held in held_in(stages, moments):
         machine = lane.setting.machine
         if not machine.fits(held):
             found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from hypar.plan.splits import stage_name
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.planning.request import Request
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.lanes import Crossing
+    from hypar.schedule.lanes import Crossing, Moment
     from hypar.schedule.pipeline_orders import Schedule, Work
 
 
@@ -83,14 +83,16 @@ def kept_in_flight(
     schedule: str, stages: int, microbatches: int, parts: int | None = None
 ) -> tuple[int, ...]:
     """Return for each part of each stage, in the network's order, the largest number of microbatches that it keeps."""
-    kept = fullest_moments(schedule, stages, microbatches, parts)
-    return tuple(max(moment[part] for moment in own) for part in range(parts or 1) for own in kept)
+    works = [*_works(schedule, stages, microbatches, parts)]
+    return tuple(
+        in_flight(work for work in own if work.part == part) for part in range(parts or 1) for own in works
+    )
 
 
 def fullest_moments(
     schedule: str, stages: int, microbatches: int, parts: int | None = None
-) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Return for each stage the numbers of microbatches in flight in its parts, at the moments when most are."""
+) -> tuple[tuple[Moment, ...], ...]:
+    """Return for each stage its pieces of work, at the moments when most microbatches wait."""
     return tuple(moments(works, parts or 1) for works in _works(schedule, stages, microbatches, parts))
 
 
@@ -118,15 +120,15 @@ def run_stages(
         stages = within_stage(stages, count)
     own_works = [*_works(request.schedule, count, microbatches, parts)]
     kept = [in_flight(own) for own in own_works]
+    fullest = [moments(own, schedule.parts) for own in own_works]
+    firsts = accumulate((span.layers for span in stages), initial=0)
     works = []
-    for number, span in enumerate(stages):
+    for number, (span, first) in enumerate(zip(stages, firsts, strict=False)):
         stage, lanes = number % count, []
         for lane in span.cuts.lanes:
             places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
             outside, outward = lane.place.outside, _outward(stages[stage::count])
-            place = StagePlace(places, microbatches, kept[stage], outside, outward)
-            if parts is not None:
-                place = place._replace(moments=moments(own_works[stage], parts))
+            place = StagePlace(places, microbatches, fullest[stage], outside, outward, first)
             lanes.append(lane.at(f"{stage_name(stage)} {lane.name}".rstrip(), place))
         crossings = tuple(_of_stage(crossing, stage) for crossing in span.cuts.crossings)
         works.append(StageWork(tuple(lanes), crossings, span.received, span.returned))

@@ -173,23 +173,6 @@ class CutSpan(NamedTuple):
         return all(lane.setting.machine.fits(held) for lane, held in each)
 
 
-def held_by(parts: Sequence[CutSpan], moments: Sequence[Sequence[int]], group: int = 0) -> dict[str, float]:
-    """Return the bytes on each device of a stage with some parts, which work in turn.
-
-    Args:
-        parts: the parts.
-        moments: the numbers of microbatches in flight in each part, at the moments when most are.
-        group: the index of the devices among the groups of identical devices.
-    """
-    each = [part.held(1, group) for part in parts]
-    found = {item: math.fsum(own[item] for own in each) for item in each[0]}
-    found["activations"] = max(
-        math.fsum(count * own["activations"] for count, own in zip(moment, each, strict=True))
-        for moment in moments
-    )
-    return {**found, **{item: max(own[item] for own in each) for item in ("errors", "buffers")}}
-
-
 class LayerBounds(NamedTuple):
     """The lower bounds of a layer.
 
