@@ -190,6 +190,58 @@ def mixtral(
     return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, more, dtype)
 
 
+def deepseek(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
+    """DeepSeek-V3 in small: latent attention with a rotated part of the features, shared and chosen experts by groups."""
+    expert, heads = {"each": "experts", "bias": False}, ["kv_heads", "head_dim"]
+    plain: dict[str, Any] = {"bias": False}
+    block = [
+        {"name": "norm1", "op": "rms_norm", "over": "hidden"},
+        linear("q_a", "hidden", "q_rank", **plain),
+        {"name": "q_norm", "op": "rms_norm", "over": "q_rank"},
+        linear("q", "q_rank", heads, **plain),
+        linear("q_part", "q_rank", ["kv_heads", "rope_dim"], inputs="q_norm", **plain),
+        {"name": "q_rope", "op": "rope", "dim": "rope_dim"},
+        linear("k_part", "hidden", "rope_dim", inputs="norm1", **plain),
+        {"name": "k_rope", "op": "rope", "dim": "rope_dim"},
+        linear("kv_a", "hidden", "kv_rank", inputs="norm1", **plain),
+        {"name": "kv_norm", "op": "rms_norm", "over": "kv_rank"},
+        linear("k", "kv_rank", heads, **plain),
+        linear("v", "kv_rank", heads, inputs="kv_norm", **plain),
+        {
+            "name": "attention",
+            "op": "attention",
+            "inputs": ["q", "k", "v", "q_rope", "k_rope"],
+            "causal": True,
+        },
+        linear("o", heads, "hidden", **plain),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "norm2", "op": "rms_norm", "over": "hidden"},
+        linear("router", "hidden", "experts", **plain),
+        {
+            "name": "gates",
+            "op": "top_k",
+            "over": "experts",
+            "count": 2,
+            "function": "sigmoid",
+            "groups": 2,
+            "best": 1,
+        },
+        {"name": "dispatch", "op": "dispatch", "inputs": "norm2", "to": "experts", "count": 2},
+        linear("up", "hidden", "expert_ff", **expert),
+        {"name": "act", "op": "silu"},
+        linear("down", "expert_ff", "hidden", **expert),
+        {"name": "combine", "op": "combine", "inputs": ["down", "gates"], "count": 2},
+        linear("shared_up", "hidden", "ff", inputs="norm2", **plain),
+        {"name": "shared_act", "op": "silu"},
+        linear("shared_down", "ff", "hidden", **plain),
+        {"name": "experts", "op": "add", "inputs": ["combine", "shared_down"]},
+        {"name": "add2", "op": "add", "inputs": ["experts", "add1"]},
+    ]
+    head = linear("head", "hidden", "vocab", bias=False)
+    more = {"experts": 4, "q_rank": 12, "kv_rank": 8, "rope_dim": 2, "expert_ff": 8, **sizes}
+    return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, more, dtype)
+
+
 def gated(batch: int = 4) -> LayerGraph:
     """MobileNetV3's block in small: a depthwise convolution whose channels are weighed by what is in the whole image."""
     conv: dict[str, Any] = {"op": "conv", "out_channels": 8, "kernel": 1}

@@ -91,6 +91,7 @@ BATCH = 3
 POSITIONS = {"sequence": 3, "heads": 2, "head_dim": 4}
 TOKENS = {"sequence": 3, "hidden": 4}
 QUERIES = {"sequence": 3, "heads": 2, "group": 2, "head_dim": 4}
+ROTATED = {"sequence": 3, "heads": 2, "group": 2, "rope_dim": 2}
 SECOND = {"keys": 5, "heads": 2, "head_dim": 4}
 
 NAMED: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
@@ -99,6 +100,11 @@ NAMED: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "attention": ("attention", {}, [POSITIONS] * 3),
     "causal attention": ("attention", {"causal": True}, [POSITIONS] * 3),
     "grouped attention": ("attention", {"causal": True}, [QUERIES, POSITIONS, POSITIONS]),
+    "attention of two parts": (
+        "attention",
+        {"causal": True},
+        [QUERIES, POSITIONS, POSITIONS, ROTATED, {"sequence": 3, "rope_dim": 2}],
+    ),
     "matmul": ("matmul", {"over": "head_dim"}, [POSITIONS, SECOND]),
     "layer_norm": ("layer_norm", {"over": "hidden"}, [TOKENS]),
     "layer_norm of heads": ("layer_norm", {"over": ["heads", "head_dim"], "shift": False}, [POSITIONS]),

@@ -118,6 +118,30 @@ def test_dims_go_up_to_their_limit() -> None:
             {},
             "allowed: equal but for features",
         ),
+        ([projected("q"), {"op": "attention", "inputs": ["q"] * 4}], {}, "found 4 inputs; allowed: 3"),
+        (
+            [projected("q"), {"op": "attention", "inputs": ["q"] * 5}],
+            {},
+            "found features head_dim, head_dim of several parts; allowed: a name for those of each",
+        ),
+        (
+            [
+                projected("q"),
+                projected("turned", out={"rope_dim": 6}, inputs="wte"),
+                {"op": "attention", "inputs": ["q", "q", "q", "turned", "turned"]},
+            ],
+            {},
+            "allowed: equal but for features",
+        ),
+        (
+            [
+                projected("q"),
+                projected("turned", out={"rope_dim": 6}, inputs="wte"),
+                {"op": "attention", "inputs": ["q", "q", "q", "q", "turned"]},
+            ],
+            {},
+            "allowed: equal features last",
+        ),
         ([projected("q"), {"op": "rope", "over": "time"}], {}, "allowed: one with time"),
         (
             [projected("q"), {"op": "matmul", "inputs": ["q", "q"], "over": "depth"}],
@@ -143,6 +167,16 @@ def test_dims_go_up_to_their_limit() -> None:
             [projected("q", each="hidden", bias=False)],
             {},
             "found hidden in each and in in; allowed: each dim once",
+        ),
+        (
+            [{"op": "top_k", "over": "hidden", "count": 5, "groups": 4, "best": 1}],
+            {},
+            "found count 5 of the best 1 of 4 groups of 16 hidden; allowed: groups of equal size",
+        ),
+        (
+            [{"op": "top_k", "over": "hidden", "count": 2, "groups": 3}],
+            {},
+            "found count 2 of the best 3 of 3 groups of 16 hidden; allowed: groups of equal size",
         ),
         (
             [{"op": "top_k", "over": "hidden", "count": 17}],

@@ -12,6 +12,7 @@ from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
 from tests.transformers import (
+    deepseek,
     drawn,
     encoder,
     gated,
@@ -36,6 +37,7 @@ NETWORKS: dict[str, Callable[[], LayerGraph]] = {
     "encoder": encoder,
     "gated": gated,
     "mixtral": mixtral,
+    "deepseek": deepseek,
     "vit": vit,
     "mobilenet": mobilenet,
     "unet": unet,
@@ -62,6 +64,7 @@ def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> N
         ("encoder", (4,), "moved"),
         ("gated", (4,), "fused"),
         ("mixtral", (3, 2), "fused"),
+        ("deepseek", (3, 2), "moved"),
         ("vit", (4,), "moved"),
         ("volume", (3, 2), "fused"),
     ],

@@ -34,7 +34,7 @@ def contracted(flow: Flow, layer: Layer) -> None:
     name, cuts = layer.name, flow.cuts[layer.name]
     einsum = layer.einsum(flow.graph.batch)
     dims = _dims(flow, layer, einsum, cuts)
-    needs = tuple(Holding(_operand(layer, einsum, number, dims)) for number in range(layer.op.operands))
+    needs = tuple(Holding(_operand(layer, einsum, number, dims)) for number in range(len(layer.inputs)))
     output = Holding(_members(layer, einsum.output, dims, layer.shape, "out_channels"))
     operands = tuple(flow.operand(layer, number, need) for number, need in enumerate(needs))
     copies = cuts.copies([*dims])

@@ -49,7 +49,7 @@ class Op(Record):
     Attributes:
         weighted: whether it has a weight to cut.
         join: whether it combines several tensors.
-        operands: number of inputs that have dims of their own; 1 for a join, whose inputs are alike.
+        operands: least number of inputs that have dims of their own; 1 for a join, whose inputs are alike.
         sized: fields of dims with their sizes, which a model file may name alone.
         passes: whether the error of an input is the error of the output, or a part of it.
         pools: whether it makes an image of another size, so that it is a node of the operator graph.
