@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.drafts import Draft, Drafts, Held
+from hypar.importers.drafts import JOINED, Draft, Drafts, Held
 from hypar.importers.regions import COMPOSED, composed
 from hypar.importers.trace import ROW, dims_of
 from hypar.importers.view import Entry, View, put
@@ -91,9 +91,10 @@ def read_trace(trace: Trace, table: Table) -> Reading:
         drafts = needed(reader.drafts.rows, reader.result())
         parts = {draft.whole for draft in drafts if draft.whole}
         read = {draft.node.result for draft in drafts if draft.node and not draft.whole}
-        if not parts & read:
+        whole = (parts & read) | {draft.origin for draft in drafts if draft.op == JOINED}
+        if not whole:
             break
-        undivided |= parts & read
+        undivided |= whole
     flop = sum(node.flop for node in trace.nodes)
     return Reading(trace, drafts, reader.drafts.atoms, reader.sizes, flop)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hypar.importers.attending import features
 from hypar.importers.dim_rules import (
     attention,
     elementwise,
@@ -29,6 +30,7 @@ from hypar.importers.experts import (
     normalised,
     placed,
     summed,
+    taken,
 )
 from hypar.importers.positions import tokens
 from hypar.importers.rules import (
@@ -259,6 +261,7 @@ TABLE: Table = {
     "index_put": placed,
     "repeat_interleave": interleaved,
     "sum": summed,
+    "gather": taken,
     "einsum": _einsum,
     "scaled_dot_product_attention": attention("query", "key", "value", "attn_mask"),
     **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
@@ -288,7 +291,7 @@ TABLE: Table = {
     "_softmax": _softmax,
     "log_softmax": _softmax,
     "add": _add,
-    "cat": either(joined("concat", "dim"), tokens("dim")),
+    "cat": either(joined("concat", "dim"), tokens("dim"), features("dim")),
     "upsample_nearest2d": partial(resized, "nearest"),
     "upsample_bilinear2d": _bilinear,
 }
