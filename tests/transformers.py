@@ -115,6 +115,52 @@ def encoder(batch: int = 4) -> LayerGraph:
     return _model(block, batch, 1, {"op": "layer_norm", "over": "hidden"}, head, {}, "float32")
 
 
+def biased(batch: int = 4) -> LayerGraph:
+    """T5's attention in small, with trained biases of its scores, a table of types, scales of layers and trained slopes."""
+    scores = {"name": "scores", "op": "matmul", "over": "head_dim", "names": {"sequence": "keys"}}
+    block = [
+        linear("q", "hidden", ["kv_heads", "head_dim"], bias=False),
+        linear("k", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="input"),
+        linear("v", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="input"),
+        {**scores, "inputs": ["q", "k"]},
+        {"name": "distances", "op": "position", "over": "kv_heads", "rows": 5},
+        {"name": "shares", "op": "softmax", "over": "keys"},
+        {"name": "mean", "op": "matmul", "over": {"keys": "sequence"}, "inputs": ["shares", "v"]},
+        linear("o", ["kv_heads", "head_dim"], "hidden", bias=False),
+        {"name": "scaled", "op": "layer_scale", "over": "hidden"},
+        {"name": "add1", "op": "add", "inputs": ["scaled", "input"]},
+        {"name": "types", "op": "position", "over": "hidden", "rows": 2},
+        linear("up", "hidden", "ff"),
+        {"name": "slopes", "op": "prelu", "over": "ff"},
+        linear("down", "ff", "hidden"),
+        {"op": "prelu"},
+    ]
+    return _model(
+        block,
+        batch,
+        1,
+        {"op": "layer_norm", "over": "hidden"},
+        linear("head", "hidden", "vocab"),
+        {},
+        "float32",
+    )
+
+
+def scaled(batch: int = 4) -> LayerGraph:
+    """ConvNeXt's block in small: a layer with a number of its own for each channel, and trained slopes."""
+    conv: dict[str, Any] = {"op": "conv", "out_channels": 8}
+    layers: list[dict[str, Any]] = [
+        {"name": "stem", **conv, "kernel": 2, "stride": 2},
+        {"name": "depthwise", **conv, "kernel": 3, "padding": 1, "groups": 8},
+        {"name": "point", **conv, "kernel": 1},
+        {"name": "slopes", "op": "prelu", "over": "channels"},
+        {"name": "own", "op": "layer_scale"},
+        {"name": "sum", "op": "add", "inputs": ["own", "stem"]},
+        {"op": "prelu"},
+    ]
+    return _convolutional(layers, batch, "scaled")
+
+
 def vit(batch: int = 4) -> LayerGraph:
     """A vision transformer in small: patches, a class token, positions, an encoder with norms first."""
     block = [
@@ -240,6 +286,39 @@ def deepseek(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: i
     head = linear("head", "hidden", "vocab", bias=False)
     more = {"experts": 4, "q_rank": 12, "kv_rank": 8, "rope_dim": 2, "expert_ff": 8, **sizes}
     return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, more, dtype)
+
+
+def listener(batch: int = 4) -> LayerGraph:
+    """Whisper's encoder in small: two convolutions along a sequence, the second with a stride, then a block; one depthwise."""
+    block = [
+        {"name": "ln1", "op": "layer_norm", "over": "hidden"},
+        linear("q", "hidden", ["heads", "head_dim"]),
+        linear("k", "hidden", ["heads", "head_dim"], inputs="ln1", bias=False),
+        linear("v", "hidden", ["heads", "head_dim"], inputs="ln1"),
+        {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"]},
+        linear("o", ["heads", "head_dim"], "hidden"),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "mixed", "op": "sequence_conv", "each": "hidden", "kernel": 3, "padding": 1, "bias": False},
+        {"name": "add2", "op": "add", "inputs": ["mixed", "add1"]},
+    ]
+    conv: dict[str, Any] = {"op": "sequence_conv", "kernel": 3, "padding": 1, "out": "hidden"}
+    layers = [
+        {"op": "input", "shape": {"sequence": 16, "mel": 6}},
+        {"name": "conv1", **conv, "in": "mel", "out": {"first": 8}},
+        {"op": "gelu"},
+        {"name": "conv2", **conv, "in": "first", "stride": 2},
+        {"op": "gelu"},
+        {"op": "position"},
+        {"block": "block", "name": "h", "repeat": 1},
+        linear("head", "hidden", "classes"),
+        {"op": "cross_entropy", "over": "classes"},
+    ]
+    dims = {"hidden": 16, "heads": 4, "head_dim": 4, "classes": 6}
+    blocks = {"block": {"layers": block}}
+    return load_model(
+        {"source": "a test", "batch": batch, "dims": dims, "blocks": blocks, "layers": layers},
+        name="listener",
+    )
 
 
 def gated(batch: int = 4) -> LayerGraph:

@@ -129,6 +129,26 @@ def t5() -> Built:
     return with_loss(Both()), (tokens(512), tokens(512), tokens(512))
 
 
+def whisper() -> Built:
+    """Whisper, with convolutions of sound before its encoder, and its loss."""
+    library = package("transformers")
+    sizes = {"encoder_layers": 4, "encoder_attention_heads": 6, "encoder_ffn_dim": 1536}
+    sizes |= {key.replace("encoder", "decoder"): size for key, size in sizes.items()}
+    model = library.WhisperForConditionalGeneration(
+        library.WhisperConfig(d_model=384, use_cache=False, **sizes)
+    )
+
+    class Both(pytorch().nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.whisper = model
+
+        def forward(self, sound: Any, before: Any) -> Any:
+            return self.whisper(input_features=sound, decoder_input_ids=before)
+
+    return with_loss(Both()), (pytorch().empty(2, 80, 3000), tokens(64), tokens(64))
+
+
 MIXTRAL = {"vocab_size": 32000, "max_position_embeddings": 32768, "dtype": "bfloat16"}
 QWEN_MOE = {"num_hidden_layers": 4, "num_experts": 16, "norm_topk_prob": True}
 DEEPSEEK = {
@@ -160,7 +180,7 @@ ROWS: dict[str, tuple[Callable[[], Built], float, dict[str, int] | None]] = {
     "mobilenet_v2": (vision("mobilenet_v2"), 1.0, {}),
     "mobilenet_v3_small": (vision("mobilenet_v3_small"), 1.0, {}),
     "efficientnet_b0": (vision("efficientnet_b0"), 1.0, {}),
-    "convnext_tiny": (vision("convnext_tiny"), 0.999, {"mul": 18}),
+    "convnext_tiny": (vision("convnext_tiny"), 1.0, {}),
     "mobilenet_v3_large": (vision("mobilenet_v3_large"), 1.0, {}),
     "vit_b_16": (classifier("torchvision", "vit_b_16"), 1.0, {}),
     "swin_t": (vision("swin_t"), 0.99, None),
@@ -169,11 +189,12 @@ ROWS: dict[str, tuple[Callable[[], Built], float, dict[str, int] | None]] = {
     "vit-base": (transformers_vit, 1.0, {}),
     "gpt2": (gpt2(), 1.0, {}),
     "gpt2, attention written out": (gpt2("eager"), 1.0, {}),
-    "bert-base": (language("BertForMaskedLM", "BertConfig", length=512), 0.9999, {"add": 1}),
+    "bert-base": (language("BertForMaskedLM", "BertConfig", length=512), 1.0, {}),
     "llama-7b": (language("LlamaForCausalLM", "LlamaConfig", length=2048), 1.0, {}),
     "mistral-7b": (language("MistralForCausalLM", "MistralConfig", length=2048), 1.0, {}),
     "qwen2-7b": (language("Qwen2ForCausalLM", "Qwen2Config", length=2048), 1.0, {}),
     "t5-small": (t5, 0.999, None),
+    "whisper-tiny": (whisper, 1.0, {}),
     "mixtral-8x7b": (language("MixtralForCausalLM", "MixtralConfig", length=32768, **MIXTRAL), 1.0, {}),
     "qwen3-moe": (language("Qwen3MoeForCausalLM", "Qwen3MoeConfig", length=2048, **QWEN_MOE), 1.0, {}),
     "deepseek-v3": (deepseek("sdpa"), 1.0, {}),

@@ -279,7 +279,9 @@ def elementwise(op: str) -> Rule:
             if op != "add" and all(view.trace.elements(value) == 1 for value in others):
                 return view.held[view.data[0]]
             return same(view, "pointwise", fields={"function": "other"})
-        return _shifted(view) if op == "add" and len(view.weights) == 1 else None
+        if len(view.weights) > 1 or op == "divide":
+            return None
+        return _shifted(view) if op == "add" else shared(view, "layer_scale")
 
     return rule
 
@@ -336,11 +338,41 @@ def _shifted(view: View) -> Held | None:
             del draft.fields["bias"]
             draft.weights |= view.identities[weight]
             return held
-    if elements == atoms.size(view.drafts.dims(held.number)):
+    if elements == atoms.size(view.drafts.dims(held.number)) == view.trained(weight):
         return same(view, "position")
     if draft.op == "matmul":  # a bias of scores, whose few numbers no op says
         return same(view, "pointwise", fields={"function": "other"}, weights=frozenset())
-    return None
+    return shared(view, "position")
+
+
+def shared(view: View, op: str, *, alone: bool = True) -> Held | None:
+    """Say an op of a tensor and of trained numbers that its elements share along some axes, or of rows of a table.
+
+    Args:
+        view: the operation.
+        op: the op.
+        alone: whether the trained tensor has the axes of the other; else the one with as many elements is that of channels.
+    """
+    (value,), (weight,) = view.data, view.weights
+    held, atoms = view.held[value], view.drafts.atoms
+    sizes, own = view.sizes(value), view.sizes(weight)
+    if alone:
+        own = (1,) * (len(sizes) - len(own)) + own
+    else:
+        own = tuple(view.trained(weight) if axis == 1 else 1 for axis in range(len(sizes)))
+    places = [place for place, size in enumerate(own) if size > 1]
+    rows = 0
+    if view.trained(weight) != view.trace.elements(weight):
+        # Rows of a table, whose width is the last axis: which one an element meets follows from its place along the others.
+        rows, places = view.trained(weight) // own[-1], places[-1:]
+        if op != "position" or places != [len(own) - 1] or view.trained(weight) % own[-1]:
+            return None
+    if any(own[place] != sizes[place] for place in places):
+        return None
+    over = atoms.leaves(atom for place in places for atom in held.axes[place])
+    if BATCH in over or not {*over} <= {*view.drafts.dims(held.number)} or (op == "layer_scale" and not over):
+        return None
+    return same(view, op, roles={"over": over} if over else {}, fields={"rows": rows} if rows else {})
 
 
 def viewed(view: View) -> Held | None:

@@ -19,9 +19,11 @@ DEFAULTS = {
     "attention": ("sequence",),
     "combine": ("experts", "slots"),
     "dispatch": ("sequence", "slots"),
+    "layer_scale": ("channels",),
     "patch": ("sequence",),
     "rope": ("sequence", "head_dim"),
     "select": ("sequence",),
+    "sequence_conv": ("sequence",),
     "softmax": ("channels",),
     "token": ("sequence",),
 }

@@ -61,9 +61,9 @@ def _padding(view: View, kernel: list[int], dilation: list[int]) -> list[int] | 
 
 
 def _conv(op: str) -> Rule:
-    def rule(view: View) -> Said | None:
+    def rule(view: View) -> Said | Held | None:
         weight = view.operand("W")
-        if weight not in view.weights or not view.read or not view.made:
+        if weight not in view.weights or bool(view.read) != bool(view.made):
             return None
         sizes, groups = view.sizes(weight), view.get("group", 1)
         ones = [1] * len(sizes[2:])

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from hypar.importers.view import Rule, Said, Table, View
 
 
-def _conv(view: View) -> Said | None:
+def _conv(view: View) -> Said | Held | None:
     weight = view.operand("weight")
     if weight not in view.weights:
         return None

@@ -165,6 +165,11 @@ def _whole(members: Members, size: int) -> Members:
     return members.reshape(len(members), -1, size).any(axis=2).repeat(size, axis=1)
 
 
+def rows_of(samples: Members, rows: int) -> Members:
+    """Return the rows of a table that devices hold: all where they have samples."""
+    return np.repeat(samples.any(axis=1, keepdims=True), rows, axis=1)
+
+
 def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, phase: str) -> str:
     """Add up one statistic over the devices that share its dims, and return the array of sums.
 
@@ -178,6 +183,8 @@ def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, p
         if dim not in reduced and not (layer.op.multiplies and dim.startswith((READ, MADE, CONTRACTED)))
     ]
     own = [work.dims[dim] for dim in kept]
+    if rows := layer.op.table(name.removeprefix("back ")):
+        own = [rows_of(work.dims["batch"], rows), *own]
     terms = need = Holding(tuple(members & active[:, None] for members in own))
     if sizes := layer.op.together_in(layer.shape):
         need = Holding(

@@ -126,6 +126,10 @@ class Op(Record):
         """Return the dims of a trained tensor that lies as its output does: of one number for each channel."""
         return ("channels",)
 
+    def table(self, name: str) -> int:  # noqa: ARG002
+        """Return the rows of a trained tensor that is a table, each with those dims; 0 if it has no rows."""
+        return 0
+
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the shape of one output sample.
 
