@@ -143,6 +143,40 @@ def test_dims_go_up_to_their_limit() -> None:
             "allowed: equal features last",
         ),
         ([projected("q"), {"op": "rope", "over": "time"}], {}, "allowed: one with time"),
+        ([{"op": "sequence_conv", "kernel": 3}], {}, "'out' is missing"),
+        (
+            [{"op": "sequence_conv", "kernel": 9, "out": {"made": 4}}],
+            {},
+            "found a window of 9 on 8 elements padded by 0; allowed: at most 8",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "over": "hidden", "out": {"made": 4}}],
+            {},
+            "found hidden of 8x16 (sequence, hidden) in over and elsewhere; allowed: each dim once",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "out": {"made": 4}, "over": "time"}],
+            {},
+            "allowed: one with time",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "out": {"made": 4}, "weight": "wte"}],
+            {},
+            "out in place of out_features, and no weight of another layer",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "each": "hidden"}],
+            {},
+            "each stands beside bias: false alone",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "each": "hidden", "in": "hidden", "bias": False}],
+            {},
+            "in stands beside out alone",
+        ),
+        ([{"op": "position", "over": "time"}], {}, "allowed: one with time"),
+        ([{"op": "layer_scale"}], {}, "allowed: one with channels"),
+        ([{"op": "prelu", "over": "time"}], {}, "allowed: one with time"),
         (
             [projected("q"), {"op": "matmul", "inputs": ["q", "q"], "over": "depth"}],
             {},
