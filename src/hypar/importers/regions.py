@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hypar.importers.dim_rules import norm, same, softmax
 from hypar.importers.experts import normalised, of_best_groups
-from hypar.importers.rules import passed, short
+from hypar.importers.rules import channels, group_norm, passed, short
 from hypar.importers.trace import Node
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ class _Finder:
         if trained and not kind.endswith("_norm") and kind != "rope":
             return None
         attributes: dict[str, object] = {"axes": axes}
+        if kind == "layer_norm":
+            attributes["groups"] = self.groups(entry, nodes, axes)
         if kind == "rope":
             attributes["positions"] = self.positions(nodes)
         if kind == "best_groups":
@@ -185,6 +187,21 @@ class _Finder:
                 listed = axes if isinstance(axes, list | tuple) else (axes,)
                 return tuple(sorted(int(axis) % rank - rank for axis in listed))
         return ()
+
+    def groups(self, entry: str, nodes: Sequence[Node], axes: Sequence[int]) -> tuple[int, int] | None:
+        """Return the axis of a sample that is summed in groups of neighbours, and their number; None if there is none.
+
+        What is summed then has an axis more, and all of it is summed but the samples and the groups.
+        """
+        summed = next(node for node in nodes if _word(node) in REDUCTIONS)
+        sizes = self.trace.shapes[next(value for value in summed.read if value in self.trace.dependent)]
+        own = self.trace.shapes[entry]
+        left = sorted({*range(len(sizes))} - {axis % len(sizes) for axis in axes})
+        if len(sizes) != len(own) + 1 or len(left) != len(("samples", "groups")) or left[0] != 0:
+            return None
+        axis = left[1]
+        whole = (*sizes[:axis], sizes[axis] * sizes[axis + 1], *sizes[axis + 2 :]) if axis < len(own) else ()
+        return (axis, sizes[axis]) if whole == own else None
 
     def positions(self, nodes: Sequence[Node]) -> int:
         """Return the axis along which the constant factors of a rotation differ, besides the last."""
@@ -250,6 +267,9 @@ def _norm(op: str, *trained: str) -> Rule:
         has = {field: names[field] in view.node.operands for field in trained}
         if "other" in view.node.operands:
             return None
+        if (grouped := view.get("groups")) is not None:
+            axis, groups = grouped
+            return group_norm(view, groups, **has) if channels(view, axis) else None
         if op == "layer_norm" and view.read and _of_samples(view):
             return [short("batch_norm", **has)]
         return norm(view, op, view.get("axes"), has)
