@@ -459,16 +459,32 @@ def drawn(graph: ContractedGraph, array: tuple[int, ...], random: random.Random)
     return found
 
 
-def volume(batch: int = 4) -> LayerGraph:
-    """A residual network of volumes in small."""
+def volume(batch: int = 4, groups: int = 1) -> LayerGraph:
+    """A residual network of volumes in small, whose second convolution and third are perhaps in groups."""
+    of_groups = {} if groups == 1 else {"groups": groups}
     layers = [
         {"op": "input", "channels": 4, "depth": 6, "height": 4, "width": 4},
         {"name": "conv1", "op": "conv3d", "out_channels": 8, "kernel": 3, "padding": 1},
         {"op": "batch_norm"},
         {"op": "relu"},
-        {"name": "conv2", "op": "conv3d", "out_channels": 8, "kernel": [3, 1, 1], "padding": [1, 0, 0]},
+        {
+            "name": "conv2",
+            "op": "conv3d",
+            "out_channels": 8,
+            "kernel": [3, 1, 1],
+            "padding": [1, 0, 0],
+            **of_groups,
+        },
         {"name": "sum", "op": "add", "inputs": ["conv2", "relu1"]},
-        {"name": "conv3", "op": "conv3d", "out_channels": 4, "kernel": 2, "stride": 2, "bias": False},
+        {
+            "name": "conv3",
+            "op": "conv3d",
+            "out_channels": 4,
+            "kernel": 2,
+            "stride": 2,
+            "bias": False,
+            **of_groups,
+        },
         {"op": "flatten"},
         {"name": "fc", "op": "linear", "out_features": 8},
         {"op": "softmax"},

@@ -52,6 +52,12 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
         },
         [VOLUME],
     ),
+    "conv3d of groups": (
+        "conv3d",
+        {"out_channels": 4, "kernel": [2, 3, 1], "padding": [0, 1, 0], "groups": 2},
+        [{**VOLUME, "channels": 6}],
+    ),
+    "depthwise conv3d": ("conv3d", {"out_channels": 3, "kernel": 3, "groups": 3, "stride": 2}, [VOLUME]),
     "batch_norm of a volume": ("batch_norm", {}, [VOLUME]),
     "group_norm": ("group_norm", {"groups": 2}, [IMAGE]),
     "group_norm of a volume": ("group_norm", {"groups": 3, "shift": False}, [VOLUME]),

@@ -49,6 +49,8 @@ NETWORKS: dict[str, Callable[[], LayerGraph]] = {
     "unet": unet,
     "one_matrix": one_matrix,
     "volume": volume,
+    "volume of groups": lambda: volume(groups=4),
+    "volume of two groups": lambda: volume(groups=2),
 }
 
 
@@ -76,6 +78,7 @@ def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> N
         ("scaled", (4,), "fused"),
         ("vit", (4,), "moved"),
         ("volume", (3, 2), "fused"),
+        ("volume of groups", (3, 2), "fused"),
     ],
     ids=str,
 )

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator
 from hypar.network.dims import KERNEL
 from hypar.network.einsum import Einsum
 from hypar.network.ops.base import Contraction, Count, Op, Shape, Size, describe, elements_of, one_input
+from hypar.network.ops.bases.windowed import grouped, require_groups
 from hypar.network.windows import ShapeError, Window
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Conv3d(Contraction):
     stride: SizeTriple = (1, 1, 1)
     padding: CountTriple = (0, 0, 0)
     dilation: SizeTriple = (1, 1, 1)
+    groups: Size = 1
     bias: bool = True
 
     @property
@@ -66,6 +68,7 @@ class Conv3d(Contraction):
         shape = one_input(inputs)
         if tuple(shape) != VOLUME:
             raise ShapeError(f"found an input of {describe(shape)}; allowed: {', '.join(VOLUME)}")
+        require_groups(shape["channels"], self.out_channels, self.groups)
         spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
         return {"channels": self.out_channels, **spatial}
 
@@ -75,25 +78,27 @@ class Conv3d(Contraction):
 
     def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
         """Return the elements of the filters and the biases."""
-        weight = self.out_channels * one_input(inputs)["channels"] * math.prod(self.kernel)
+        weight = self.out_channels * (one_input(inputs)["channels"] // self.groups) * math.prod(self.kernel)
         return {"weight": weight, **({"bias": self.out_channels} if self.bias else {})}
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Return ``F_out[n,o,d,h,w] = F_in[n,i,d',h',w'] . W[i,o,q,r,s]`` for the d', h' and w' that the windows read."""
+        """Return ``F_out[n,g,o,d,h,w] = F_in[n,g,i,d',h',w'] . W[g,i,o,q,r,s]`` for the d', h' and w' that the windows read."""
         shape = one_input(inputs)
         kernel = {f"{KERNEL}{dim}": size for dim, size in zip(SPATIAL, self.kernel, strict=True)}
         spatial = {dim: dim for dim in SPATIAL}
+        sizes, of_groups, inner = grouped(self.groups)
         return Einsum(
             sizes={
                 "batch": batch,
-                "in_channels": shape["channels"],
-                "out_channels": self.out_channels,
+                **sizes,
+                "in_channels": shape["channels"] // self.groups,
+                "out_channels": self.out_channels // self.groups,
                 **{dim: output[dim] for dim in SPATIAL},
                 **kernel,
             },
-            input={"batch": "batch", "in_channels": "channels", **spatial},
-            weight=("in_channels", "out_channels", *kernel),
-            output={"batch": "batch", "out_channels": "channels", **spatial},
+            input={"batch": "batch", **of_groups, "in_channels": inner, **spatial},
+            weight=(*sizes, "in_channels", "out_channels", *kernel),
+            output={"batch": "batch", **of_groups, "out_channels": inner, **spatial},
             input_elements=batch * elements_of(shape),
             zeros=self.zeros,
             whole=frozenset(SPATIAL),
