@@ -460,8 +460,10 @@ def drawn(graph: ContractedGraph, array: tuple[int, ...], random: random.Random)
 
 
 def volume(batch: int = 4, groups: int = 1) -> LayerGraph:
-    """A residual network of volumes in small, whose second convolution and third are perhaps in groups."""
+    """A residual network of volumes in small, whose second convolution and third are perhaps in groups, with pools."""
     of_groups = {} if groups == 1 else {"groups": groups}
+    mode = {4: "max", 2: "average"}.get(groups)
+    pools = [{"op": "pool3d", "mode": mode, "kernel": 3, "stride": 1, "padding": 1}] if mode else []
     layers = [
         {"op": "input", "channels": 4, "depth": 6, "height": 4, "width": 4},
         {"name": "conv1", "op": "conv3d", "out_channels": 8, "kernel": 3, "padding": 1},
@@ -476,6 +478,7 @@ def volume(batch: int = 4, groups: int = 1) -> LayerGraph:
             **of_groups,
         },
         {"name": "sum", "op": "add", "inputs": ["conv2", "relu1"]},
+        *pools,
         {
             "name": "conv3",
             "op": "conv3d",
@@ -485,6 +488,7 @@ def volume(batch: int = 4, groups: int = 1) -> LayerGraph:
             "bias": False,
             **of_groups,
         },
+        *([{"op": "pool3d", "mode": "average", "window": "global"}] if mode else []),
         {"op": "flatten"},
         {"name": "fc", "op": "linear", "out_features": 8},
         {"op": "softmax"},

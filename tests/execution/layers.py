@@ -58,6 +58,17 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
         [{**VOLUME, "channels": 6}],
     ),
     "depthwise conv3d": ("conv3d", {"out_channels": 3, "kernel": 3, "groups": 3, "stride": 2}, [VOLUME]),
+    "max pool of a volume": (
+        "pool3d",
+        {"mode": "max", "kernel": [3, 2, 2], "stride": [2, 1, 2], "padding": [1, 1, 0]},
+        [VOLUME],
+    ),
+    "average of a volume": (
+        "pool3d",
+        {"mode": "average", "kernel": [2, 3, 2], "padding": [0, 1, 1]},
+        [VOLUME],
+    ),
+    "average of a whole volume": ("pool3d", {"mode": "average", "window": "global"}, [VOLUME]),
     "batch_norm of a volume": ("batch_norm", {}, [VOLUME]),
     "group_norm": ("group_norm", {"groups": 2}, [IMAGE]),
     "group_norm of a volume": ("group_norm", {"groups": 3, "shift": False}, [VOLUME]),

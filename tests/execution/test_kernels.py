@@ -97,6 +97,10 @@ def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)
             return functional.conv3d(
                 x, weight, held.get("bias"), op.stride, op.padding, op.dilation, op.groups
             )
+        case "pool3d":
+            kernel = op.kernel or tuple(x.shape[2:])
+            pool = functional.max_pool3d if op.mode == "max" else functional.avg_pool3d
+            return pool(x, kernel, op.stride or kernel, op.padding)
         case "conv_transpose":
             weight = held["weight"].flatten(0, 1)
             return functional.conv_transpose2d(

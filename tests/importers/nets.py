@@ -200,8 +200,9 @@ def row():
 
 def volume():
     return nn.Sequential(
-        nn.Conv3d(2, 6, (3, 3, 1), padding=(1, 1, 0), bias=False), nn.GroupNorm(2, 6, affine=False), nn.ReLU(),
-        nn.Conv3d(6, 4, 2, stride=2), nn.BatchNorm3d(4), nn.PReLU(), nn.Flatten(), nn.Linear(4 * 2 * 2 * 3, 5),
+        nn.Conv3d(2, 6, (3, 3, 1), padding=(1, 1, 0), bias=False), nn.GroupNorm(2, 6), nn.ReLU(),
+        nn.MaxPool3d(3, stride=1, padding=1), nn.Conv3d(6, 4, 2, stride=2, groups=2), nn.BatchNorm3d(4), nn.PReLU(),
+        nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(4, 5),
     )
 
 

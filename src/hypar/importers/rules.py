@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.dim_rules import same, shared, viewed
-from hypar.importers.trace import ROW
+from hypar.importers.trace import DIMS, ROW
 from hypar.importers.view import put
 from hypar.registry import load_plugin
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hypar.importers.atoms import Axis
     from hypar.importers.drafts import Held
     from hypar.importers.view import Entry, Rule, Said, View
+    from hypar.network.ops.base import Shape
 
 
 def either(*rules: Rule) -> Rule:
@@ -115,9 +116,9 @@ def channels(view: View, axis: int) -> bool:
 
 
 def image_axes(view: View, axes: Any) -> bool:
-    """Return whether axes of the first tensor are the height and the width, or the width of a row."""
+    """Return whether axes of the first tensor are all of an image, of a row or of a volume but samples and channels."""
     rank = len(view.sizes(view.data[0]))
-    over = {ROW: {2}, 4: {*view.trace.layout[2:]}}
+    over = {ROW: {2}, 4: {*view.trace.layout[2:]}, 5: {2, 3, 4}}
     return rank in over and {int(axis) % rank for axis in axes} == over[rank]
 
 
@@ -125,8 +126,13 @@ def averaged(view: View, axes: Any) -> Said | None:
     """Say a mean over the whole image, flattened where its axes are dropped."""
     if len(view.data) != 1 or not view.read or not image_axes(view, axes):
         return None
-    mean: Entry = ("pool", {"mode": "average", "window": "global"})
-    return [mean] if len(view.made) == 3 else [mean, ("flatten", {})]
+    mean: Entry = (pool_of(view.read), {"mode": "average", "window": "global"})
+    return [mean] if len(view.made) == len(view.read) else [mean, ("flatten", {})]
+
+
+def pool_of(shape: Shape) -> str:
+    """Return the pool of an image or of a volume."""
+    return "pool3d" if "depth" in shape else "pool"
 
 
 def resized(mode: str, view: View) -> Said | None:
@@ -141,15 +147,16 @@ def resized(mode: str, view: View) -> Said | None:
 def adaptive(mode: str, view: View) -> Said | None:
     """Say a pool to a given size: nothing, a global window, or windows side by side."""
     old, new = view.read, view.made
-    if len(old) != 3 or len(new) != 3:
+    if len(old) < len(("channels", "height", "width")) or len(new) != len(old):
         return None
     if old == new:
         return []
-    if (new["height"], new["width"]) == (1, 1):
-        return [("pool", {"mode": mode, "window": "global"})]
-    if any(old[dim] % new[dim] for dim in ("height", "width")):
+    op, (_, *places) = pool_of(old), new
+    if {new[dim] for dim in places} == {1}:
+        return [(op, {"mode": mode, "window": "global"})]
+    if any(old[dim] % new[dim] for dim in places):
         return None
-    return [short("pool", mode=mode, kernel=[old[dim] // new[dim] for dim in ("height", "width")])]
+    return [short(op, mode=mode, kernel=[old[dim] // new[dim] for dim in places])]
 
 
 NEUTRAL = {"output_padding": 0, "groups": 1}
@@ -229,9 +236,12 @@ def _all(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def pooled(mode: str, kernel: Any, stride: Any, padding: Any, *, up: bool) -> Said:
+def pooled(mode: str, kernel: Any, stride: Any, padding: Any, *, up: bool) -> Said | None:
     """Say a sliding pool; a stride that equals the kernel is left out."""
     fields = {} if tuple(stride) == tuple(kernel) else {"stride": list(stride)}
+    if len(kernel) == len(DIMS[1:]):
+        said = short("pool3d", mode=mode, kernel=list(kernel), **fields, padding=list(padding))
+        return None if up else [said]
     return [
         short(
             "pool",

@@ -43,7 +43,6 @@ from hypar.importers.rules import (
     group_norm,
     joined,
     matrix_letters,
-    pair,
     passed,
     pointwise,
     pooled,
@@ -179,14 +178,17 @@ def _split(view: View) -> Held | None:
 
 def _pool(mode: str) -> Rule:
     def rule(view: View) -> Said | None:
-        if {*pair(view.get("dilation", 1))} != {1} or view.get("divisor_override") or not view.read:
+        dilation = view.get("dilation", 1)
+        ones = {*dilation} if isinstance(dilation, list | tuple) else {dilation}
+        if ones != {1} or view.get("divisor_override") or not view.read:
             return None
         size, padding = view.get("kernel_size"), view.get("padding", 0)
         stride = view.get("stride") or size
         up = bool(view.get("ceil_mode", False))
         if "pool1d" in view.node.kind:
             return pooled(mode, row(size, 1), row(stride, 1), row(padding, 0), up=up)
-        return pooled(mode, pair(size), pair(stride), pair(padding), up=up)
+        dims = 3 if "pool3d" in view.node.kind else 2
+        return pooled(mode, *(sizes_of(value, dims) for value in (size, stride, padding)), up=up)
 
     return rule
 
@@ -276,13 +278,12 @@ TABLE: Table = {
     **dict.fromkeys(("split", "split_with_sizes", "chunk", "unbind"), _split),
     "batch_norm": _batch_norm,
     **dict.fromkeys(("group_norm", "instance_norm"), _group_norm),
-    **dict.fromkeys(("max_pool1d", "max_pool2d"), _pool("max")),
-    "max_pool2d_with_indices": _pool("max"),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), _pool("average")),
-    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), partial(adaptive, "average")),
-    "_adaptive_avg_pool2d": partial(adaptive, "average"),
+    **{f"max_pool{dims}d{more}": _pool("max") for dims in (1, 2, 3) for more in ("", "_with_indices")},
+    **{f"avg_pool{dims}d": _pool("average") for dims in (1, 2, 3)},
+    **{f"adaptive_avg_pool{dims}d": partial(adaptive, "average") for dims in (1, 2, 3)},
+    **{f"_adaptive_avg_pool{dims}d": partial(adaptive, "average") for dims in (2, 3)},
     "prelu": prelu,
-    "adaptive_max_pool2d": partial(adaptive, "max"),
+    **{f"adaptive_max_pool{dims}d": partial(adaptive, "max") for dims in (2, 3)},
     "mean": _mean,
     "dropout": _dropout,
     "feature_dropout": _dropout,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hypar.program.flow import Flow
     from hypar.program.holding import Members
 
+DEPTH = "depth"
 KNOWN = (*AXES, "out_channels", "groups")
 
 
@@ -84,7 +85,7 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
         found = {"batch": batch[0], "channels": held[1]} if layer.op.view else {"batch": batch[0]}
         windows = layer.op.windows_on(layer.input_shapes)
         for number, dim in enumerate(layer.shape if not layer.op.view else (), start=1):
-            if dim in SPATIAL and dim in windows:
+            if dim in {*SPATIAL, DEPTH} and dim in windows:
                 found[dim] = _resized(layer, cuts, dim)
             elif dim in windows and layer.shape[dim] != layer.input_shapes[0][dim]:
                 found[dim] = in_place(windows[dim], held[number], layer.shape[dim])

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hypar.execution.boxes import put, take
 from hypar.execution.computing.kernel import Gradients, output_shape
+from hypar.execution.computing.volumes import taps
 from hypar.execution.computing.weighted import Weighted
 from hypar.execution.taps import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypar.execution.boxes import Array, Box, Piece
     from hypar.execution.computing.kernel import Inputs, Kernel, Parameters, Sums
     from hypar.network.layer import Layer
+
+
+BEFORE = len(("batch", "groups", "channels"))
 
 
 class Conv3d(Weighted):
@@ -59,7 +60,7 @@ class Conv3d(Weighted):
         (box,), made = self.boxes(layer, piece), self.output(layer, piece)
         volume, weight = _by_group(take(inputs[0], box), piece), _weight(parameters["weight"], piece)
         value: Array = _by_group(np.zeros(tuple(map(len, made))), piece)
-        for tap, there, here in self._taps(layer, piece):
+        for tap, there, here in taps(self._readings(layer, piece), BEFORE):
             value[there] += np.einsum("ngidhw,gio->ngodhw", volume[here], weight[(..., *tap)], optimize=True)
         return put(output_shape(layer, inputs), made, value.reshape(tuple(map(len, made))))
 
@@ -79,7 +80,7 @@ class Conv3d(Weighted):
         local = _by_group(take(error, self.output(layer, piece)), piece)
         back: Array = np.zeros(volume.shape)
         gradient: Array = np.zeros(weight.shape)
-        for tap, there, here in self._taps(layer, piece):
+        for tap, there, here in taps(self._readings(layer, piece), BEFORE):
             back[here] += np.einsum("ngodhw,gio->ngidhw", local[there], weight[(..., *tap)], optimize=True)
             gradient[(..., *tap)] = np.einsum("ngidhw,ngodhw->gio", volume[here], local[there], optimize=True)
         shape = tuple(map(len, held)) + gradient.shape[3:]
@@ -93,16 +94,6 @@ class Conv3d(Weighted):
         op: Any = layer.op
         shape = layer.input_shapes[0]
         return [reading(window, piece[dim], shape[dim]) for dim, window in op.windows.items()]
-
-    def _taps(self, layer: Layer, piece: Piece) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield each tap of the kernel with the outputs that it is for and the elements that it reads."""
-        along = [own.pairs for own in self._readings(layer, piece)]
-        for tap in product(*(range(len(pairs)) for pairs in along)):
-            pairs = [own[number] for own, number in zip(along, tap, strict=True)]
-            made, read = ([_indices(one[side]) for one in pairs] for side in (0, 1))
-            if all(map(len, made)):
-                every: tuple[Any, ...] = (slice(None),) * 3
-                yield tap, (*every, *np.ix_(*made)), (*every, *np.ix_(*read))
 
 
 def _held(piece: Piece) -> Box:
@@ -128,13 +119,6 @@ def _channels(layer: Layer, piece: Piece, dim: str) -> Any:
     if "groups" not in piece:
         return piece[dim]
     return (piece["groups"][:, None] * layer.einsum(1).sizes[dim] + piece[dim]).reshape(-1)
-
-
-def _indices(selection: Any) -> Any:
-    """Return the indices of a slice, or indices as they are."""
-    if isinstance(selection, slice):
-        return np.arange(selection.start, selection.stop, selection.step)
-    return selection
 
 
 plugin: Kernel = Conv3d()

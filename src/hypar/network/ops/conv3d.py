@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BeforeValidator
+from typing import TYPE_CHECKING
 
 from hypar.network.dims import KERNEL
 from hypar.network.einsum import Einsum
-from hypar.network.ops.base import Contraction, Count, Op, Shape, Size, describe, elements_of, one_input
+from hypar.network.ops.base import Contraction, Op, Shape, Size, elements_of, one_input
+from hypar.network.ops.bases.volumes import SPATIAL, CountTriple, SizeTriple, volume_input
 from hypar.network.ops.bases.windowed import grouped, require_groups
-from hypar.network.windows import ShapeError, Window
+from hypar.network.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-VOLUME = ("channels", "depth", "height", "width")
-SPATIAL = VOLUME[1:]
-
-
-def _as_triple(value: Any) -> Any:
-    """Return one number as depth, height and width, and a list of three as a tuple."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value, value, value
-    if isinstance(value, list | tuple) and len(value) == len(SPATIAL):
-        return tuple(value)
-    msg = "a whole number, or three of them as [depth, height, width]"
-    raise ValueError(msg)
-
-
-SizeTriple = Annotated[tuple[Size, Size, Size], BeforeValidator(_as_triple)]
-CountTriple = Annotated[tuple[Count, Count, Count], BeforeValidator(_as_triple)]
 
 
 class Conv3d(Contraction):
@@ -65,9 +47,7 @@ class Conv3d(Contraction):
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return ``out_channels`` by the outputs of the windows."""
-        shape = one_input(inputs)
-        if tuple(shape) != VOLUME:
-            raise ShapeError(f"found an input of {describe(shape)}; allowed: {', '.join(VOLUME)}")
+        shape = volume_input(inputs)
         require_groups(shape["channels"], self.out_channels, self.groups)
         spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
         return {"channels": self.out_channels, **spatial}
