@@ -115,6 +115,52 @@ def encoder(batch: int = 4) -> LayerGraph:
     return _model(block, batch, 1, {"op": "layer_norm", "over": "hidden"}, head, {}, "float32")
 
 
+def biased(batch: int = 4) -> LayerGraph:
+    """T5's attention in small, with trained biases of its scores, a table of types, scales of layers and trained slopes."""
+    scores = {"name": "scores", "op": "matmul", "over": "head_dim", "names": {"sequence": "keys"}}
+    block = [
+        linear("q", "hidden", ["kv_heads", "head_dim"], bias=False),
+        linear("k", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="input"),
+        linear("v", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="input"),
+        {**scores, "inputs": ["q", "k"]},
+        {"name": "distances", "op": "position", "over": "kv_heads", "rows": 5},
+        {"name": "shares", "op": "softmax", "over": "keys"},
+        {"name": "mean", "op": "matmul", "over": {"keys": "sequence"}, "inputs": ["shares", "v"]},
+        linear("o", ["kv_heads", "head_dim"], "hidden", bias=False),
+        {"name": "scaled", "op": "layer_scale", "over": "hidden"},
+        {"name": "add1", "op": "add", "inputs": ["scaled", "input"]},
+        {"name": "types", "op": "position", "over": "hidden", "rows": 2},
+        linear("up", "hidden", "ff"),
+        {"name": "slopes", "op": "prelu", "over": "ff"},
+        linear("down", "ff", "hidden"),
+        {"op": "prelu"},
+    ]
+    return _model(
+        block,
+        batch,
+        1,
+        {"op": "layer_norm", "over": "hidden"},
+        linear("head", "hidden", "vocab"),
+        {},
+        "float32",
+    )
+
+
+def scaled(batch: int = 4) -> LayerGraph:
+    """ConvNeXt's block in small: a layer with a number of its own for each channel, and trained slopes."""
+    conv: dict[str, Any] = {"op": "conv", "out_channels": 8}
+    layers: list[dict[str, Any]] = [
+        {"name": "stem", **conv, "kernel": 2, "stride": 2},
+        {"name": "depthwise", **conv, "kernel": 3, "padding": 1, "groups": 8},
+        {"name": "point", **conv, "kernel": 1},
+        {"name": "slopes", "op": "prelu", "over": "channels"},
+        {"name": "own", "op": "layer_scale"},
+        {"name": "sum", "op": "add", "inputs": ["own", "stem"]},
+        {"op": "prelu"},
+    ]
+    return _convolutional(layers, batch, "scaled")
+
+
 def vit(batch: int = 4) -> LayerGraph:
     """A vision transformer in small: patches, a class token, positions, an encoder with norms first."""
     block = [
@@ -188,6 +234,91 @@ def mixtral(
     head = linear("head", "hidden", "vocab", bias=False)
     more = {"experts": 4, **({"parts": 2} if one else {}), **sizes}
     return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, more, dtype)
+
+
+def deepseek(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
+    """DeepSeek-V3 in small: latent attention with a rotated part of the features, shared and chosen experts by groups."""
+    expert, heads = {"each": "experts", "bias": False}, ["kv_heads", "head_dim"]
+    plain: dict[str, Any] = {"bias": False}
+    block = [
+        {"name": "norm1", "op": "rms_norm", "over": "hidden"},
+        linear("q_a", "hidden", "q_rank", **plain),
+        {"name": "q_norm", "op": "rms_norm", "over": "q_rank"},
+        linear("q", "q_rank", heads, **plain),
+        linear("q_part", "q_rank", ["kv_heads", "rope_dim"], inputs="q_norm", **plain),
+        {"name": "q_rope", "op": "rope", "dim": "rope_dim"},
+        linear("k_part", "hidden", "rope_dim", inputs="norm1", **plain),
+        {"name": "k_rope", "op": "rope", "dim": "rope_dim"},
+        linear("kv_a", "hidden", "kv_rank", inputs="norm1", **plain),
+        {"name": "kv_norm", "op": "rms_norm", "over": "kv_rank"},
+        linear("k", "kv_rank", heads, **plain),
+        linear("v", "kv_rank", heads, inputs="kv_norm", **plain),
+        {
+            "name": "attention",
+            "op": "attention",
+            "inputs": ["q", "k", "v", "q_rope", "k_rope"],
+            "causal": True,
+        },
+        linear("o", heads, "hidden", **plain),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "norm2", "op": "rms_norm", "over": "hidden"},
+        linear("router", "hidden", "experts", **plain),
+        {
+            "name": "gates",
+            "op": "top_k",
+            "over": "experts",
+            "count": 2,
+            "function": "sigmoid",
+            "groups": 2,
+            "best": 1,
+        },
+        {"name": "dispatch", "op": "dispatch", "inputs": "norm2", "to": "experts", "count": 2},
+        linear("up", "hidden", "expert_ff", **expert),
+        {"name": "act", "op": "silu"},
+        linear("down", "expert_ff", "hidden", **expert),
+        {"name": "combine", "op": "combine", "inputs": ["down", "gates"], "count": 2},
+        linear("shared_up", "hidden", "ff", inputs="norm2", **plain),
+        {"name": "shared_act", "op": "silu"},
+        linear("shared_down", "ff", "hidden", **plain),
+        {"name": "experts", "op": "add", "inputs": ["combine", "shared_down"]},
+        {"name": "add2", "op": "add", "inputs": ["experts", "add1"]},
+    ]
+    head = linear("head", "hidden", "vocab", bias=False)
+    more = {"experts": 4, "q_rank": 12, "kv_rank": 8, "rope_dim": 2, "expert_ff": 8, **sizes}
+    return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, more, dtype)
+
+
+def listener(batch: int = 4) -> LayerGraph:
+    """Whisper's encoder in small: two convolutions along a sequence, the second with a stride, then a block; one depthwise."""
+    block = [
+        {"name": "ln1", "op": "layer_norm", "over": "hidden"},
+        linear("q", "hidden", ["heads", "head_dim"]),
+        linear("k", "hidden", ["heads", "head_dim"], inputs="ln1", bias=False),
+        linear("v", "hidden", ["heads", "head_dim"], inputs="ln1"),
+        {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"]},
+        linear("o", ["heads", "head_dim"], "hidden"),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "mixed", "op": "sequence_conv", "each": "hidden", "kernel": 3, "padding": 1, "bias": False},
+        {"name": "add2", "op": "add", "inputs": ["mixed", "add1"]},
+    ]
+    conv: dict[str, Any] = {"op": "sequence_conv", "kernel": 3, "padding": 1, "out": "hidden"}
+    layers = [
+        {"op": "input", "shape": {"sequence": 16, "mel": 6}},
+        {"name": "conv1", **conv, "in": "mel", "out": {"first": 8}},
+        {"op": "gelu"},
+        {"name": "conv2", **conv, "in": "first", "stride": 2},
+        {"op": "gelu"},
+        {"op": "position"},
+        {"block": "block", "name": "h", "repeat": 1},
+        linear("head", "hidden", "classes"),
+        {"op": "cross_entropy", "over": "classes"},
+    ]
+    dims = {"hidden": 16, "heads": 4, "head_dim": 4, "classes": 6}
+    blocks = {"block": {"layers": block}}
+    return load_model(
+        {"source": "a test", "batch": batch, "dims": dims, "blocks": blocks, "layers": layers},
+        name="listener",
+    )
 
 
 def gated(batch: int = 4) -> LayerGraph:
@@ -328,16 +459,36 @@ def drawn(graph: ContractedGraph, array: tuple[int, ...], random: random.Random)
     return found
 
 
-def volume(batch: int = 4) -> LayerGraph:
-    """A residual network of volumes in small."""
+def volume(batch: int = 4, groups: int = 1) -> LayerGraph:
+    """A residual network of volumes in small, whose second convolution and third are perhaps in groups, with pools."""
+    of_groups = {} if groups == 1 else {"groups": groups}
+    mode = {4: "max", 2: "average"}.get(groups)
+    pools = [{"op": "pool3d", "mode": mode, "kernel": 3, "stride": 1, "padding": 1}] if mode else []
     layers = [
         {"op": "input", "channels": 4, "depth": 6, "height": 4, "width": 4},
         {"name": "conv1", "op": "conv3d", "out_channels": 8, "kernel": 3, "padding": 1},
         {"op": "batch_norm"},
         {"op": "relu"},
-        {"name": "conv2", "op": "conv3d", "out_channels": 8, "kernel": [3, 1, 1], "padding": [1, 0, 0]},
+        {
+            "name": "conv2",
+            "op": "conv3d",
+            "out_channels": 8,
+            "kernel": [3, 1, 1],
+            "padding": [1, 0, 0],
+            **of_groups,
+        },
         {"name": "sum", "op": "add", "inputs": ["conv2", "relu1"]},
-        {"name": "conv3", "op": "conv3d", "out_channels": 4, "kernel": 2, "stride": 2, "bias": False},
+        *pools,
+        {
+            "name": "conv3",
+            "op": "conv3d",
+            "out_channels": 4,
+            "kernel": 2,
+            "stride": 2,
+            "bias": False,
+            **of_groups,
+        },
+        *([{"op": "pool3d", "mode": "average", "window": "global"}] if mode else []),
         {"op": "flatten"},
         {"name": "fc", "op": "linear", "out_features": 8},
         {"op": "softmax"},

@@ -52,6 +52,23 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
         },
         [VOLUME],
     ),
+    "conv3d of groups": (
+        "conv3d",
+        {"out_channels": 4, "kernel": [2, 3, 1], "padding": [0, 1, 0], "groups": 2},
+        [{**VOLUME, "channels": 6}],
+    ),
+    "depthwise conv3d": ("conv3d", {"out_channels": 3, "kernel": 3, "groups": 3, "stride": 2}, [VOLUME]),
+    "max pool of a volume": (
+        "pool3d",
+        {"mode": "max", "kernel": [3, 2, 2], "stride": [2, 1, 2], "padding": [1, 1, 0]},
+        [VOLUME],
+    ),
+    "average of a volume": (
+        "pool3d",
+        {"mode": "average", "kernel": [2, 3, 2], "padding": [0, 1, 1]},
+        [VOLUME],
+    ),
+    "average of a whole volume": ("pool3d", {"mode": "average", "window": "global"}, [VOLUME]),
     "batch_norm of a volume": ("batch_norm", {}, [VOLUME]),
     "group_norm": ("group_norm", {"groups": 2}, [IMAGE]),
     "group_norm of a volume": ("group_norm", {"groups": 3, "shift": False}, [VOLUME]),
@@ -91,19 +108,52 @@ BATCH = 3
 POSITIONS = {"sequence": 3, "heads": 2, "head_dim": 4}
 TOKENS = {"sequence": 3, "hidden": 4}
 QUERIES = {"sequence": 3, "heads": 2, "group": 2, "head_dim": 4}
+ROTATED = {"sequence": 3, "heads": 2, "group": 2, "rope_dim": 2}
 SECOND = {"keys": 5, "heads": 2, "head_dim": 4}
 
 NAMED: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "linear of heads": ("linear", {"in": ["heads", "head_dim"], "out": {"hidden": 5}}, [POSITIONS]),
+    "sequence_conv": (
+        "sequence_conv",
+        {"in": "hidden", "out": {"ff": 3}, "kernel": 3, "padding": 2, "stride": 2, "dilation": 2},
+        [{"sequence": 7, "hidden": 4}],
+    ),
+    "sequence_conv of features first": (
+        "sequence_conv",
+        {"in": ["heads", "head_dim"], "out": {"hidden": 3}, "kernel": 2, "bias": False},
+        [{"heads": 2, "sequence": 5, "head_dim": 2}],
+    ),
+    "sequence_conv of each": (
+        "sequence_conv",
+        {"each": "hidden", "kernel": 4, "padding": 3, "bias": False},
+        [{"sequence": 5, "hidden": 3}],
+    ),
+    "sequence_conv of groups": (
+        "sequence_conv",
+        {"each": "heads", "in": "head_dim", "out": {"features": 3}, "kernel": 3, "bias": False},
+        [{"heads": 2, "sequence": 5, "head_dim": 2}],
+    ),
     "embedding": ("embedding", {"over": {"vocab": 7}, "out": {"hidden": 4}}, [{"sequence": 3}]),
     "attention": ("attention", {}, [POSITIONS] * 3),
     "causal attention": ("attention", {"causal": True}, [POSITIONS] * 3),
     "grouped attention": ("attention", {"causal": True}, [QUERIES, POSITIONS, POSITIONS]),
+    "attention of two parts": (
+        "attention",
+        {"causal": True},
+        [QUERIES, POSITIONS, POSITIONS, ROTATED, {"sequence": 3, "rope_dim": 2}],
+    ),
     "matmul": ("matmul", {"over": "head_dim"}, [POSITIONS, SECOND]),
     "layer_norm": ("layer_norm", {"over": "hidden"}, [TOKENS]),
     "layer_norm of heads": ("layer_norm", {"over": ["heads", "head_dim"], "shift": False}, [POSITIONS]),
     "rms_norm": ("rms_norm", {"over": "hidden"}, [TOKENS]),
     "position": ("position", {}, [TOKENS]),
+    "position of a dim": ("position", {"over": "hidden"}, [TOKENS]),
+    "position of a table": ("position", {"over": "heads", "rows": 5}, [POSITIONS]),
+    "position of few rows": ("position", {"over": ["heads", "head_dim"], "rows": 2}, [POSITIONS]),
+    "layer_scale": ("layer_scale", {}, [IMAGE]),
+    "layer_scale of a dim": ("layer_scale", {"over": "hidden"}, [TOKENS]),
+    "prelu": ("prelu", {}, [IMAGE]),
+    "prelu of channels": ("prelu", {"over": "channels"}, [IMAGE]),
     "rope": ("rope", {}, [POSITIONS]),
     "gelu of a dim": ("gelu", {}, [TOKENS]),
     "silu of a dim": ("silu", {}, [TOKENS]),

@@ -93,8 +93,14 @@ def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)
                 x, weight, held.get("bias"), op.stride, op.padding, op.dilation, op.groups
             )
         case "conv3d":
-            weight = held["weight"].transpose(0, 1)
-            return functional.conv3d(x, weight, held.get("bias"), op.stride, op.padding, op.dilation)
+            weight = held["weight"].transpose(-5, -4).flatten(0, held["weight"].ndim - 5)
+            return functional.conv3d(
+                x, weight, held.get("bias"), op.stride, op.padding, op.dilation, op.groups
+            )
+        case "pool3d":
+            kernel = op.kernel or tuple(x.shape[2:])
+            pool = functional.max_pool3d if op.mode == "max" else functional.avg_pool3d
+            return pool(x, kernel, op.stride or kernel, op.padding)
         case "conv_transpose":
             weight = held["weight"].flatten(0, 1)
             return functional.conv_transpose2d(

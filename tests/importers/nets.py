@@ -200,9 +200,30 @@ def row():
 
 def volume():
     return nn.Sequential(
-        nn.Conv3d(2, 6, (3, 3, 1), padding=(1, 1, 0), bias=False), nn.GroupNorm(2, 6, affine=False), nn.ReLU(),
-        nn.Conv3d(6, 4, 2, stride=2), nn.BatchNorm3d(4), nn.PReLU(), nn.Flatten(), nn.Linear(4 * 2 * 2 * 3, 5),
+        nn.Conv3d(2, 6, (3, 3, 1), padding=(1, 1, 0), bias=False), nn.GroupNorm(2, 6), nn.ReLU(),
+        nn.MaxPool3d(3, stride=1, padding=1), nn.Conv3d(6, 4, 2, stride=2, groups=2), nn.BatchNorm3d(4), nn.PReLU(),
+        nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(4, 5),
     )
+
+
+class Sequence(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv1d(6, 8, 3, padding=1), nn.Conv1d(8, 12, 3, stride=2, padding=1, bias=False)
+        self.q, self.k, self.v = nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(12, 12)
+        self.mixed, self.head = nn.Conv1d(12, 12, 5, padding=2, groups=12), nn.Linear(12, 5)
+        self.positions, self.scale = nn.Parameter(torch.zeros(8, 12)), nn.Parameter(torch.zeros(12))
+        self.table = nn.Embedding(20, 12)
+
+    def forward(self, x):
+        x = self.conv2(nn.functional.gelu(self.conv1(x))).transpose(1, 2) + self.positions
+        q, k, v = (part(x).view(len(x), 8, 3, 4).transpose(1, 2) for part in (self.q, self.k, self.v))
+        x = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(len(x), 8, 12)
+        x = self.mixed(x.transpose(1, 2)).transpose(1, 2) * self.scale
+        return self.head(x + self.table(torch.arange(8, device=x.device)))
+
+
+def sequence(): return Sequence()
 
 
 def image():

@@ -32,6 +32,8 @@ PARAMETERS = {
     "Mistral-7B-v0.1": 7_241_732_096,
     "Mixtral-8x7B-v0.1": 46_702_792_704,
     "Qwen2-7B": 7_615_616_512,
+    # Of Hugging Face's module; published as 671 B, without the layer that predicts a further token.
+    "DeepSeek-V3": 671_026_404_352,
 }
 
 SHIPPED = {
@@ -56,6 +58,15 @@ def write(folder: Path, config: Any, text: str | None = None) -> str:
     return str(file)
 
 
+def parameters(name: str) -> int:
+    """The parameters of a published config, from those of networks of few layers."""
+    config = CONFIGS[name]
+    first = config.get("first_k_dense_replace", 0)
+    layers = config["n_layer" if "n_layer" in config else "num_hidden_layers"]
+    one, two = few(name, first + 1).num_parameters, few(name, first + 2).num_parameters
+    return int(one + (layers - first - 1) * (two - one))
+
+
 def few(name: str, layers: int = 1, **changed: Any) -> hypar.LayerGraph:
     """A published config with few layers and other keys."""
     config = CONFIGS[name]
@@ -65,9 +76,38 @@ def few(name: str, layers: int = 1, **changed: Any) -> hypar.LayerGraph:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_those_that_are_published(name: str) -> None:
-    key = "n_layer" if "n_layer" in CONFIGS[name] else "num_hidden_layers"
-    one, two = few(name).num_parameters, few(name, 2).num_parameters
-    assert one + (CONFIGS[name][key] - 1) * (two - one) == PARAMETERS[name]
+    assert parameters(name) == PARAMETERS[name]
+
+
+def test_a_position_of_deepseek_v3_sees_the_parameters_that_are_published() -> None:
+    """DeepSeek-AI, DeepSeek-V3 Technical Report (2024): 671 B parameters, of which 37 B are activated for each token."""
+    assert round(PARAMETERS["DeepSeek-V3"] / 1e9) == 671
+    expert = 3 * 7168 * 2048
+    routed, norms = 61 - 3, 61 * (2 * 7168 + 1536 + 512) + 7168
+    activated = PARAMETERS["DeepSeek-V3"] - routed * (256 - 8) * expert
+    assert 37 <= activated / 1e9 < 38
+    # As many positions as fill a slot of each expert; a table is looked up, and what experts made is weighted.
+    positions = 256 // 8
+    attention = 61 * 128 * (128 + 64 + 128) * positions / 2
+    products = activated - norms - 129280 * 7168 + attention + routed * 8 * 7168
+    assert hypar.from_config(CONFIGS["DeepSeek-V3"], sequence=positions).macs() == positions * products
+
+
+@pytest.mark.parametrize(
+    ("changed", "more"),
+    [
+        ({"n_shared_experts": 3}, 2 * 3 * 7168 * 2048),
+        ({"n_routed_experts": 264}, 8 * (3 * 7168 * 2048 + 7168)),
+        ({"moe_intermediate_size": 1024}, -257 * 3 * 7168 * 1024),
+        ({"first_k_dense_replace": 2}, 257 * 3 * 7168 * 2048 + 256 * 7168 - 3 * 7168 * 18432),
+        ({"first_k_dense_replace": 9}, 3 * 7168 * 18432 - 257 * 3 * 7168 * 2048 - 256 * 7168),
+        ({"first_k_dense_replace": 0}, 3 * (257 * 3 * 7168 * 2048 + 256 * 7168 - 3 * 7168 * 18432)),
+    ],
+    ids=str,
+)
+def test_every_key_of_experts_is_read(changed: dict[str, Any], more: int) -> None:
+    found = few("DeepSeek-V3", 4, **changed)
+    assert found.num_parameters - few("DeepSeek-V3", 4).num_parameters == more
 
 
 def test_parameters_of_all_layers_are_counted(tmp_path: Path) -> None:
@@ -131,6 +171,15 @@ CHANGED: dict[str, tuple[str, dict[str, Any], int]] = {
     "keys of all heads": ("Mistral-7B-v0.1", {"num_key_value_heads": None}, 2 * 24 * 128 * 4096),
     "one head of keys": ("Qwen2-7B", {"num_key_value_heads": 1}, -2 * 3 * 128 * (3584 + 1)),
     "more experts": ("Mixtral-8x7B-v0.1", {"num_local_experts": 9}, 3 * 4096 * 14336 + 4096),
+    "features of values": ("DeepSeek-V3", {"v_head_dim": 64}, -64 * 128 * (512 + 7168)),
+    "rotated features": ("DeepSeek-V3", {"qk_rope_head_dim": 32}, -32 * (128 * 1536 + 7168)),
+    "plain features": ("DeepSeek-V3", {"qk_nope_head_dim": 64}, -64 * 128 * (1536 + 512)),
+    "queries of all features": (
+        "DeepSeek-V3",
+        {"q_lora_rank": None},
+        128 * 192 * (7168 - 1536) - 1536 * 7168 - 1536,
+    ),
+    "latent biases": ("DeepSeek-V3", {"attention_bias": True}, 1536 + 512 + 64 + 7168),
     "more positions": ("Llama-3.1-405B", {"max_position_embeddings": 2**20}, 0),
 }
 
@@ -164,6 +213,9 @@ def test_the_command_says_what_the_file_does_not(tmp_path: Path) -> None:
     note = "architectures: found 'BertModel', written with the head of ForMaskedLM"
     assert note in invoke(write(tmp_path, {**BERT, "architectures": ["BertModel"]}))[1]
     written = str(tmp_path / "net.yaml")
+    config = {**DEEPSEEK, "num_hidden_layers": 4}
+    note = "num_nextn_predict_layers: 1 not in the model file, which is the main model alone"
+    assert note in invoke(write(tmp_path, config), "--sequence", "64")[1]
     note = "n_positions: of 1,024 positions the first 128 are trained"
     assert note in invoke(write(tmp_path, CONFIGS["gpt2"]), "--sequence", "128", "-o", written)[1]
     network = hypar.load_model(written)
@@ -171,7 +223,7 @@ def test_the_command_says_what_the_file_does_not(tmp_path: Path) -> None:
 
 
 GPT2, LLAMA, BERT = CONFIGS["gpt2"], CONFIGS["Meta-Llama-3-8B"], CONFIGS["bert-large-uncased"]
-MIXTRAL = CONFIGS["Mixtral-8x7B-v0.1"]
+MIXTRAL, DEEPSEEK = CONFIGS["Mixtral-8x7B-v0.1"], CONFIGS["DeepSeek-V3"]
 SIZE = "allowed: at most 1,099,511,627,776"
 BAD: dict[str, tuple[Any, str]] = {
     "a list": ([GPT2], "config.json: found [{"),
@@ -180,11 +232,28 @@ BAD: dict[str, tuple[Any, str]] = {
     "a family of no text": ({**GPT2, "model_type": 2}, "model_type: found 2; allowed: gpt2, "),
     "other experts": (
         {**MIXTRAL, "model_type": "qwen3_moe"},
-        "allowed: gpt2, llama, mistral, mixtral, qwen2, bert; num_local_experts: of families with experts, mixtral",
+        "qwen2, deepseek_v3, bert; num_local_experts: of families with experts, mixtral and deepseek_v3 are read",
     ),
     "more experts than there are": (
         {**MIXTRAL, "num_experts_per_tok": 9},
         "num_experts_per_tok 9 is more than num_local_experts 8",
+    ),
+    "experts that groups do not divide": (
+        {**DEEPSEEK, "n_group": 7},
+        "config.json: n_group 7 does not divide n_routed_experts 256",
+    ),
+    "more experts than a position's groups have": (
+        {**DEEPSEEK, "num_experts_per_tok": 129},
+        "num_experts_per_tok 129 is more than the 128 experts of topk_group 4",
+    ),
+    "more groups than there are": ({**DEEPSEEK, "topk_group": 9}, "topk_group 9 is more than n_group 8"),
+    "an odd rotation": (
+        {**DEEPSEEK, "qk_rope_head_dim": 63},
+        "qk_rope_head_dim 63; allowed: an even number",
+    ),
+    "experts in every second layer": (
+        {**DEEPSEEK, "moe_layer_freq": 2},
+        "moe_layer_freq: found 2; allowed: 1",
     ),
     "a missing size": (
         {key: value for key, value in LLAMA.items() if key != "hidden_size"},

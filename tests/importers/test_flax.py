@@ -45,6 +45,19 @@ def test_resnet50_is_the_model_that_comes_with_hypar() -> None:
         )
 
 
+def test_groups_of_channels_are_normalised() -> None:
+    found = read("grouped", (8, 8, 3))
+    assert found.coverage.shares == (1.0, 1.0)
+    assert found.coverage.opaque == {}
+    norms = [
+        {key: value for key, value in layer.items() if key != "name"} for layer in found.content["layers"]
+    ]
+    assert [layer for layer in norms if layer["op"] == "group_norm"] == [
+        {"op": "group_norm", "groups": 4},
+        {"op": "group_norm", "groups": 8, "scale": False, "shift": False},
+    ]
+
+
 def test_a_gpt_is_the_network_by_hand() -> None:
     found = read("gpt", (16,), tokens=frozenset({0}))
     assert_one_network(found, hypar.load_model(yaml.safe_load(transformer.HAND), name="hand"))

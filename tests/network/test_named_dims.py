@@ -118,7 +118,65 @@ def test_dims_go_up_to_their_limit() -> None:
             {},
             "allowed: equal but for features",
         ),
+        ([projected("q"), {"op": "attention", "inputs": ["q"] * 4}], {}, "found 4 inputs; allowed: 3"),
+        (
+            [projected("q"), {"op": "attention", "inputs": ["q"] * 5}],
+            {},
+            "found features head_dim, head_dim of several parts; allowed: a name for those of each",
+        ),
+        (
+            [
+                projected("q"),
+                projected("turned", out={"rope_dim": 6}, inputs="wte"),
+                {"op": "attention", "inputs": ["q", "q", "q", "turned", "turned"]},
+            ],
+            {},
+            "allowed: equal but for features",
+        ),
+        (
+            [
+                projected("q"),
+                projected("turned", out={"rope_dim": 6}, inputs="wte"),
+                {"op": "attention", "inputs": ["q", "q", "q", "q", "turned"]},
+            ],
+            {},
+            "allowed: equal features last",
+        ),
         ([projected("q"), {"op": "rope", "over": "time"}], {}, "allowed: one with time"),
+        ([{"op": "sequence_conv", "kernel": 3}], {}, "'out' is missing"),
+        (
+            [{"op": "sequence_conv", "kernel": 9, "out": {"made": 4}}],
+            {},
+            "found a window of 9 on 8 elements padded by 0; allowed: at most 8",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "over": "hidden", "out": {"made": 4}}],
+            {},
+            "found hidden of 8x16 (sequence, hidden) in over and elsewhere; allowed: each dim once",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "out": {"made": 4}, "over": "time"}],
+            {},
+            "allowed: one with time",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "out": {"made": 4}, "weight": "wte"}],
+            {},
+            "out in place of out_features, and no weight of another layer",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "each": "hidden"}],
+            {},
+            "each stands beside bias: false alone",
+        ),
+        (
+            [{"op": "sequence_conv", "kernel": 3, "each": "hidden", "in": "hidden", "bias": False}],
+            {},
+            "in stands beside out alone",
+        ),
+        ([{"op": "position", "over": "time"}], {}, "allowed: one with time"),
+        ([{"op": "layer_scale"}], {}, "allowed: one with channels"),
+        ([{"op": "prelu", "over": "time"}], {}, "allowed: one with time"),
         (
             [projected("q"), {"op": "matmul", "inputs": ["q", "q"], "over": "depth"}],
             {},
@@ -143,6 +201,16 @@ def test_dims_go_up_to_their_limit() -> None:
             [projected("q", each="hidden", bias=False)],
             {},
             "found hidden in each and in in; allowed: each dim once",
+        ),
+        (
+            [{"op": "top_k", "over": "hidden", "count": 5, "groups": 4, "best": 1}],
+            {},
+            "found count 5 of the best 1 of 4 groups of 16 hidden; allowed: groups of equal size",
+        ),
+        (
+            [{"op": "top_k", "over": "hidden", "count": 2, "groups": 3}],
+            {},
+            "found count 2 of the best 3 of 3 groups of 16 hidden; allowed: groups of equal size",
         ),
         (
             [{"op": "top_k", "over": "hidden", "count": 17}],

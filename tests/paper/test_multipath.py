@@ -137,7 +137,7 @@ def without_shortcuts(problem: CostGraph, row: Sequence[Block]) -> list[int]:
     """The best choices when the edges of the shortcuts are left out, so that only chains remain."""
     left_out = {edge for block in row for edge in pairwise(block.shortcut)}
     kept = tuple(edge for edge in problem.edges if (edge.source, edge.target) not in left_out)
-    return list(load_solver("chain").solve(CostGraph(problem.nodes, kept)).assignment)
+    return list(load_solver("chain").solve(CostGraph(nodes=problem.nodes, edges=kept)).assignment)
 
 
 def with_best_shortcuts(problem: CostGraph, row: Sequence[Block], chosen: list[int]) -> list[int]:

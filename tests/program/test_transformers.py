@@ -12,14 +12,18 @@ from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
 from tests.transformers import (
+    biased,
+    deepseek,
     drawn,
     encoder,
     gated,
     gpt,
+    listener,
     llama,
     mixtral,
     mobilenet,
     one_matrix,
+    scaled,
     unet,
     vit,
     volume,
@@ -36,11 +40,17 @@ NETWORKS: dict[str, Callable[[], LayerGraph]] = {
     "encoder": encoder,
     "gated": gated,
     "mixtral": mixtral,
+    "deepseek": deepseek,
+    "listener": listener,
+    "biased": biased,
+    "scaled": scaled,
     "vit": vit,
     "mobilenet": mobilenet,
     "unet": unet,
     "one_matrix": one_matrix,
     "volume": volume,
+    "volume of groups": lambda: volume(groups=4),
+    "volume of two groups": lambda: volume(groups=2),
 }
 
 
@@ -62,8 +72,13 @@ def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> N
         ("encoder", (4,), "moved"),
         ("gated", (4,), "fused"),
         ("mixtral", (3, 2), "fused"),
+        ("deepseek", (3, 2), "moved"),
+        ("listener", (2, 2), "fused"),
+        ("biased", (3, 2), "moved"),
+        ("scaled", (4,), "fused"),
         ("vit", (4,), "moved"),
         ("volume", (3, 2), "fused"),
+        ("volume of groups", (3, 2), "fused"),
     ],
     ids=str,
 )

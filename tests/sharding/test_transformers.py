@@ -8,7 +8,7 @@ import pytest
 
 from hypar import plan_model, score_plan
 from hypar.sharding.amounts.listing import amounts
-from tests.transformers import chosen, gpt, llama, mixtral, one_matrix
+from tests.transformers import chosen, deepseek, gpt, llama, mixtral, one_matrix
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -129,6 +129,24 @@ def test_attention_divided_in_its_keys_gathers_queries_and_scatters_sums(kv_head
     for phase, sums in (("forward", "attention output"), ("backward", "attention o output")):
         own = {place: size for (at, place), size in found.items() if at == phase and "attention" in place}
         assert own == pytest.approx({"q attention input": 1879.05 / 2, sums: 1879.05 / 2}, abs=0.005)
+
+
+def test_rotated_keys_that_all_heads_share_are_gathered_once_and_their_errors_scattered() -> None:
+    """DeepSeek-V3's attention divided in its heads; one latent layer makes all rotated keys, divided in the sequence.
+
+    The plain parts of queries and keys have the heads that the attention has, and move nothing.
+    """
+    sizes = {"sequence": 4096, "hidden": 7168, "kv_heads": 128, "head_dim": 128, "rope_dim": 64, "experts": 8}
+    graph = deepseek(batch=1, blocks=2, dtype="bfloat16", q_rank=1536, kv_rank=512, **sizes)
+    heads = dict.fromkeys(("q", "q_part", "k", "v"), "out_kv_heads") | {
+        "attention": "kv_heads",
+        "o": "in_kv_heads",
+    }
+    found = received(graph, {**heads, "gates": "whole"}, "sequence", "fused")
+    each = 7 / 8 * 4096 * 64 * 2 / 1e6
+    for phase in ("forward", "backward"):
+        own = {place: size for (at, place), size in found.items() if at == phase and "attention" in place}
+        assert own == pytest.approx({"k_part attention input": each})
 
 
 def experts(one: bool = False) -> LayerGraph:

@@ -99,12 +99,12 @@ class Family(Record):
         return self.dtype or self.torch_dtype or "float32"
 
 
-def _stack(kind: str, block: list[Entry], name: str, repeat: int) -> tuple[dict[str, Any], Entry]:
+def stack(kind: str, block: list[Entry], name: str, repeat: int) -> tuple[dict[str, Any], Entry]:
     """Return a block, and the entry that repeats it."""
     return {kind: {"layers": block}}, {"block": kind, "name": name, "repeat": repeat}
 
 
-def _tied(table: str, *, tied: bool) -> dict[str, str]:
+def tied_to(table: str, *, tied: bool) -> dict[str, str]:
     """Return the field of a layer that may use the weight of a table."""
     return {"weight": table} if tied else {}
 
@@ -112,7 +112,7 @@ def _tied(table: str, *, tied: bool) -> dict[str, str]:
 LOSS = {"op": "cross_entropy", "over": "vocab"}
 
 
-def _require_divisor(key: str, size: int, divisor_key: str, divisor: int) -> None:
+def require_divisor(key: str, size: int, divisor_key: str, divisor: int) -> None:
     """Require that heads or groups are equal.
 
     Raises:
@@ -139,7 +139,7 @@ class Gpt2(Family):
 
     @model_validator(mode="after")
     def _equal_heads(self) -> Self:
-        _require_divisor("n_embd", self.n_embd, "n_head", self.n_head)
+        require_divisor("n_embd", self.n_embd, "n_head", self.n_head)
         return self
 
     @property
@@ -167,14 +167,14 @@ class Gpt2(Family):
             *perceptron(self.activation_function),
             add("add2", "down", "add1"),
         ]
-        blocks, decoder = _stack("decoder", block, "h", self.n_layer)
+        blocks, decoder = stack("decoder", block, "h", self.n_layer)
         layers = [
             {"op": "input", "shape": ["sequence"]},
             embedding("wte", "vocab"),
             {"name": "wpe", "op": "position"},
             decoder,
             norm("ln_f"),
-            linear("head", "hidden", "vocab", bias=False, **_tied("wte", tied=self.tie_word_embeddings)),
+            linear("head", "hidden", "vocab", bias=False, **tied_to("wte", tied=self.tie_word_embeddings)),
             LOSS,
         ]
         return {"blocks": blocks, "layers": layers}
@@ -209,7 +209,7 @@ class Bert(Headed):
 
     @model_validator(mode="after")
     def _equal_heads(self) -> Self:
-        _require_divisor("hidden_size", self.hidden_size, "num_attention_heads", self.num_attention_heads)
+        require_divisor("hidden_size", self.hidden_size, "num_attention_heads", self.num_attention_heads)
         return self
 
     def dims(self) -> dict[str, int]:
@@ -233,7 +233,7 @@ class Bert(Headed):
             add("add2", "down", "norm1"),
             norm("norm2"),
         ]
-        blocks, encoder = _stack("encoder", block, "encoder", self.num_hidden_layers)
+        blocks, encoder = stack("encoder", block, "encoder", self.num_hidden_layers)
         layers = [
             *({"name": name, "op": "input", "shape": ["sequence"]} for name in ("tokens", "segments")),
             embedding("words", "vocab", inputs="tokens"),
@@ -245,7 +245,7 @@ class Bert(Headed):
             linear("transform", "hidden", "hidden", bias=True),
             {"op": self.hidden_act},
             norm("transformed"),
-            linear("head", "hidden", "vocab", bias=True, **_tied("words", tied=self.tie_word_embeddings)),
+            linear("head", "hidden", "vocab", bias=True, **tied_to("words", tied=self.tie_word_embeddings)),
             LOSS,
         ]
         return {"blocks": blocks, "layers": layers}
@@ -265,8 +265,8 @@ class Rotary(Headed):
     def _equal_heads(self) -> Self:
         heads = ("num_attention_heads", self.num_attention_heads)
         if self.head_dim is None:
-            _require_divisor("hidden_size", self.hidden_size, *heads)
-        _require_divisor(*heads, "num_key_value_heads", self.num_key_value_heads or heads[1])
+            require_divisor("hidden_size", self.hidden_size, *heads)
+        require_divisor(*heads, "num_key_value_heads", self.num_key_value_heads or heads[1])
         if self.features % 2:
             msg = f"heads of {self.features:,} features; allowed: an even number, whose halves are rotated"
             raise ValueError(msg)
@@ -319,8 +319,8 @@ class Rotary(Headed):
             *(unit := self.unit()),
             add("add2", unit[-1]["name"], "add1"),
         ]
-        blocks, decoder = _stack("decoder", block, "layers", self.num_hidden_layers)
-        tied = _tied("embedding", tied=self.tie_word_embeddings)
+        blocks, decoder = stack("decoder", block, "layers", self.num_hidden_layers)
+        tied = tied_to("embedding", tied=self.tie_word_embeddings)
         layers = [
             {"op": "input", "shape": ["sequence"]},
             embedding("embedding", "vocab"),
@@ -403,14 +403,3 @@ class Qwen2(Rotary):
     def window(self) -> int | None:
         """Positions that one attends to, if not all before it."""
         return self.sliding_window if self.use_sliding_window else None
-
-
-FAMILIES: dict[str, type[Family]] = {
-    "gpt2": Gpt2,
-    "llama": Llama,
-    "mistral": Mistral,
-    "mixtral": Mixtral,
-    "qwen2": Qwen2,
-    "bert": Bert,
-}
-"""Families by ``model_type``."""

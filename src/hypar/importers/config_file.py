@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError, OptionError, field_name, shown, suggestion
 from hypar.files.json_file import read_json
 from hypar.files.validation import validated
-from hypar.importers.config_families import FAMILIES, Family
+from hypar.importers.config_families import Bert, Family, Gpt2, Llama, Mistral, Mixtral, Qwen2
+from hypar.importers.config_latent import DeepseekV3
 from hypar.importers.coverage import Coverage
 from hypar.importers.formats import BATCH
 from hypar.importers.imported import Imported
@@ -20,6 +21,17 @@ from hypar.network.dims import LARGEST
 if TYPE_CHECKING:
     from hypar.errors import Where
     from hypar.network.graph import LayerGraph
+
+FAMILIES: dict[str, type[Family]] = {
+    "gpt2": Gpt2,
+    "llama": Llama,
+    "mistral": Mistral,
+    "mixtral": Mixtral,
+    "qwen2": Qwen2,
+    "deepseek_v3": DeepseekV3,
+    "bert": Bert,
+}
+"""Families by ``model_type``."""
 
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 """Keys of a family whose layers have experts."""
@@ -122,7 +134,7 @@ def _family(data: dict[str, Any], where: str) -> str:
     hint = suggestion(name, FAMILIES) if isinstance(name, str) else ""
     experts = next((key for key in EXPERTS if key in data), None)
     if experts is not None:
-        hint = f"{experts}: of families with experts, mixtral alone is read"
+        hint = f"{experts}: of families with experts, mixtral and deepseek_v3 are read"
     raise ModelError(f"{where}: model_type", f"found {shown(name)}", known, hint)
 
 

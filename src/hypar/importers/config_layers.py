@@ -13,9 +13,9 @@ def linear(name: str, read: str | list[str], made: str | list[str], *, bias: boo
     return {"name": name, "op": "linear", "in": read, "out": made, **without, **more}
 
 
-def norm(name: str, op: str = "layer_norm") -> Entry:
-    """Return a normalisation over the hidden features."""
-    return {"name": name, "op": op, "over": "hidden"}
+def norm(name: str, op: str = "layer_norm", over: str = "hidden") -> Entry:
+    """Return a normalisation over the hidden features, or over others."""
+    return {"name": name, "op": op, "over": over}
 
 
 def add(name: str, *inputs: str) -> Entry:
@@ -55,6 +55,36 @@ def attention(
     return [*layers, joined, linear("o", queries, "hidden", bias=out_bias)]
 
 
+def latent_attention(read: str, *, low_rank: bool, bias: bool) -> list[Entry]:
+    """Return the layers of an attention whose keys and values are made of few features, and are rotated in part.
+
+    Rotated features of the keys are those of all heads.
+
+    Args:
+        read: name of the layer before.
+        low_rank: whether queries are made of few features too.
+        bias: whether the layers that read or make the hidden features have a bias.
+    """
+    queries: Entry = {"in": "q_rank", "inputs": "q_norm"} if low_rank else {"in": "hidden", "inputs": read}
+    source, again = queries["in"], {"inputs": queries["inputs"]}
+    first = [linear("q_a", "hidden", "q_rank", bias=bias), norm("q_norm", "rms_norm", "q_rank")]
+    inputs = ["q", "k", "v", "q_rope", "k_rope"]
+    return [
+        *(first if low_rank else []),
+        linear("q", source, ["heads", "head_dim"], bias=False),
+        linear("q_part", source, ["heads", "rope_dim"], bias=False, **again),
+        {"name": "q_rope", "op": "rope", "dim": "rope_dim"},
+        linear("k_part", "hidden", "rope_dim", bias=bias, inputs=read),
+        {"name": "k_rope", "op": "rope", "dim": "rope_dim"},
+        linear("kv_a", "hidden", "kv_rank", bias=bias, inputs=read),
+        norm("kv_norm", "rms_norm", "kv_rank"),
+        linear("k", "kv_rank", ["heads", "head_dim"], bias=False),
+        linear("v", "kv_rank", ["heads", "value_dim"], bias=False, inputs="kv_norm"),
+        {"name": "attention", "op": "attention", "inputs": inputs, "causal": True},
+        linear("o", ["heads", "value_dim"], "hidden", bias=bias),
+    ]
+
+
 def perceptron(function: str) -> list[Entry]:
     """Return two linear layers with a function between them."""
     return [
@@ -64,14 +94,27 @@ def perceptron(function: str) -> list[Entry]:
     ]
 
 
-def gated(read: str, function: str, *, bias: bool, **more: Any) -> list[Entry]:
-    """Return a gated linear unit; ``read`` is the name of the layer before, ``more`` are fields of its linear layers."""
+def gated(
+    read: str, function: str, *, bias: bool, made: str = "ff", called: str = "", **more: Any
+) -> list[Entry]:
+    """Return a gated linear unit.
+
+    Args:
+        read: name of the layer before.
+        function: the op of its function.
+        bias: whether its linear layers have biases.
+        made: the dim between them.
+        called: what is before the names of its layers, where these stand behind others that read the same layer.
+        more: fields of its linear layers.
+    """
+    before = {"inputs": read} if called else {}
+    gate, act, up, product, down = (f"{called}{name}" for name in ("gate", "act", "up", "gated", "down"))
     return [
-        _of_each(linear("gate", "hidden", "ff", bias=bias), more),
-        {"name": "act", "op": function},
-        _of_each(linear("up", "hidden", "ff", bias=bias, inputs=read), more),
-        {"name": "gated", "op": "multiply", "inputs": ["act", "up"]},
-        _of_each(linear("down", "ff", "hidden", bias=bias), more),
+        _of_each(linear(gate, "hidden", made, bias=bias, **before), more),
+        {"name": act, "op": function},
+        _of_each(linear(up, "hidden", made, bias=bias, inputs=read), more),
+        {"name": product, "op": "multiply", "inputs": [act, up]},
+        _of_each(linear(down, made, "hidden", bias=bias), more),
     ]
 
 
@@ -81,12 +124,22 @@ def _of_each(entry: Entry, more: Entry) -> Entry:
     return {**head, **more, **entry}
 
 
-def experts(read: str, function: str, count: int) -> list[Entry]:
-    """Return a mixture of experts, of which ``count`` see a position; ``read`` is the name of the layer before."""
+def experts(
+    read: str, function: str, count: int, *, made: str = "ff", choice: Entry | None = None
+) -> list[Entry]:
+    """Return a mixture of experts.
+
+    Args:
+        read: name of the layer before.
+        function: the op of an expert's function.
+        count: the experts that see a position.
+        made: the dim inside an expert.
+        choice: further fields of the choice.
+    """
     return [
         linear("router", "hidden", "experts", bias=False),
-        {"name": "gates", "op": "top_k", "over": "experts", "count": count},
+        {"name": "gates", "op": "top_k", "over": "experts", "count": count, **(choice or {})},
         {"name": "dispatch", "op": "dispatch", "to": "experts", "count": count, "inputs": read},
-        *gated("dispatch", function, bias=False, each="experts"),
+        *gated("dispatch", function, bias=False, made=made, each="experts"),
         {"name": "combine", "op": "combine", "count": count, "inputs": ["down", "gates"]},
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
+from hypar.importers.attending import attend, attention_of, is_softmax
 from hypar.importers.drafts import Held
 from hypar.importers.masks import causal
 from hypar.importers.positions import one_of, patches
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 Letters = Sequence[int]
 """A letter for each axis of a tensor; axes with one letter are the same index."""
-
-SCORED = frozenset({"pointwise", "dropout"})
-"""Ops between the two products of an attention, besides its softmax."""
 
 
 def same(view: View, op: str, **said: Any) -> Held | None:
@@ -117,7 +115,7 @@ def _owner(view: View, weight: str, axes: tuple[Axis, Axis]) -> int | None:
 def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Letters, Letters]) -> Held | None:
     """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
     atoms, rows = view.drafts.atoms, view.drafts
-    if _shared(view, right):
+    if is_softmax(view, right):
         left, right, roles = right, left, (roles[1], roles[0], roles[2])
     one, two = dict(zip(roles[0], left.axes, strict=True)), dict(zip(roles[1], right.axes, strict=True))
     contracted = [letter for letter in one if letter in two and letter not in roles[2]]
@@ -136,7 +134,7 @@ def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Lett
     first, second = rows.dims(left.number), rows.dims(right.number)
     if BATCH not in shared or not {*mine} <= {*first} or not {*theirs} <= {*second}:
         return None
-    found = _attention(view, left, right, (mine, theirs))
+    found = attention_of(view, left, right, (mine, theirs))
     taken = {atoms.first(atom) for atom in first}
     names = {
         atom: atoms.new(atoms.size((atom,)))
@@ -158,61 +156,6 @@ def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Lett
     return put(
         view, "matmul", (left.number, right.number), axes, dims=dims,
         pairs={field: pair for field, pair in pairs.items() if pair}, weights=frozenset(),
-    )  # fmt: skip
-
-
-def _scores(view: View, shares: Held) -> tuple[int, list[int]]:
-    """Return the layer before a softmax and what stands beside it, and these."""
-    rows = view.drafts.rows
-    number, between = shares.number, []
-    while rows[number].op in SCORED or rows[number].op == "softmax":
-        between.append(number)
-        number = rows[number].reads[0]
-    return number, between
-
-
-def _shared(view: View, held: Held) -> bool:
-    """Return whether a tensor is a softmax, dropout and the like aside."""
-    return any(view.drafts.rows[one].op == "softmax" for one in _scores(view, held)[1])
-
-
-def _attention(view: View, shares: Held, values: Held, keys: tuple[Axis, Axis]) -> Held | None:
-    """Say an attention where a product's first factor is a softmax of another product over the same dims."""
-    rows = view.drafts.rows
-    number, between = _scores(view, shares)
-    scores = rows[number]
-    softmax = [rows[one] for one in between if rows[one].op == "softmax"]
-    if scores.op != "matmul" or len(softmax) != 1:
-        return None
-    leaves = view.drafts.atoms.leaves
-    aliased = {atom: own for own, atom in scores.pairs.get("names", ())}
-    if leaves(softmax[0].roles["over"]) != keys[0] or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]:
-        return None
-    hidden = any(node and causal(view.trace, node) for node in (rows[one].node for one in between))
-    queries, second = scores.reads
-    return _attend(
-        view, (queries, second, values.number), keys[1], causal=hidden, flop=view.node.flop + scores.flop
-    )
-
-
-def _attend(
-    view: View, reads: tuple[int, int, int], positions: Axis, *, causal: bool, flop: int, axes: Axes = ()
-) -> Held | None:
-    """Say an attention; None where queries, keys and values are not as the op has them."""
-    queries, keys, values = (view.drafts.dims(number) for number in reads)
-    if any(not {*positions} <= {*dims} for dims in (queries, keys, values)):
-        return None
-    if queries[-1] != keys[-1] or {*keys[:-1]} != {*values[:-1]} or not {*keys[:-1]} <= {*queries[:-1]}:
-        return None
-    if queries[-1] in positions or values[-1] in positions:
-        return None
-    makers = [view.drafts.rows[number] for number in reads]
-    if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
-        for maker, name in zip(makers, ("q", "k", "v"), strict=True):
-            maker.scope = (*maker.scope, name)
-    return put(
-        view, "attention", reads, axes, dims=(*queries[:-1], values[-1]), roles={"over": positions}, weights=frozenset(),
-        fields={"causal": True} if causal else {}, flop=flop,
     )  # fmt: skip
 
 
@@ -244,7 +187,7 @@ def attention(query: str, key: str, value: str, mask: str, *, causal_by: str = "
         said = None
         if atoms.leaves(q.axes[-2]) == positions:
             reads = (q.number, k.number, v.number)
-            said = _attend(view, reads, positions, causal=hidden, flop=view.node.flop, axes=axes)
+            said = attend(view, reads, positions, causal=hidden, flop=view.node.flop, axes=axes)
         return said or _in_steps(view, q, k, v)
 
     return rule
@@ -336,7 +279,9 @@ def elementwise(op: str) -> Rule:
             if op != "add" and all(view.trace.elements(value) == 1 for value in others):
                 return view.held[view.data[0]]
             return same(view, "pointwise", fields={"function": "other"})
-        return _shifted(view) if op == "add" and len(view.weights) == 1 else None
+        if len(view.weights) > 1 or op == "divide":
+            return None
+        return _shifted(view) if op == "add" else shared(view, "layer_scale")
 
     return rule
 
@@ -393,11 +338,41 @@ def _shifted(view: View) -> Held | None:
             del draft.fields["bias"]
             draft.weights |= view.identities[weight]
             return held
-    if elements == atoms.size(view.drafts.dims(held.number)):
+    if elements == atoms.size(view.drafts.dims(held.number)) == view.trained(weight):
         return same(view, "position")
     if draft.op == "matmul":  # a bias of scores, whose few numbers no op says
         return same(view, "pointwise", fields={"function": "other"}, weights=frozenset())
-    return None
+    return shared(view, "position")
+
+
+def shared(view: View, op: str, *, alone: bool = True) -> Held | None:
+    """Say an op of a tensor and of trained numbers that its elements share along some axes, or of rows of a table.
+
+    Args:
+        view: the operation.
+        op: the op.
+        alone: whether the trained tensor has the axes of the other; else the one with as many elements is that of channels.
+    """
+    (value,), (weight,) = view.data, view.weights
+    held, atoms = view.held[value], view.drafts.atoms
+    sizes, own = view.sizes(value), view.sizes(weight)
+    if alone:
+        own = (1,) * (len(sizes) - len(own)) + own
+    else:
+        own = tuple(view.trained(weight) if axis == 1 else 1 for axis in range(len(sizes)))
+    places = [place for place, size in enumerate(own) if size > 1]
+    rows = 0
+    if view.trained(weight) != view.trace.elements(weight):
+        # Rows of a table, whose width is the last axis: which one an element meets follows from its place along the others.
+        rows, places = view.trained(weight) // own[-1], places[-1:]
+        if op != "position" or places != [len(own) - 1] or view.trained(weight) % own[-1]:
+            return None
+    if any(own[place] != sizes[place] for place in places):
+        return None
+    over = atoms.leaves(atom for place in places for atom in held.axes[place])
+    if BATCH in over or not {*over} <= {*view.drafts.dims(held.number)} or (op == "layer_scale" and not over):
+        return None
+    return same(view, op, roles={"over": over} if over else {}, fields={"rows": rows} if rows else {})
 
 
 def viewed(view: View) -> Held | None:

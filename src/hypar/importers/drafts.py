@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from hypar.importers.atoms import Atoms, Axes, Axis
     from hypar.importers.trace import Node
 
+JOINED = "joined"
+"""In place of an op: a concatenation of features, which an attention reads part by part, and no model file has."""
+
 Pairs = tuple[tuple[int, int], ...]
 
 
@@ -80,6 +83,8 @@ class Routing:
         sent: number of the ``dispatch`` of a layer's output, by its number and the atom of the choices.
         matrices: trained value and its identities behind one that is the matrix of an expert for each position.
         gates: number of the gates of the layer that experts end with.
+        chosen: number of the gates behind the atom of the choices.
+        limited: the groups of a layer's scores, and how many of them a position takes.
     """
 
     experts: dict[int, int] = field(default_factory=dict)
@@ -89,6 +94,8 @@ class Routing:
     sent: dict[tuple[int, int], int] = field(default_factory=dict)
     matrices: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
     gates: dict[int, int] = field(default_factory=dict)
+    chosen: dict[int, int] = field(default_factory=dict)
+    limited: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class Drafts:
@@ -96,7 +103,8 @@ class Drafts:
 
     Attributes:
         routing: what is known of mixtures of experts.
-        undivided: results of linear layers that stay whole, though parts of them are read.
+        undivided: results of linear layers that stay whole, though parts of them are read, and of concatenations that
+            something else than attention reads.
     """
 
     def __init__(self, atoms: Atoms, undivided: frozenset[str] = frozenset()) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.importers.atoms import Axis
+    from hypar.importers.drafts import Draft
     from hypar.importers.view import View
 
 
@@ -30,24 +31,62 @@ GROUPED = {
 
 
 def chosen(view: View) -> Held | None:
-    """Say the largest scores of each position, as gates; a softmax before is part of it."""
+    """Say the largest scores of each position, as gates; a softmax or a sigmoid before is part of it.
+
+    A constant that is added before the choice says which ones are large alone.
+    """
     held, atoms, rows = view.held[view.data[0]], view.drafts.atoms, view.drafts.rows
     over, count = atoms.leaves(held.axes[-1]), view.get("k", 0)
     if len(over) != 1 or view.get("dim", -1) not in {-1, len(held.axes) - 1} or over[0] in atoms.fixed:
         return None
-    draft = rows[held.number]
+    number, routing = held.number, view.drafts.routing
+    while _function(rows[number]) == "other" and (node := rows[number].node) and node.kind == "add":
+        (number,) = rows[number].reads
+    draft = rows[number]
     after = draft.op == "softmax" and atoms.leaves(draft.roles["over"]) == over
-    scores = draft.reads[0] if after else held.number
-    dims, routing = view.drafts.dims(scores), view.drafts.routing
+    sigmoid = _function(draft) == "sigmoid"
+    scores = draft.reads[0] if after or sigmoid else number
+    dims = view.drafts.dims(scores)
     if over[0] not in dims or len(dims) != 2:
         return None
     choices = atoms.new(count)
+    groups, best = routing.limited.get(held.number, (1, 1))
+    fields = {
+        "count": count,
+        **({"function": "sigmoid"} if sigmoid else {}),
+        **({"groups": groups, "best": best} if best < groups else {}),
+    }
     gates = put(
-        view, "top_k", (scores,), (*held.axes[:-1], (choices,)), dims=dims, roles={"over": over}, fields={"count": count}
+        view, "top_k", (scores,), (*held.axes[:-1], (choices,)), dims=dims, roles={"over": over}, fields=fields
     )  # fmt: skip
     routing.experts[choices] = over[0]
-    routing.scores[gates.number] = held.number
+    routing.scores[gates.number] = number
+    routing.chosen[choices] = gates.number
     return gates
+
+
+def _function(draft: Draft) -> str:
+    """Return the function of a layer that is pointwise; empty for any other."""
+    return str(draft.fields["function"]) if draft.op == "pointwise" else ""
+
+
+def of_best_groups(view: View) -> Held:
+    """Say scores without those of groups that are not among the best: no layer."""
+    held = view.held[view.data[0]]
+    view.drafts.routing.limited[held.number] = view.get("groups"), view.get("best")
+    return held
+
+
+def taken(view: View) -> Held | None:
+    """Say the scores that a choice took of those that it chose from: its gates."""
+    values, index = (view.held.get(view.operand(name) or "") for name in ("self", "index"))
+    choices = None if index is None else _choices(view, index)
+    if values is None or index is None or choices is None or view.get("dim") % len(index.axes) != 1:
+        return None
+    gates = view.drafts.routing.chosen[choices]
+    if len(index.axes) != 2 or view.drafts.routing.scores[gates] != values.number:
+        return None
+    return Held(gates, index.axes)
 
 
 def normalised(view: View, op: str) -> Held | None:
@@ -55,13 +94,13 @@ def normalised(view: View, op: str) -> Held | None:
 
     Args:
         view: the operation.
-        op: op before the choice, which is no part of it: ``softmax``, or none.
+        op: op before the choice, which is no part of it: ``softmax``, as which a sigmoid counts, or none.
     """
     held, routing = view.held.get(view.data[0]) if len(view.data) == 1 else None, view.drafts.routing
     if held is None or held.number not in routing.scores:
         return None
-    before = view.drafts.rows[routing.scores[held.number]].op
-    if (before == "softmax") != (op == "softmax"):
+    before = view.drafts.rows[routing.scores[held.number]]
+    if (before.op == "softmax" or _function(before) == "sigmoid") != (op == "softmax"):
         return None
     routing.normalised.add(held.number)
     return held

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hypar.importers.view import Rule, Said, Table, View
 
 
-def _conv(view: View) -> Said | None:
+def _conv(view: View) -> Said | Held | None:
     weight, numbers = view.operand("1"), view.get("dimension_numbers")
     ends = view.get("padding", ())
     if weight not in view.weights or len(numbers.rhs_spec) != 4 or view.get("batch_group_count", 1) != 1:

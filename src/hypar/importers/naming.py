@@ -19,9 +19,11 @@ DEFAULTS = {
     "attention": ("sequence",),
     "combine": ("experts", "slots"),
     "dispatch": ("sequence", "slots"),
+    "layer_scale": ("channels",),
     "patch": ("sequence",),
     "rope": ("sequence", "head_dim"),
     "select": ("sequence",),
+    "sequence_conv": ("sequence",),
     "softmax": ("channels",),
     "token": ("sequence",),
 }
@@ -115,10 +117,11 @@ class _Names:
         for draft in self.drafts:
             if draft.op != "attention":
                 continue
-            queries, keys, values = (tensors[read] for read in draft.reads)
+            queries, keys, values, *further = (tensors[read] for read in draft.reads)
             over = self.dims(draft.roles["over"])
             yield from ((atom, "sequence") for atom in over)
             yield from ((dims[-1], "head_dim") for dims in (queries, keys, values))
+            yield from ((dims[-1], "rope_dim") for dims in further)
             shared = [atom for atom in keys[:-1] if atom not in over]
             grouped = [atom for atom in queries[:-1] if atom not in (*over, *shared)]
             yield from ((atom, "kv_heads" if grouped else "heads") for atom in shared)

@@ -30,6 +30,7 @@ from hypar.importers.rules import (
     matrix_letters,
     passed,
     pointwise,
+    pool_of,
     pooled,
     prelu,
     reshaped,
@@ -61,9 +62,9 @@ def _padding(view: View, kernel: list[int], dilation: list[int]) -> list[int] | 
 
 
 def _conv(op: str) -> Rule:
-    def rule(view: View) -> Said | None:
+    def rule(view: View) -> Said | Held | None:
         weight = view.operand("W")
-        if weight not in view.weights or not view.read or not view.made:
+        if weight not in view.weights or bool(view.read) != bool(view.made):
             return None
         sizes, groups = view.sizes(weight), view.get("group", 1)
         ones = [1] * len(sizes[2:])
@@ -91,7 +92,11 @@ def _pool(mode: str) -> Rule:
     def rule(view: View) -> Said | None:
         kernel = view.get("kernel_shape", [])
         ones = [1] * len(kernel)
-        if len(kernel) not in {1, 2} or len(view.made) != 3 or view.get("dilations", ones) != ones:
+        if (
+            len(kernel) not in {1, 2, 3}
+            or len(view.made) != max(3, 1 + len(kernel))
+            or view.get("dilations", ones) != ones
+        ):
             return None
         padding, up = _padding(view, kernel, ones), bool(view.get("ceil_mode", 0))
         if padding is None:
@@ -170,7 +175,7 @@ def _group_norm(view: View) -> Said | None:
 
 def _global(mode: str) -> Rule:
     def rule(view: View) -> Said | None:
-        return [("pool", {"mode": mode, "window": "global"})] if len(view.read) == 3 else None
+        return [(pool_of(view.read), {"mode": mode, "window": "global"})] if len(view.read) > 1 else None
 
     return rule
 

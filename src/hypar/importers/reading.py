@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.drafts import Draft, Drafts, Held
+from hypar.importers.drafts import JOINED, Draft, Drafts, Held
 from hypar.importers.regions import COMPOSED, composed
 from hypar.importers.trace import ROW, dims_of
 from hypar.importers.view import Entry, View, put
@@ -76,10 +76,26 @@ class Reading:
 def read_trace(trace: Trace, table: Table) -> Reading:
     """Return the layers of a trace, those on which its result does not depend left out.
 
+    Where not all is said of images of one row, they are read as sequences if more is said of these.
+
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
     trace = replace(trace, nodes=trace.behind(trace.output))
+    found = _reading(trace, table)
+    if ROW not in trace.ranks or not any(draft.op == OPAQUE for draft in found.drafts):
+        return found
+    return max(found, _reading(replace(trace, rows=False), table), key=_said)
+
+
+def _said(reading: Reading) -> tuple[int, int]:
+    """Return how many operations a reading says, and the opaque layers below none."""
+    said = [draft for draft in reading.drafts if draft.op != OPAQUE]
+    return sum(draft.flop for draft in said), len(said) - len(reading.drafts)
+
+
+def _reading(trace: Trace, table: Table) -> Reading:
+    """Return the layers of a trace."""
     nodes = composed(trace)
     undivided: frozenset[str] = frozenset()
     while True:
@@ -91,9 +107,10 @@ def read_trace(trace: Trace, table: Table) -> Reading:
         drafts = needed(reader.drafts.rows, reader.result())
         parts = {draft.whole for draft in drafts if draft.whole}
         read = {draft.node.result for draft in drafts if draft.node and not draft.whole}
-        if not parts & read:
+        whole = (parts & read) | {draft.origin for draft in drafts if draft.op == JOINED}
+        if not whole:
             break
-        undivided |= parts & read
+        undivided |= whole
     flop = sum(node.flop for node in trace.nodes)
     return Reading(trace, drafts, reader.drafts.atoms, reader.sizes, flop)
 

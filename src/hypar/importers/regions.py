@@ -10,8 +10,8 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from hypar.importers.dim_rules import norm, same, softmax
-from hypar.importers.experts import normalised
-from hypar.importers.rules import passed, short
+from hypar.importers.experts import normalised, of_best_groups
+from hypar.importers.rules import channels, group_norm, passed, short
 from hypar.importers.trace import Node
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ WORDS = {
     "slice": ("slice", "split"),
     "guard": ("isnan", "where", "select_n", "lt"),
     "concat": ("cat", "concat", "concatenate"),
+    "choice": ("topk",),
+    "mark": ("scatter",),
+    "hide": ("masked_fill",),
+    "mask": ("view", "expand", "getitem", "zeros_like", "bitwise_not"),
     "cast": (
         "to", "_to_copy", "cast", "convert_element_type", "copy", "stop_gradient", "identity", "unsqueeze",
         "reshape", "broadcast_in_dim", "squeeze", "contiguous", "expand_dims",
@@ -53,6 +57,8 @@ WORD_OF = {kind: word for word, kinds in WORDS.items() for kind in kinds}
 SHARING = frozenset({"exp", "div", "sub", "most", "sum", "cast"})
 NORMALISING = frozenset({"add", "sub", "mul", "div", "power", "root", "mean", "sum", "most", "guard", "cast"})
 CURVED = frozenset({"mul", "div", "add", "sub", "power", "erf", "tanh", "cast", "neg"})
+CHOOSING = frozenset({"choice", "mark", "hide", "mask", "sum", "most", "add", "cast", "guard"})
+FUNCTIONS = frozenset(WORDS) - {"choice", "mark", "hide", "mask"}
 REDUCTIONS = frozenset({"mean", "sum"})
 COMPOSED_KIND = "written-out "
 
@@ -67,7 +73,7 @@ def composed(trace: Trace) -> list[Node]:
             continue
         for value in dict.fromkeys(node.read):
             if value in trace.dependent and finder.first[value] == number:
-                found = finder.region(value)
+                found = next(filter(None, (finder.region(value, words) for words in finder.words)), None)
                 if found is not None and not gone & {*found[0]} and not {*made} & {*found[0]}:
                     *inner, last = found[0]
                     gone |= {*inner}
@@ -76,7 +82,7 @@ def composed(trace: Trace) -> list[Node]:
 
 
 class _Finder:
-    """Finds regions; ``first`` is the number of the first operation that reads a value."""
+    """Finds regions; ``first`` is the number of the first operation that reads a value, ``words`` are those of a region."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.nodes = trace, trace.nodes
@@ -86,13 +92,15 @@ class _Finder:
             for value in dict.fromkeys(node.read):
                 self.readers.setdefault(value, []).append(number)
                 self.first.setdefault(value, number)
+        chooses = any(_word(node) == "choice" for node in trace.nodes)
+        self.words = (FUNCTIONS, CHOOSING) if chooses else (FUNCTIONS,)
         self.weights = set(trace.parameters)
         for node in trace.nodes:
             if node.result not in trace.dependent and not self.weights.isdisjoint(node.read):
                 self.weights.add(node.result)
 
-    def region(self, entry: str) -> tuple[list[int], Node] | None:
-        """Return the smallest region behind a value that is one op: its operations, and the one in their place."""
+    def region(self, entry: str, words: frozenset[str]) -> tuple[list[int], Node] | None:
+        """Return the smallest region of some words behind a value that is one op: its operations, and the one in their place."""
         inside, members, waiting = {entry}, list[int](), list[int]()
         for reader in self.readers.get(entry, ()):
             heappush(waiting, reader)
@@ -101,7 +109,7 @@ class _Finder:
             number = heappop(waiting)
             node = self.nodes[number]
             data = {value for value in node.read if value in self.trace.dependent}
-            if not _word(node) or not data <= inside:
+            if _word(node) not in words or not data <= inside:
                 continue
             inside.add(node.result)
             members.append(number)
@@ -140,8 +148,16 @@ class _Finder:
         if trained and not kind.endswith("_norm") and kind != "rope":
             return None
         attributes: dict[str, object] = {"axes": axes}
+        if kind == "layer_norm":
+            attributes["groups"] = self.groups(entry, nodes, axes)
         if kind == "rope":
             attributes["positions"] = self.positions(nodes)
+        if kind == "best_groups":
+            choice = next(node for node in reversed(nodes) if _word(node) == "choice")
+            attributes = {
+                "groups": self.trace.shapes[choice.read[0]][-1],
+                "best": choice.attributes.get("k", 1),
+            }
         if kind.endswith("_norm"):
             members = self.extended(members)
             nodes = [self.nodes[number] for number in members]
@@ -171,6 +187,21 @@ class _Finder:
                 listed = axes if isinstance(axes, list | tuple) else (axes,)
                 return tuple(sorted(int(axis) % rank - rank for axis in listed))
         return ()
+
+    def groups(self, entry: str, nodes: Sequence[Node], axes: Sequence[int]) -> tuple[int, int] | None:
+        """Return the axis of a sample that is summed in groups of neighbours, and their number; None if there is none.
+
+        What is summed then has an axis more, and all of it is summed but the samples and the groups.
+        """
+        summed = next(node for node in nodes if _word(node) in REDUCTIONS)
+        sizes = self.trace.shapes[next(value for value in summed.read if value in self.trace.dependent)]
+        own = self.trace.shapes[entry]
+        left = sorted({*range(len(sizes))} - {axis % len(sizes) for axis in axes})
+        if len(sizes) != len(own) + 1 or len(left) != len(("samples", "groups")) or left[0] != 0:
+            return None
+        axis = left[1]
+        whole = (*sizes[:axis], sizes[axis] * sizes[axis + 1], *sizes[axis + 2 :]) if axis < len(own) else ()
+        return (axis, sizes[axis]) if whole == own else None
 
     def positions(self, nodes: Sequence[Node]) -> int:
         """Return the axis along which the constant factors of a rotation differ, besides the last."""
@@ -224,6 +255,7 @@ def _op_of(words: set[str], *, reduced: bool, product: bool) -> str | None:
         "rope": not reduced and {"slice", "concat"} <= words and bool(words & {"neg", "sub"}),
         "gelu": product and bool(words & {"erf", "tanh"}) and words <= CURVED,
         "silu": product and words == {"mul", "sigmoid"},
+        "best_groups": {"choice", "mark"} <= words <= CHOOSING and bool(words & {"hide", "guard"}),
         "shares": reduced and {"sum", "div"} <= words <= {"sum", "div", "add", "cast"},
     }
     return next((op for op, fits in found.items() if fits), None)
@@ -235,6 +267,9 @@ def _norm(op: str, *trained: str) -> Rule:
         has = {field: names[field] in view.node.operands for field in trained}
         if "other" in view.node.operands:
             return None
+        if (grouped := view.get("groups")) is not None:
+            axis, groups = grouped
+            return group_norm(view, groups, **has) if channels(view, axis) else None
         if op == "layer_norm" and view.read and _of_samples(view):
             return [short("batch_norm", **has)]
         return norm(view, op, view.get("axes"), has)
@@ -275,6 +310,7 @@ COMPOSED: Table = {
         "rope": _rope,
         "guard": passed,
         "shares": lambda view: normalised(view, "softmax"),
+        "best_groups": of_best_groups,
     }.items()
 }
 """The rules of regions."""

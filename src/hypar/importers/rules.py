@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.dim_rules import same, viewed
-from hypar.importers.trace import ROW
+from hypar.importers.dim_rules import same, shared, viewed
+from hypar.importers.trace import DIMS, ROW
+from hypar.importers.view import put
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
+    from hypar.importers.atoms import Axis
     from hypar.importers.drafts import Held
     from hypar.importers.view import Entry, Rule, Said, View
+    from hypar.network.ops.base import Shape
 
 
 def either(*rules: Rule) -> Rule:
@@ -113,9 +116,9 @@ def channels(view: View, axis: int) -> bool:
 
 
 def image_axes(view: View, axes: Any) -> bool:
-    """Return whether axes of the first tensor are the height and the width, or the width of a row."""
+    """Return whether axes of the first tensor are all of an image, of a row or of a volume but samples and channels."""
     rank = len(view.sizes(view.data[0]))
-    over = {ROW: {2}, 4: {*view.trace.layout[2:]}}
+    over = {ROW: {2}, 4: {*view.trace.layout[2:]}, 5: {2, 3, 4}}
     return rank in over and {int(axis) % rank for axis in axes} == over[rank]
 
 
@@ -123,8 +126,13 @@ def averaged(view: View, axes: Any) -> Said | None:
     """Say a mean over the whole image, flattened where its axes are dropped."""
     if len(view.data) != 1 or not view.read or not image_axes(view, axes):
         return None
-    mean: Entry = ("pool", {"mode": "average", "window": "global"})
-    return [mean] if len(view.made) == 3 else [mean, ("flatten", {})]
+    mean: Entry = (pool_of(view.read), {"mode": "average", "window": "global"})
+    return [mean] if len(view.made) == len(view.read) else [mean, ("flatten", {})]
+
+
+def pool_of(shape: Shape) -> str:
+    """Return the pool of an image or of a volume."""
+    return "pool3d" if "depth" in shape else "pool"
 
 
 def resized(mode: str, view: View) -> Said | None:
@@ -139,15 +147,16 @@ def resized(mode: str, view: View) -> Said | None:
 def adaptive(mode: str, view: View) -> Said | None:
     """Say a pool to a given size: nothing, a global window, or windows side by side."""
     old, new = view.read, view.made
-    if len(old) != 3 or len(new) != 3:
+    if len(old) < len(("channels", "height", "width")) or len(new) != len(old):
         return None
     if old == new:
         return []
-    if (new["height"], new["width"]) == (1, 1):
-        return [("pool", {"mode": mode, "window": "global"})]
-    if any(old[dim] % new[dim] for dim in ("height", "width")):
+    op, (_, *places) = pool_of(old), new
+    if {new[dim] for dim in places} == {1}:
+        return [(op, {"mode": mode, "window": "global"})]
+    if any(old[dim] % new[dim] for dim in places):
         return None
-    return [short("pool", mode=mode, kernel=[old[dim] // new[dim] for dim in ("height", "width")])]
+    return [short(op, mode=mode, kernel=[old[dim] // new[dim] for dim in places])]
 
 
 NEUTRAL = {"output_padding": 0, "groups": 1}
@@ -156,8 +165,10 @@ NEUTRAL = {"output_padding": 0, "groups": 1}
 
 def convolved(
     view: View, op: str, out_channels: int, kernel: Any, *, bias: bool, **fields: Any
-) -> Said | None:
+) -> Said | Held | None:
     """Say a convolution; fields have a number for each dim of the kernel."""
+    if not view.read and op == "conv" and len(kernel) == 1:
+        return along(view, out_channels, bias=bias, kernel=kernel, **fields)
     if op == "conv":
         op = {1: "conv1d", 2: "conv", 3: "conv3d"}.get(len(kernel), "")
     if not view.read or not op or (op == "conv_transpose" and len(kernel) != 2):
@@ -169,13 +180,68 @@ def convolved(
     return [short(op, out_channels=out_channels, kernel=list(kernel), **given, bias=bias)]
 
 
+def along(view: View, made: int, *, groups: int, bias: bool, **fields: Any) -> Held | None:
+    """Say a convolution along the last of three axes, that of the positions; the second one is that of the features.
+
+    Args:
+        view: the operation.
+        made: its filters.
+        groups: groups of features.
+        bias: whether it has a bias.
+        fields: the kernel and fields of one number each.
+    """
+    held, atoms = view.held[view.data[0]], view.drafts.atoms
+    dims, over = view.drafts.dims(held.number), atoms.leaves(held.axes[-1])
+    if len(view.data) > 1 or len(held.axes) != len(("batch", "features", "positions")):
+        return None
+    if len(over) != 1 or over[0] not in dims or over[0] in atoms.fixed:
+        return None
+    read, each = atoms.leaves(held.axes[1]), tuple[int, ...]()
+    if groups > 1 and made == groups == atoms.size(read):
+        each, read = read, each
+    elif groups > 1:
+        parts: Axis = tuple(atoms.new(size) for size in (groups, atoms.size(read) // groups))
+        if not atoms.unite(read, parts):
+            return None
+        dims, (each, read) = view.drafts.dims(held.number), (atoms.leaves((part,)) for part in parts)
+    if not {*each, *read} <= {*dims}:
+        return None
+    new = atoms.axis(made // groups)
+    places = view.sizes(view.node.result)[-1]
+    left = over[0] if atoms.size(over) == places else atoms.resized(over[0], places)
+    roles = {
+        "over": over,
+        **({"contracted": read, "out": new} if read else {}),
+        **({"each": each} if each else {}),
+    }
+    names = load_plugin("ops", "sequence_conv").model_fields
+    said = {name: sizes_of(value, 1)[0] for name, value in fields.items() if name in names}
+    weight, *rest = (view.identities[value] for value in view.weights)
+    apart = bias and bool(each)
+    found = put(
+        view, "sequence_conv", (held.number,), (held.axes[0], (*each, *new), (left,)), roles=roles,
+        dims=(*(left if atom == over[0] else atom for atom in dims if atom not in read), *new),
+        weights=weight if apart else weight.union(*rest),
+        fields={**short("sequence_conv", **said)[1], **({} if bias and not apart else {"bias": False})},
+    )  # fmt: skip
+    if not apart:
+        return found
+    return put(
+        view, "position", (found.number,), found.axes, dims=view.drafts.dims(found.number),
+        roles={"over": (*each, *new)}, weights=rest[0], flop=0,
+    )  # fmt: skip
+
+
 def _all(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def pooled(mode: str, kernel: Any, stride: Any, padding: Any, *, up: bool) -> Said:
+def pooled(mode: str, kernel: Any, stride: Any, padding: Any, *, up: bool) -> Said | None:
     """Say a sliding pool; a stride that equals the kernel is left out."""
     fields = {} if tuple(stride) == tuple(kernel) else {"stride": list(stride)}
+    if len(kernel) == len(DIMS[1:]):
+        said = short("pool3d", mode=mode, kernel=list(kernel), **fields, padding=list(padding))
+        return None if up else [said]
     return [
         short(
             "pool",
@@ -211,5 +277,5 @@ def group_norm(view: View, groups: int, *, scale: bool, shift: bool) -> Said | N
 
 
 def prelu(view: View) -> Held | None:
-    """Say a function with trained slopes, few numbers that no op says."""
-    return same(view, "pointwise", fields={"function": "leaky_relu"}, weights=frozenset())
+    """Say a rectifier with trained slopes."""
+    return shared(view, "prelu", alone=False) if len(view.data) == len(view.weights) == 1 else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.importers.experts import GROUPED
+from hypar.importers.filled import filled
 from hypar.importers.packages import package
 from hypar.importers.running import one_line
 from hypar.importers.trace import Node, Trace
@@ -111,7 +112,7 @@ class _Reader:
             inputs=tuple(self.fed),
             parameters=self.parameters(signature),
             shapes=self.shapes,
-            nodes=tuple(nodes),
+            nodes=tuple(filled(nodes, self.shapes)),
             output=results[0],
             classes=self.classes,
             aside=len(results) - 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hypar.importers.attending import features
 from hypar.importers.dim_rules import (
     attention,
     elementwise,
@@ -29,6 +30,7 @@ from hypar.importers.experts import (
     normalised,
     placed,
     summed,
+    taken,
 )
 from hypar.importers.positions import tokens
 from hypar.importers.rules import (
@@ -41,7 +43,6 @@ from hypar.importers.rules import (
     group_norm,
     joined,
     matrix_letters,
-    pair,
     passed,
     pointwise,
     pooled,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from hypar.importers.view import Rule, Said, Table, View
 
 
-def _conv(view: View) -> Said | None:
+def _conv(view: View) -> Said | Held | None:
     weight = view.operand("weight")
     if weight not in view.weights:
         return None
@@ -177,14 +178,17 @@ def _split(view: View) -> Held | None:
 
 def _pool(mode: str) -> Rule:
     def rule(view: View) -> Said | None:
-        if {*pair(view.get("dilation", 1))} != {1} or view.get("divisor_override") or not view.read:
+        dilation = view.get("dilation", 1)
+        ones = {*dilation} if isinstance(dilation, list | tuple) else {dilation}
+        if ones != {1} or view.get("divisor_override") or not view.read:
             return None
         size, padding = view.get("kernel_size"), view.get("padding", 0)
         stride = view.get("stride") or size
         up = bool(view.get("ceil_mode", False))
         if "pool1d" in view.node.kind:
             return pooled(mode, row(size, 1), row(stride, 1), row(padding, 0), up=up)
-        return pooled(mode, pair(size), pair(stride), pair(padding), up=up)
+        dims = 3 if "pool3d" in view.node.kind else 2
+        return pooled(mode, *(sizes_of(value, dims) for value in (size, stride, padding)), up=up)
 
     return rule
 
@@ -259,6 +263,7 @@ TABLE: Table = {
     "index_put": placed,
     "repeat_interleave": interleaved,
     "sum": summed,
+    "gather": taken,
     "einsum": _einsum,
     "scaled_dot_product_attention": attention("query", "key", "value", "attn_mask"),
     **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
@@ -273,13 +278,12 @@ TABLE: Table = {
     **dict.fromkeys(("split", "split_with_sizes", "chunk", "unbind"), _split),
     "batch_norm": _batch_norm,
     **dict.fromkeys(("group_norm", "instance_norm"), _group_norm),
-    **dict.fromkeys(("max_pool1d", "max_pool2d"), _pool("max")),
-    "max_pool2d_with_indices": _pool("max"),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), _pool("average")),
-    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), partial(adaptive, "average")),
-    "_adaptive_avg_pool2d": partial(adaptive, "average"),
+    **{f"max_pool{dims}d{more}": _pool("max") for dims in (1, 2, 3) for more in ("", "_with_indices")},
+    **{f"avg_pool{dims}d": _pool("average") for dims in (1, 2, 3)},
+    **{f"adaptive_avg_pool{dims}d": partial(adaptive, "average") for dims in (1, 2, 3)},
+    **{f"_adaptive_avg_pool{dims}d": partial(adaptive, "average") for dims in (2, 3)},
     "prelu": prelu,
-    "adaptive_max_pool2d": partial(adaptive, "max"),
+    **{f"adaptive_max_pool{dims}d": partial(adaptive, "max") for dims in (2, 3)},
     "mean": _mean,
     "dropout": _dropout,
     "feature_dropout": _dropout,
@@ -288,7 +292,7 @@ TABLE: Table = {
     "_softmax": _softmax,
     "log_softmax": _softmax,
     "add": _add,
-    "cat": either(joined("concat", "dim"), tokens("dim")),
+    "cat": either(joined("concat", "dim"), tokens("dim"), features("dim")),
     "upsample_nearest2d": partial(resized, "nearest"),
     "upsample_bilinear2d": _bilinear,
 }

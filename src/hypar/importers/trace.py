@@ -66,6 +66,7 @@ class Trace:
         aside: number of further results, which are left out.
         tokens: inputs of whole numbers.
         whole: square constants that are no causal masks: their first row ends as it begins.
+        rows: whether an input of three axes that a convolution reads is an image of one row, and not a sequence.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Trace:
     aside: int = 0
     tokens: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
+    rows: bool = True
 
     @cached_property
     def makers(self) -> dict[str, Node]:
@@ -119,7 +121,9 @@ class Trace:
             for node in self.nodes
             if node.read and node.kind.lower() in {"conv", "conv1d", "conv3d", "convolution"}
         }
-        return frozenset(len(self.shapes[value]) for value in self.inputs if value in read) & {3, 5}
+        return frozenset(len(self.shapes[value]) for value in self.inputs if value in read) & (
+            {ROW, 5} if self.rows else {5}
+        )
 
     def axes(self, rank: int) -> tuple[str, ...]:
         """Return the dims of the axes of a vector, an image, a row or a volume; nothing for tensors of another rank."""

@@ -356,8 +356,8 @@ def as_matrices(einsum: Einsum, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
         inner = [math.prod(sizes[dim] for dim in own if dim not in shared) for own in einsum.products]
         rows = math.prod(sizes[dim] for dim in shared) * einsum.fraction
         return {"batch": rows, "in_channels": sum(inner), "out_channels": 1}
-    # A kernel of three dims slides on no machine's array: its taps are input channels, the places of its output samples.
-    if f"{KERNEL}depth" in sizes:
+    # Of other kernels than an image's none slides on a machine's array: taps are input channels, places of outputs samples.
+    if any(dim.startswith(KERNEL) and dim not in _SLIDING for dim in sizes):
         named = tuple(dim for dim in sizes if dim not in _MATRIX)
     found = {dim: size for dim, size in sizes.items() if dim not in named}
     for dim in named:
@@ -368,6 +368,8 @@ def as_matrices(einsum: Einsum, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _MATRIX = ("batch", "in_channels", "out_channels")
+
+_SLIDING = (f"{KERNEL}height", f"{KERNEL}width")
 
 _AS_MATRICES: dict[tuple[str, ...], str] = {
     ("weight",): "in_channels",

@@ -12,7 +12,7 @@ from hypar.program.flow import Used, axes_of, pieces_of
 from hypar.program.holding import Holding
 from hypar.program.reads import owned
 from hypar.program.steps import Compute, Item, Update
-from hypar.program.unweighted import add_statistic
+from hypar.program.unweighted import add_statistic, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,10 @@ def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...
     if not layer.op.weighted:
         axes, made = axes_of(layer), flow.made[layer.name].holding
         at = [axes.index(dim) for dim in layer.op.parameter_dims(name, layer.shape)]
-        return tuple(work.output.members[axis] | made.members[axis] for axis in at)
+        own = [work.output.members[axis] | made.members[axis] for axis in at]
+        if rows := layer.op.table(name):
+            own = [rows_of(work.dims["batch"], rows), *own]
+        return tuple(own)
     dims, devices = work.dims, work.output.devices
     if layer.op.names_dims:
         einsum = layer.einsum(flow.graph.batch)

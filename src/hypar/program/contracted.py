@@ -9,6 +9,7 @@ import numpy as np
 
 from hypar.network.dims import CONTRACTED
 from hypar.network.einsum import operand_name
+from hypar.network.ops.bases.windowed import IN_GROUP
 from hypar.program.cuts import MADE_AS, READ_AS, scattered
 from hypar.program.flow import SPATIAL, Made, Work, axes_of, pieces_of
 from hypar.program.holding import Holding, flattened
@@ -34,7 +35,7 @@ def contracted(flow: Flow, layer: Layer) -> None:
     name, cuts = layer.name, flow.cuts[layer.name]
     einsum = layer.einsum(flow.graph.batch)
     dims = _dims(flow, layer, einsum, cuts)
-    needs = tuple(Holding(_operand(layer, einsum, number, dims)) for number in range(layer.op.operands))
+    needs = tuple(Holding(_operand(layer, einsum, number, dims)) for number in range(len(layer.inputs)))
     output = Holding(_members(layer, einsum.output, dims, layer.shape, "out_channels"))
     operands = tuple(flow.operand(layer, number, need) for number, need in enumerate(needs))
     copies = cuts.copies([*dims])
@@ -78,6 +79,8 @@ def _dims(flow: Flow, layer: Layer, einsum: Einsum, cuts: Cuts) -> dict[str, Mem
         for number, own in enumerate(made):
             axes = ("batch", *layer.input_shapes[number])
             for dim, axis in einsum.names(operand_name(number)).items():
+                if axis not in axes or dim == "groups":
+                    continue
                 there = own[axes.index(axis)]
                 here = reached(windows[axis], there, sizes[dim]) if axis in windows else there
                 held[dim] = (*held.get(dim, ()), here)
@@ -112,6 +115,8 @@ def _members(
             if axis not in names.values()
         }
         own = {axis: dims[dim] for dim, axis in names.items()} | whole
+        if IN_GROUP in own:
+            own["channels"] = flattened((dims["groups"], own[IN_GROUP]))
         return tuple(own[axis] for axis in ("batch", *shape))
     return (dims["batch"], _channels(dims, channels), *(dims[dim] for dim in SPATIAL if dim in dims))
 
@@ -124,7 +129,7 @@ def _left(flow: Flow, layer: Layer, einsum: Einsum, output: Holding, cuts: Cuts)
     if reader is None or not terms or not cuts.meets(reader.cuts):
         return output, cuts
     read_as = _names(flow, reader)
-    made_as = einsum.output if layer.op.names_dims else MADE_AS
+    made_as = _ungrouped(einsum.output) if layer.op.names_dims else MADE_AS
     cuts = scattered(cuts, reader.cuts, (made_as, read_as), terms)
     axes = axes_of(layer)
     members = [
@@ -138,8 +143,16 @@ def _names(flow: Flow, reader: Reader) -> Mapping[str, str]:
     """Return the tensor's names for the dims of its reader."""
     layer = reader.layer
     if layer.op.names_dims or not set(layer.shape) <= {"channels", *SPATIAL}:
-        return layer.einsum(flow.graph.batch).names(operand_name(reader.operand))
+        names = layer.einsum(flow.graph.batch).names(operand_name(reader.operand))
+        return {
+            dim: "channels" if axis == IN_GROUP else axis for dim, axis in names.items() if dim != "groups"
+        }
     return READ_AS
+
+
+def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the tensor's names for op dims, those of the channels of a group as channels."""
+    return {dim: "channels" if axis == IN_GROUP else axis for dim, axis in names.items()}
 
 
 def _channels(dims: Mapping[str, Members], dim: str) -> Members:

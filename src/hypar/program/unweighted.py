@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hypar.program.flow import Flow
     from hypar.program.holding import Members
 
+DEPTH = "depth"
 KNOWN = (*AXES, "out_channels", "groups")
 
 
@@ -84,7 +85,7 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
         found = {"batch": batch[0], "channels": held[1]} if layer.op.view else {"batch": batch[0]}
         windows = layer.op.windows_on(layer.input_shapes)
         for number, dim in enumerate(layer.shape if not layer.op.view else (), start=1):
-            if dim in SPATIAL and dim in windows:
+            if dim in {*SPATIAL, DEPTH} and dim in windows:
                 found[dim] = _resized(layer, cuts, dim)
             elif dim in windows and layer.shape[dim] != layer.input_shapes[0][dim]:
                 found[dim] = in_place(windows[dim], held[number], layer.shape[dim])
@@ -165,6 +166,11 @@ def _whole(members: Members, size: int) -> Members:
     return members.reshape(len(members), -1, size).any(axis=2).repeat(size, axis=1)
 
 
+def rows_of(samples: Members, rows: int) -> Members:
+    """Return the rows of a table that devices hold: all where they have samples."""
+    return np.repeat(samples.any(axis=1, keepdims=True), rows, axis=1)
+
+
 def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, phase: str) -> str:
     """Add up one statistic over the devices that share its dims, and return the array of sums.
 
@@ -178,6 +184,8 @@ def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, p
         if dim not in reduced and not (layer.op.multiplies and dim.startswith((READ, MADE, CONTRACTED)))
     ]
     own = [work.dims[dim] for dim in kept]
+    if rows := layer.op.table(name.removeprefix("back ")):
+        own = [rows_of(work.dims["batch"], rows), *own]
     terms = need = Holding(tuple(members & active[:, None] for members in own))
     if sizes := layer.op.together_in(layer.shape):
         need = Holding(

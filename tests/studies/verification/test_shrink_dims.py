@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 
 from hypar.studies.verification.shrink_dims import named_dims, with_smaller_dims
-from tests.transformers import mixtral
+from tests.transformers import listener, mixtral
 
 
 def test_dims_are_halved_down_to_the_least() -> None:
     small = named_dims(with_smaller_dims(mixtral(sequence=64, hidden=128, ff=96), {}))
     assert {dim: small[dim] for dim in ("sequence", "hidden", "ff")} == {"sequence": 4, "hidden": 4, "ff": 6}
+
+
+def test_positions_along_which_a_convolution_slides_stay() -> None:
+    small = named_dims(with_smaller_dims(listener(), {}))
+    assert (small["sequence"], small["hidden"]) == (16, 4)
 
 
 @pytest.mark.parametrize("pieces", [2, 4, 8])

@@ -44,6 +44,10 @@ class Shares(Kernel):
         found: Array = np.exp(local)
         return found
 
+    def slopes(self, layer: Layer, local: Array) -> Array | float:
+        """Return the derivative of the logarithm of ``exponentials`` at some elements."""
+        return 1.0
+
     def sums(self, layer: Layer, inputs: Inputs, piece: Piece) -> dict[str, Array]:
         """Return the sums of the piece's exponentials."""
         exponentials = self.exponentials(layer, take(inputs[0], self.output(layer, piece)), piece)
@@ -72,10 +76,11 @@ class Shares(Kernel):
         sums: Sums,
         back_sums: Sums,
     ) -> Gradients:
-        """Return the output times the error less its mean."""
+        """Return the output times the error less its mean, times the slopes."""
         box = self.output(layer, piece)
         mean = applied(layer, back_sums["product"], piece, "product")
         value = self._shares(layer, inputs[0], piece, sums) * (take(error, box) - mean)
+        value = value * self.slopes(layer, take(inputs[0], box))
         return Gradients((put(error.shape, box, value),), {})
 
     def _shares(self, layer: Layer, whole: Array, piece: Piece, sums: Sums) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from hypar.execution.boxes import put, take
 from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
 from hypar.execution.computing.products import boxed, letters
+from hypar.network.einsum import operand_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box, Piece
     from hypar.execution.computing.kernel import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
-
-INPUTS = ("input", "input 1", "input 2")
 
 
 class _Parts(NamedTuple):
@@ -48,14 +47,14 @@ class Attention(Kernel):
 
     def boxes(self, layer: Layer, piece: Piece) -> tuple[Box, ...]:
         """Return the box of each input that a piece reads."""
-        return tuple(boxed(layer, tensor, piece) for tensor in INPUTS)
+        return tuple(boxed(layer, tensor, piece) for tensor in _inputs(layer))
 
     def forward(
         self, layer: Layer, inputs: Inputs, parameters: Parameters, piece: Piece, sums: Sums
     ) -> Array:
         """Return the means of the values."""
         parts = self._parts(layer, inputs, piece, sums)
-        *_, values, made = parts.letters
+        values, made = parts.letters[2], parts.letters[-1]
         value = np.einsum(f"{parts.scores},{values}->{made}", parts.shares, parts.local[2], optimize=True)
         return put(output_shape(layer, inputs), self.output(layer, piece), value)
 
@@ -71,19 +70,19 @@ class Attention(Kernel):
     ) -> Gradients:
         """Return the terms of the errors of the queries, the keys and the values."""
         parts, own = self._parts(layer, inputs, piece, sums), take(error, self.output(layer, piece))
-        queries, keys, values, made = parts.letters
+        values, made = parts.letters[2], parts.letters[-1]
         of_shares = self._of_shares(parts, own)
         if back_sums:
             mean = _of_queries(layer, back_sums["product"], piece)
         else:
             mean = (of_shares * parts.shares).sum(parts.further, keepdims=True)
         scores = parts.shares * (of_shares - mean) / self._root(layer)
-        found = (
-            np.einsum(f"{parts.scores},{keys}->{queries}", scores, parts.local[1], optimize=True),
-            np.einsum(f"{parts.scores},{queries}->{keys}", scores, parts.local[0], optimize=True),
-            np.einsum(f"{parts.scores},{made}->{values}", parts.shares, own, optimize=True),
-        )
-        triples = zip(inputs, self.boxes(layer, piece), found, strict=True)
+        found = {2: np.einsum(f"{parts.scores},{made}->{values}", parts.shares, own, optimize=True)}
+        for one, other in _pairs(len(inputs)):
+            for at, by in ((one, other), (other, one)):
+                how = f"{parts.scores},{parts.letters[by]}->{parts.letters[at]}"
+                found[at] = np.einsum(how, scores, parts.local[by], optimize=True)
+        triples = zip(inputs, self.boxes(layer, piece), (found[at] for at in sorted(found)), strict=True)
         return Gradients(tuple(put(whole.shape, box, value) for whole, box, value in triples), {})
 
     def sums(self, layer: Layer, inputs: Inputs, piece: Piece) -> dict[str, Array]:
@@ -102,14 +101,14 @@ class Attention(Kernel):
     @staticmethod
     def _of_shares(parts: _Parts, error: Array) -> Array:
         """Return the error of the shares."""
-        *_, values, made = parts.letters
+        values, made = parts.letters[2], parts.letters[-1]
         found: Array = np.einsum(f"{made},{values}->{parts.scores}", error, parts.local[2], optimize=True)
         return found
 
     def _parts(self, layer: Layer, inputs: Inputs, piece: Piece, sums: Sums) -> _Parts:
         """Return what both passes compute from; without sums over all keys the piece has them all."""
         scores, local, exponentials, further = self._scores(layer, inputs, piece)
-        named = tuple(letters(layer, tensor) for tensor in (*INPUTS, "output"))
+        named = tuple(letters(layer, tensor) for tensor in (*_inputs(layer), "output"))
         total = (
             _of_queries(layer, sums["exponential"], piece)
             if sums
@@ -126,14 +125,16 @@ class Attention(Kernel):
         """
         op: Any = layer.op
         einsum = layer.einsum(1)
-        named = tuple(letters(layer, tensor) for tensor in (*INPUTS, "output"))
+        named = tuple(letters(layer, tensor) for tensor in _inputs(layer))
         known = {dim: chr(ord("a") + number) for number, dim in enumerate(einsum.sizes)}
         *scored, _ = einsum.products[0]
         scores = "".join(known[dim] for dim in scored)
         local = tuple(take(whole, box) for whole, box in zip(inputs, self.boxes(layer, piece), strict=True))
-        value = np.einsum(f"{named[0]},{named[1]}->{scores}", local[0], local[1], optimize=True) / self._root(
-            layer
-        )
+        value: Any = 0.0
+        for one, other in _pairs(len(inputs)):
+            how = f"{named[one]},{named[other]}->{scores}"
+            value = value + np.einsum(how, local[one], local[other], optimize=True)
+        value = value / self._root(layer)
         further = [dim for dim in scored if dim not in einsum.input]
         if op.causal:
             later = _places(layer, further, scored, piece) > _places(layer, op.over, scored, piece)
@@ -143,7 +144,18 @@ class Attention(Kernel):
 
     @staticmethod
     def _root(layer: Layer) -> float:
-        return math.sqrt(tuple(layer.input_shapes[0].values())[-1])
+        shapes = layer.input_shapes
+        return math.sqrt(sum(tuple(shapes[one].values())[-1] for one, _ in _pairs(len(shapes))))
+
+
+def _inputs(layer: Layer) -> tuple[str, ...]:
+    """Return the names of its inputs."""
+    return tuple(operand_name(number) for number in range(len(layer.inputs)))
+
+
+def _pairs(inputs: int) -> tuple[tuple[int, int], ...]:
+    """Return the numbers of the queries and the keys of each part of the features."""
+    return ((0, 1), *((number, number + 1) for number in range(3, inputs, 2)))
 
 
 def _summed(layer: Layer, local: Array, piece: Piece, batch: int) -> Array:

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 
 class TopK(Shares):
-    """A softmax over the experts to which each position goes; the first dim besides theirs is that of the positions."""
+    """Shares of the experts to which each position goes; the first dim besides theirs is that of the positions."""
+
+    def slopes(self, layer: Layer, local: Array) -> Array | float:
+        """Return the derivative of the function's logarithm: 1 of an exponential, ``1 - sigmoid(x)`` of a sigmoid."""
+        op: Any = layer.op
+        return 1 / (1 + np.exp(local)) if op.function == "sigmoid" else super().slopes(layer, local)
 
     def exponentials(self, layer: Layer, local: Array, piece: Piece) -> Array:
-        """Return the exponentials of the scores of chosen experts, and 0 for the others."""
+        """Return the function of the scores of chosen experts, and 0 for the others."""
         op: Any = layer.op
         (experts,) = op.over
         axes = ("batch", *layer.shape)
@@ -32,7 +37,8 @@ class TopK(Shares):
         ]
         found = chosen.transpose(order)
         further = tuple(axis for axis, dim in enumerate(axes) if dim not in ("batch", positions, experts))
-        return np.exp(local) * np.expand_dims(found, further)
+        value = 1 / (1 + np.exp(-local)) if op.function == "sigmoid" else np.exp(local)
+        return value * np.expand_dims(found, further)
 
 
 plugin: Kernel = TopK()

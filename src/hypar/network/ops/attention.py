@@ -14,13 +14,19 @@ from hypar.network.windows import ShapeError
 
 
 class Attention(Op):
-    """``softmax(Q K' / sqrt(d)) V`` of three inputs, the queries, the keys and the values.
+    """``softmax(Q K' / sqrt(d)) V`` of the queries, the keys and the values.
 
     A division of the keys leaves every device a part of the mean of each query: partial sums, whose devices first add up the
     exponentials of each query's scores.
 
     All three have the dims ``over`` that are attended over, and features as their last dim. The other dims of the keys,
     as ``kv_heads``, are those of the queries; dims that the queries alone have, as ``group``, share keys and values.
+
+    Further inputs are pairs of queries and keys with features of their own, whose products are added to the scores: features
+    of one query in several parts, as a part that is rotated beside one that is not. The keys of each part may lack other dims,
+    as rotated keys that all heads share.
+
+    Source of several parts: DeepSeek-AI, DeepSeek-V2 (2024), section 2.1.3, decoupled rotary positions.
 
     Attributes:
         over: the dims of the positions.
@@ -43,21 +49,45 @@ class Attention(Op):
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the queries' shape, with the features of the values."""
-        if len(inputs) != self.operands:
-            raise ShapeError(f"found {len(inputs)} inputs; allowed: 3, the queries, the keys and the values")
-        queries, keys, values = inputs
+        if len(inputs) < self.operands or len(inputs) % 2 == 0:
+            raise ShapeError(
+                f"found {len(inputs)} inputs; allowed: 3, the queries, the keys and the values, and pairs of further"
+                " queries and keys"
+            )
+        queries, keys, values = inputs[: self.operands]
         for shape in inputs:
             require_dims(shape, self.over)
         features, made = tuple(queries)[-1], tuple(values)[-1]
-        if features in self.over or tuple(keys)[-1] != features or keys[features] != queries[features]:
+        for part in self.parts(inputs):
+            self._fit(queries, *part)
+        parts = [tuple(part)[-1] for part, _ in self.parts(inputs)]
+        if len({*parts}) < len(parts):
             raise ShapeError(
-                f"found queries of {describe(queries)} and keys of {describe(keys)}; allowed: equal features last"
+                f"found features {', '.join(parts)} of several parts; allowed: a name for those of each"
             )
         if {dim: size for dim, size in keys.items() if dim != features} != {
             dim: size for dim, size in values.items() if dim != made
         }:
             raise ShapeError(
                 f"found keys of {describe(keys)} and values of {describe(values)}; allowed: equal but for features"
+            )
+        return {**{dim: size for dim, size in queries.items() if dim != features}, made: values[made]}
+
+    def parts(self, inputs: tuple[Shape, ...]) -> tuple[tuple[Shape, Shape], ...]:
+        """Return the queries and the keys of each part."""
+        (first, second, _), further = inputs[: self.operands], inputs[self.operands :]
+        return ((first, second), *zip(further[::2], further[1::2], strict=True))
+
+    def _fit(self, first: Shape, queries: Shape, keys: Shape) -> None:
+        """Check the queries and the keys of a part against the queries of the first one.
+
+        Raises:
+            ShapeError: they do not fit.
+        """
+        features = tuple(queries)[-1]
+        if features in self.over or tuple(keys)[-1] != features or keys[features] != queries[features]:
+            raise ShapeError(
+                f"found queries of {describe(queries)} and keys of {describe(keys)}; allowed: equal features last"
             )
         shared = [dim for dim in keys if dim not in (*self.over, features)]
         if any(queries.get(dim) != keys[dim] for dim in shared):
@@ -66,18 +96,31 @@ class Attention(Op):
             )
         if self.causal and any(queries[dim] != keys[dim] for dim in self.over):
             raise ShapeError("found unlike positions of queries and keys; allowed: equal ones if causal")
-        return {**{dim: size for dim, size in queries.items() if dim != features}, made: values[made]}
+        if {dim: size for dim, size in queries.items() if dim != features} != {
+            dim: size for dim, size in first.items() if dim != tuple(first)[-1]
+        }:
+            raise ShapeError(
+                f"found queries of {describe(first)} and of {describe(queries)}; allowed: equal but for features"
+            )
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``."""
-        queries, keys, values = inputs
+        """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``.
+
+        Each further part has a product ``S``, to which it is added.
+        """
+        queries, keys, values = inputs[: self.operands]
         *positions, features = queries
         made = tuple(output)[-1]
         read, left = f"{READ}{features}", f"{MADE}{made}"
         further = {f"{CONTRACTED}{dim}": dim for dim in self.over}
-        shared = {dim: dim for dim in keys if dim not in (*self.over, features)}
         free = {"batch": "batch", **{dim: dim for dim in positions}}
         scores = (*free, *further)
+
+        def read_by_keys(shape: Shape, **own: str) -> dict[str, str]:
+            shared = {dim: dim for dim in tuple(shape)[:-1] if dim not in self.over}
+            return {"batch": "batch", **shared, **further, **own}
+
+        more = {f"{READ}{tuple(other)[-1]}": (other, theirs) for other, theirs in self.parts(inputs)[1:]}
         return Einsum(
             sizes={
                 "batch": batch,
@@ -85,18 +128,27 @@ class Attention(Op):
                 **{dim: keys[own] for dim, own in further.items()},
                 read: queries[features],
                 left: values[made],
+                **{dim: tuple(other.values())[-1] for dim, (other, _) in more.items()},
             },
             input={**free, read: features},
             weight=(),
             output={**free, left: made},
             input_elements=batch * math.prod(queries.values()),
             others=(
-                {"batch": "batch", **shared, **further, read: features},
-                {"batch": "batch", **shared, **further, left: made},
+                read_by_keys(keys, **{read: features}),
+                read_by_keys(values, **{left: made}),
+                *(
+                    own
+                    for dim, (other, theirs) in more.items()
+                    for own in (
+                        {**free, dim: tuple(other)[-1]},
+                        read_by_keys(theirs, **{dim: tuple(theirs)[-1]}),
+                    )
+                ),
             ),
-            products=((*scores, read), (*scores, left)),
+            products=((*scores, read), (*scores, left), *((*scores, dim) for dim in more)),
             fraction=0.5 if self.causal else 1.0,
-            whole=frozenset({read, left}),
+            whole=frozenset({read, left, *more}),
         )
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
@@ -121,7 +173,7 @@ class Attention(Op):
 
     def _rows(self, inputs: tuple[Shape, ...]) -> tuple[int, int]:
         """Return the queries of all heads and their scores, for one sample."""
-        queries, keys, _ = inputs
+        queries, keys = inputs[:2]
         rows = math.prod(size for dim, size in queries.items() if dim != tuple(queries)[-1])
         return rows, rows * math.prod(keys[dim] for dim in self.over)
 

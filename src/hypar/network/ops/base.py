@@ -49,7 +49,7 @@ class Op(Record):
     Attributes:
         weighted: whether it has a weight to cut.
         join: whether it combines several tensors.
-        operands: number of inputs that have dims of their own; 1 for a join, whose inputs are alike.
+        operands: least number of inputs that have dims of their own; 1 for a join, whose inputs are alike.
         sized: fields of dims with their sizes, which a model file may name alone.
         passes: whether the error of an input is the error of the output, or a part of it.
         pools: whether it makes an image of another size, so that it is a node of the operator graph.
@@ -125,6 +125,10 @@ class Op(Record):
     def parameter_dims(self, name: str, shape: Shape) -> tuple[str, ...]:  # noqa: ARG002
         """Return the dims of a trained tensor that lies as its output does: of one number for each channel."""
         return ("channels",)
+
+    def table(self, name: str) -> int:  # noqa: ARG002
+        """Return the rows of a trained tensor that is a table, each with those dims; 0 if it has no rows."""
+        return 0
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the shape of one output sample.

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BeforeValidator
+from typing import TYPE_CHECKING
 
 from hypar.network.dims import KERNEL
 from hypar.network.einsum import Einsum
-from hypar.network.ops.base import Contraction, Count, Op, Shape, Size, describe, elements_of, one_input
-from hypar.network.windows import ShapeError, Window
+from hypar.network.ops.base import Contraction, Op, Shape, Size, elements_of, one_input
+from hypar.network.ops.bases.volumes import SPATIAL, CountTriple, SizeTriple, volume_input
+from hypar.network.ops.bases.windowed import grouped, require_groups
+from hypar.network.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-VOLUME = ("channels", "depth", "height", "width")
-SPATIAL = VOLUME[1:]
-
-
-def _as_triple(value: Any) -> Any:
-    """Return one number as depth, height and width, and a list of three as a tuple."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value, value, value
-    if isinstance(value, list | tuple) and len(value) == len(SPATIAL):
-        return tuple(value)
-    msg = "a whole number, or three of them as [depth, height, width]"
-    raise ValueError(msg)
-
-
-SizeTriple = Annotated[tuple[Size, Size, Size], BeforeValidator(_as_triple)]
-CountTriple = Annotated[tuple[Count, Count, Count], BeforeValidator(_as_triple)]
 
 
 class Conv3d(Contraction):
@@ -41,6 +24,7 @@ class Conv3d(Contraction):
     stride: SizeTriple = (1, 1, 1)
     padding: CountTriple = (0, 0, 0)
     dilation: SizeTriple = (1, 1, 1)
+    groups: Size = 1
     bias: bool = True
 
     @property
@@ -63,9 +47,8 @@ class Conv3d(Contraction):
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return ``out_channels`` by the outputs of the windows."""
-        shape = one_input(inputs)
-        if tuple(shape) != VOLUME:
-            raise ShapeError(f"found an input of {describe(shape)}; allowed: {', '.join(VOLUME)}")
+        shape = volume_input(inputs)
+        require_groups(shape["channels"], self.out_channels, self.groups)
         spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
         return {"channels": self.out_channels, **spatial}
 
@@ -75,25 +58,27 @@ class Conv3d(Contraction):
 
     def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
         """Return the elements of the filters and the biases."""
-        weight = self.out_channels * one_input(inputs)["channels"] * math.prod(self.kernel)
+        weight = self.out_channels * (one_input(inputs)["channels"] // self.groups) * math.prod(self.kernel)
         return {"weight": weight, **({"bias": self.out_channels} if self.bias else {})}
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Return ``F_out[n,o,d,h,w] = F_in[n,i,d',h',w'] . W[i,o,q,r,s]`` for the d', h' and w' that the windows read."""
+        """Return ``F_out[n,g,o,d,h,w] = F_in[n,g,i,d',h',w'] . W[g,i,o,q,r,s]`` for the d', h' and w' that the windows read."""
         shape = one_input(inputs)
         kernel = {f"{KERNEL}{dim}": size for dim, size in zip(SPATIAL, self.kernel, strict=True)}
         spatial = {dim: dim for dim in SPATIAL}
+        sizes, of_groups, inner = grouped(self.groups)
         return Einsum(
             sizes={
                 "batch": batch,
-                "in_channels": shape["channels"],
-                "out_channels": self.out_channels,
+                **sizes,
+                "in_channels": shape["channels"] // self.groups,
+                "out_channels": self.out_channels // self.groups,
                 **{dim: output[dim] for dim in SPATIAL},
                 **kernel,
             },
-            input={"batch": "batch", "in_channels": "channels", **spatial},
-            weight=("in_channels", "out_channels", *kernel),
-            output={"batch": "batch", "out_channels": "channels", **spatial},
+            input={"batch": "batch", **of_groups, "in_channels": inner, **spatial},
+            weight=(*sizes, "in_channels", "out_channels", *kernel),
+            output={"batch": "batch", **of_groups, "out_channels": inner, **spatial},
             input_elements=batch * elements_of(shape),
             zeros=self.zeros,
             whole=frozenset(SPATIAL),

@@ -34,12 +34,22 @@ def named_dims(graph: LayerGraph) -> dict[str, int]:
 def with_smaller_dims(graph: LayerGraph, degrees: Mapping[str, Mapping[str, int]]) -> LayerGraph:
     """Return the smallest network that halving named dims gives, whose cuts are even where they were.
 
+    Positions along which a convolution slides stay as they are, so that its windows fit.
+
     Args:
         graph: the network.
         degrees: the number of equal pieces into which a plan cuts the dims of each layer.
     """
     pieces = _pieces(graph, degrees)
-    times = {dim: _times(size, pieces.get(dim, ())) for dim, size in named_dims(graph).items()}
+    slid = {
+        dim
+        for layer in graph.layers
+        for dim in layer.einsum(1).whole & {*layer.op.windows_on(layer.input_shapes)}
+    }
+    times = {
+        dim: 1 if dim in slid else _times(size, pieces.get(dim, ()))
+        for dim, size in named_dims(graph).items()
+    }
     return with_ops(graph, {layer.name: _smaller(layer.op, times) for layer in graph.layers})
 
 

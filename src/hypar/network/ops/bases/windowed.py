@@ -10,8 +10,32 @@ from hypar.network.einsum import Einsum
 from hypar.network.ops.base import Contraction, CountPair, Op, Shape, Size, SizePair, elements_of, image_input
 from hypar.network.windows import ShapeError, Window
 
+IN_GROUP = "channels_in_group"
+"""The name in tensors of the channels of each group."""
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def require_groups(read: int, made: int, groups: int) -> None:
+    """Check that groups of channels are equal.
+
+    Raises:
+        ShapeError: they are not.
+    """
+    for name, channels in (("in", read), ("out", made)):
+        if channels % groups:
+            raise ShapeError(
+                f"found {channels} {name}_channels in {groups} groups; allowed: a multiple of {groups}"
+            )
+
+
+def grouped(groups: int) -> tuple[dict[str, int], dict[str, str], str]:
+    """Return the size of the dim of groups and its name in tensors, if there are several, and the name of the channels."""
+    if groups == 1:
+        return {}, {}, "channels"
+    # Channels cut inside every group are not the consecutive channels that a neighbour cuts.
+    return {"groups": groups}, {"groups": "channels"}, IN_GROUP
 
 
 class Convolution(Contraction):
@@ -41,12 +65,7 @@ class Convolution(Contraction):
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return ``out_channels`` by the outputs of the windows."""
         shape = image_input(inputs)
-        for name, channels in (("in", shape["channels"]), ("out", self.out_channels)):
-            if channels % self.groups:
-                raise ShapeError(
-                    f"found {channels} {name}_channels in {self.groups} groups;"
-                    f" allowed: a multiple of {self.groups}"
-                )
+        require_groups(shape["channels"], self.out_channels, self.groups)
         spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
         return {"channels": self.out_channels, **spatial}
 
@@ -63,11 +82,7 @@ class Convolution(Contraction):
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
         """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h',w'] . W[g,i,o,r,s]`` for the h' and w' that the windows read."""
         shape = image_input(inputs)
-        grouped = self.groups > 1
-        # Channels cut inside every group are not the consecutive channels that a neighbour cuts.
-        inner = "channels_in_group" if grouped else "channels"
-        group_sizes = {"groups": self.groups} if grouped else {}
-        group_dims = {"groups": "channels"} if grouped else {}
+        group_sizes, group_dims, inner = grouped(self.groups)
         spatial = {"height": "height", "width": "width"}
         return Einsum(
             sizes={
