@@ -67,7 +67,7 @@ INSIDE = {
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
-    "schedule": "chunks alike joined moves measured entering lanes tasks pipeline_orders pipeline chunked step stages totals energy tape lifetimes memory scoring",
+    "schedule": "chunks alike joined moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy tape lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies arguments checks request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",

@@ -69,12 +69,13 @@ class Devices:
         return tuple(only(value, read) for value, read in zip(self.run.inputs, reads, strict=True))
 
     def parameters(self, piece: Piece) -> dict[str, Array]:
-        held = self.run.parameters
+        held, kernel = self.run.parameters, getattr(self.layer.op, "kernel", ())
         if "in_channels" not in piece:
             return {
                 name: only(value, mask(value.shape, (piece["channels"],))) for name, value in held.items()
             }
-        groups = (piece.get("groups", np.arange(1)),) if hasattr(self.layer.op, "groups") else ()
+        grouped = held["weight"].ndim == len(("groups", "in_channels", "out_channels", *kernel))
+        groups = (piece.get("groups", np.arange(1)),) if grouped else ()
         boxes = {
             "weight": (*groups, piece["in_channels"], piece["out_channels"]),
             "bias": (self.kernel.output(self.layer, piece)[1],),

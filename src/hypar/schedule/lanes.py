@@ -12,6 +12,7 @@ from hypar.network.contraction import ContractedGraph
 from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
 from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
+from hypar.schedule.pipeline_orders import Moment
 from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.counted import fraction_lacked
 from hypar.sharding.conventions import MOVED, PAPER
@@ -39,18 +40,6 @@ class LaneWork:
 
     times: tuple[LayerTime | None, ...]
     working: tuple[int, ...]
-
-
-class Moment(NamedTuple):
-    """A piece of work of a stage on a microbatch while others wait.
-
-    Attributes:
-        piece: its number among the pieces of a microbatch: the forward phase of each part, then the backward phases in reverse.
-        waiting: the number of other microbatches that wait behind each piece but the last.
-    """
-
-    piece: int
-    waiting: tuple[int, ...]
 
 
 ALONE = (Moment(0, (0,)), Moment(1, (0,)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.network.keeping import Trailing
-    from hypar.schedule.lanes import Moment
+    from hypar.schedule.pipeline_orders import Moment
     from hypar.schedule.tape import Block, Read, Tape, Written
     from hypar.sharding.placement import Options
 

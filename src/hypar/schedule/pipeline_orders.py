@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, UnknownNameError, shown
 from hypar.plan.splits import FLUSHES, INTERLEAVED
-from hypar.schedule.lanes import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+
+class Moment(NamedTuple):
+    """A piece of work of a stage on a microbatch while others wait.
+
+    Attributes:
+        piece: its number among the pieces of a microbatch: the forward phase of each part, then the backward phases in reverse.
+        waiting: the number of other microbatches that wait behind each piece but the last.
+    """
+
+    piece: int
+    waiting: tuple[int, ...]
 
 
 class Work(NamedTuple):

@@ -58,8 +58,11 @@ class Conv3d(Weighted):
     ) -> Array:
         """Return the terms over the piece's input channels."""
         (box,), made = self.boxes(layer, piece), self.output(layer, piece)
-        volume, weight = _by_group(take(inputs[0], box), piece), _weight(parameters["weight"], piece)
-        value: Array = _by_group(np.zeros(tuple(map(len, made))), piece)
+        volume, weight = (
+            _by_group(take(inputs[0], box), piece, "in_channels"),
+            _weight(parameters["weight"], piece),
+        )
+        value: Array = _by_group(np.zeros(tuple(map(len, made))), piece, "out_channels")
         for tap, there, here in taps(self._readings(layer, piece), BEFORE):
             value[there] += np.einsum("ngidhw,gio->ngodhw", volume[here], weight[(..., *tap)], optimize=True)
         return put(output_shape(layer, inputs), made, value.reshape(tuple(map(len, made))))
@@ -76,8 +79,11 @@ class Conv3d(Weighted):
     ) -> Gradients:
         """Return the terms of the piece's output channels for the input, of its batch for the weight."""
         (box,), held = self.boxes(layer, piece), _held(piece)
-        volume, weight = _by_group(take(inputs[0], box), piece), _weight(parameters["weight"], piece)
-        local = _by_group(take(error, self.output(layer, piece)), piece)
+        volume, weight = (
+            _by_group(take(inputs[0], box), piece, "in_channels"),
+            _weight(parameters["weight"], piece),
+        )
+        local = _by_group(take(error, self.output(layer, piece)), piece, "out_channels")
         back: Array = np.zeros(volume.shape)
         gradient: Array = np.zeros(weight.shape)
         for tap, there, here in taps(self._readings(layer, piece), BEFORE):
@@ -107,11 +113,10 @@ def _weight(weight: Array, piece: Piece) -> Array:
     return found if "groups" in piece else found[None]
 
 
-def _by_group(volume: Array, piece: Piece) -> Array:
+def _by_group(volume: Array, piece: Piece, channels: str) -> Array:
     """Return a volume with the groups before the channels of each."""
-    batch, channels, *image = volume.shape
-    groups = len(piece.get("groups", "1"))
-    return volume.reshape(batch, groups, channels // groups if groups else 0, *image)
+    batch, _, *image = volume.shape
+    return volume.reshape(batch, len(piece.get("groups", "1")), len(piece[channels]), *image)
 
 
 def _channels(layer: Layer, piece: Piece, dim: str) -> Any:

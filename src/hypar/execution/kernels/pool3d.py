@@ -56,7 +56,10 @@ class Pool3d(Kernel):
         """Return each window's error, in equal parts, or at its largest element and zero at the others."""
         (box,) = self.boxes(layer, piece)
         volume, local = take(inputs[0], box), take(error, self.output(layer, piece))
-        chosen = self._largest(layer, volume, piece)[1] if _op(layer).mode == "max" else None
+        chosen = None
+        if _op(layer).mode == "max":
+            value, chosen = self._largest(layer, volume, piece)
+            local = np.where(np.isnan(value), np.nan, local)
         back: Array = np.zeros(volume.shape)
         for number, (_, there, here) in enumerate(taps(self._readings(layer, piece), BEFORE)):
             if chosen is None:
@@ -66,13 +69,13 @@ class Pool3d(Kernel):
         return Gradients((put(inputs[0].shape, box, back),), {})
 
     def _largest(self, layer: Layer, volume: Array, piece: Piece) -> tuple[Array, Any]:
-        """Return the largest element of each window, and the number of its tap."""
+        """Return the largest element of each window, NaN above all numbers; and the number of its tap."""
         value: Array = np.full(tuple(map(len, self.output(layer, piece))), -np.inf)
         chosen = np.full(value.shape, -1)
         for number, (_, there, here) in enumerate(taps(self._readings(layer, piece), BEFORE)):
-            found = volume[here]
-            above = found > value[there]
-            value[there] = np.where(above | np.isnan(found), found, value[there])
+            found, most = volume[here], value[there]
+            above = (found > most) | (np.isnan(found) & ~np.isnan(most))
+            value[there] = np.where(above, found, most)
             chosen[there] = np.where(above, number, chosen[there])
         return value, chosen
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
-    from hypar.schedule.lanes import Lane, Moment
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.pipeline_orders import Moment
 
 
 class Divided(NamedTuple):

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.planning.request import Request
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.lanes import Crossing, Moment
-    from hypar.schedule.pipeline_orders import Schedule, Work
+    from hypar.schedule.lanes import Crossing
+    from hypar.schedule.pipeline_orders import Moment, Schedule, Work
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
