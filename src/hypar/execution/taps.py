@@ -45,7 +45,18 @@ def reading(window: Window, outputs: Indices, size: int) -> Reading:
 def _reading(window: Window, outputs: bytes, size: int) -> Reading:
     found = window.taps(size, np.frombuffer(outputs, dtype=np.intp))
     elements = np.unique(found[found >= 0])
-    taps = np.where(found < 0, -1, np.searchsorted(elements, found))
+    return _paired(elements, np.where(found < 0, -1, np.searchsorted(elements, found)))
+
+
+def within(read: Reading, kept: Indices) -> Reading:
+    """Return what outputs read of some input elements, as if the others were padding."""
+    held = np.isin(read.elements, kept)
+    places = np.append(np.where(held, held.cumsum() - 1, -1), -1)
+    return _paired(read.elements[held], places[read.taps])
+
+
+def _paired(elements: Indices, taps: Indices) -> Reading:
+    """Return a reading with the pairs of each tap."""
     met = [(np.flatnonzero(tap >= 0), tap[tap >= 0]) for tap in taps.T]
     return Reading(elements, taps, tuple((_selection(places), _selection(read)) for places, read in met))
 

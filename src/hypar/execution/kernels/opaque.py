@@ -49,7 +49,9 @@ class Opaque(Kernel):
         reads = zip(inputs, self.boxes(layer, piece), strict=True)
         total = np.sum([_spread(take(whole, read)).sum(1) for whole, read in reads], axis=0)
         ones = np.ones(tuple(len(indices) for indices in box))
-        return put(output_shape(layer, inputs), box, ones * total.reshape(-1, *[1] * len(layer.shape)))
+        return put(
+            output_shape(layer, inputs), box, ones * total.reshape(len(total), *[1] * len(layer.shape))
+        )
 
     def backward(
         self,
@@ -63,12 +65,12 @@ class Opaque(Kernel):
     ) -> Gradients:
         """Return the sum of a sample's errors, spread over everything that it reads."""
         local = take(error, self.output(layer, piece))
-        total = local.reshape(len(local), -1).sum(1)
+        total = local.reshape(len(local), math.prod(local.shape[1:])).sum(1)
         found = []
         for whole, box in zip(inputs, self.boxes(layer, piece), strict=True):
             ones = np.ones(tuple(len(indices) for indices in box))
             slope = _spread(ones).reshape(ones.shape)
-            found.append(put(whole.shape, box, slope * total.reshape(-1, *[1] * (whole.ndim - 1))))
+            found.append(put(whole.shape, box, slope * total.reshape(len(total), *[1] * (whole.ndim - 1))))
         return Gradients(tuple(found), {})
 
 

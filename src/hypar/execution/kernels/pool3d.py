@@ -10,7 +10,7 @@ import numpy as np
 from hypar.execution.boxes import put, take
 from hypar.execution.computing.kernel import Gradients, Kernel, output_shape
 from hypar.execution.computing.volumes import taps
-from hypar.execution.taps import reading
+from hypar.execution.taps import reading, within
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Box, Piece
@@ -81,10 +81,11 @@ class Pool3d(Kernel):
 
     @staticmethod
     def _readings(layer: Layer, piece: Piece) -> list[Reading]:
-        """Return what a piece reads along depth, height and width."""
+        """Return what a piece reads along depth, height and width: of its windows, the elements that it names if any."""
         (shape,) = layer.input_shapes
         windows = layer.op.windows_on(layer.input_shapes)
-        return [reading(window, piece[dim], shape[dim]) for dim, window in windows.items()]
+        found = {dim: reading(window, piece[dim], shape[dim]) for dim, window in windows.items()}
+        return [within(own, piece.get(f"input_{dim}", own.elements)) for dim, own in found.items()]
 
     @staticmethod
     def _terms(layer: Layer) -> int:
