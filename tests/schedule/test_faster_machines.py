@@ -164,6 +164,8 @@ def test_a_pipeline_of_cut_stages_is_never_slower_on_a_faster_machine(seed: int)
         "levels": pick.randint(0, 2),
         "schedule": pick.choice([*SCHEDULES]),
     }
+    if asked["schedule"] == "interleaved" and 2 * asked["stages"] > len(graph.contracted.layers):
+        asked["stages"] = 2
     plan = plan_model(graph, **asked, hardware=parts.machine, convention="paper")  # type: ignore[arg-type]
     faster = score_plan(
         plan, hardware=parts.twice(pick.choice(TWICE)).machine, model=graph, convention="paper"

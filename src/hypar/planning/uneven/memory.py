@@ -6,14 +6,15 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from hypar.planning.uneven.tree import shares_above
 from hypar.schedule.memory import held_at_most, held_besides, holds
 from hypar.schedule.step import transfers_of
 from hypar.sharding.levels import TENSORS
-from hypar.sharding.uneven.remainder import graph_of_group
 
 if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.schedule.lanes import WholeShares
 
 HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
@@ -21,13 +22,23 @@ HALVINGS = 16
 
 @lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
-    """Return whether the shards of every device below fit its memory; bounds that tell save the count of transfers."""
+    """Return whether the shards of every device below fit its memory."""
+    return _fits(branch, None)
+
+
+def _fits(branch: Branch, above: WholeShares | None) -> bool:
+    """Return whether shards fit the memory; bounds that tell save the count of transfers.
+
+    Args:
+        branch: the devices.
+        above: what the uneven splits above leave them; None if there are none.
+    """
     largest = _largest(branch.graph)
     lanes = (leaf.lane for leaf in branch.leaves())
     if all(lane.setting.machine.fits(held_at_most(lane, branch.graph, largest)) for lane in lanes):
         return True
-    most_fit = True
-    for lane in branch.sharing():
+    most_fit, sharing = True, [*branch.sharing(above)]
+    for lane in sharing:
         least, most = held_besides(lane, largest)
         if not lane.setting.machine.fits(least):
             return False
@@ -35,6 +46,8 @@ def fits(branch: Branch) -> bool:
     if most_fit:
         return True
     run, crossings = branch.lanes()
+    if above is not None:
+        run = [lane._replace(shares=own.shares) for lane, own in zip(run, sharing, strict=True)]
     return holds(run, transfers_of(run, crossings))
 
 
@@ -54,19 +67,25 @@ def limits(branching: Branching) -> tuple[float, ...]:
     for group, below in enumerate(branching.below):
         if below is None:
             found.append(0.0)
-        elif fits(below):
+        elif _share_fits(branching, group, below):
             found.append(1.0)
         else:
             found.append(_limit(branching, group, below))
     return tuple(found)
 
 
+def _share_fits(branching: Branching, group: int, below: Branch) -> bool:
+    """Return whether the share of one group fits, in whole elements as its devices hold them."""
+    above = branching.whole_shares(shares_above(branching))[branching.at_work.index(group)]
+    return _fits(below, above)
+
+
 def _limit(branching: Branching, group: int, below: Branch) -> float:
     """Return the largest share of one group that fits, by bisection; 0 if none fits."""
-    choices = [offer.choice for offer in branching.offers]
     low, high = 0.0, branching.shares[group]
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        remaining = graph_of_group(branching.graph, choices, [middle] * len(choices))
-        low, high = (middle, high) if fits(below.of(remaining)) else (low, middle)
+        trial = branching.with_share(group, middle)
+        fit = _share_fits(trial, group, below.of(trial.graph_of(group)))
+        low, high = (middle, high) if fit else (low, middle)
     return low

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
-    from hypar.planning.uneven.split import UnevenSplit
+    from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
@@ -38,6 +38,10 @@ MOST_TURNS = 5
 
 MOST_TRIES = 8
 """Largest number of times that shares are found anew within the memory limits."""
+
+
+LEAST_STEP = 0.01
+"""Least fraction by which a limit of a share is lowered where the same choices do not fit again: elements are whole."""
 
 
 class Place(NamedTuple):
@@ -163,6 +167,7 @@ class SplitSearch:
         is found.
         """
         most: tuple[float, ...] | None = None
+        chosen: Assignment | None = None
         for _ in range(MOST_TRIES):
             decisions = search(every, rule, most, below)
             if not decisions:
@@ -183,7 +188,9 @@ class SplitSearch:
             if rule == "equal":
                 return
             room = limits(made)
-            most = tuple(room[group] for group in at_work)
+            own = tuple(room[group] for group in at_work)
+            again = most is not None and decision.assignment == chosen
+            most, chosen = _tightened(most, own) if most is not None and again else own, decision.assignment
 
     def _by_layer(
         self, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
@@ -246,6 +253,12 @@ class SplitSearch:
 def cheaper(one: Branching, found: Branching | None) -> bool:
     """Return whether a decision has a cheaper subtree than what is found, if anything is."""
     return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
+
+
+def _tightened(most: Sequence[float], room: Sequence[float]) -> tuple[float, ...]:
+    """Return the limits of shares, lowered for groups whose shares within the limits so far do not fit."""
+    pairs = zip(most, room, strict=True)
+    return tuple(before if own >= 1 else min(own, before * (1 - LEAST_STEP)) for before, own in pairs)
 
 
 def _same(decision: Decision, made: Branching, at_work: Sequence[int]) -> bool:

@@ -216,6 +216,15 @@ class Branching:
         ]
         return other.with_below(tuple(below))
 
+    def with_share(self, group: int, share: float) -> Branching:
+        """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
+        rest = math.fsum(own for other, own in enumerate(self.shares) if other != group)
+        scale = (1 - share) / rest if rest else 0.0
+        shares = tuple(share if other == group else scale * own for other, own in enumerate(self.shares))
+        return replace(
+            self, shares=shares, offers=tuple(offer._replace(shares=shares) for offer in self.offers)
+        )
+
     def taking(self, chosen: Iterator[Options]) -> Branching:
         """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
         offers = tuple(offer._replace(choice=next(chosen)[0]) for offer in self.offers)
