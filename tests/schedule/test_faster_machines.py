@@ -159,13 +159,10 @@ def test_a_step_is_never_slower_on_a_faster_machine(seed: int) -> None:
 def test_a_pipeline_of_cut_stages_is_never_slower_on_a_faster_machine(seed: int) -> None:
     pick = random.Random(seed)
     parts, graph = drawn_parts(pick, ("none", "full")), pick.choice(GRAPHS)()
-    asked = {
-        "stages": pick.choice([2, 4]),
-        "levels": pick.randint(0, 2),
-        "schedule": pick.choice([*SCHEDULES]),
-    }
-    if asked["schedule"] == "interleaved" and 2 * asked["stages"] > len(graph.contracted.layers):
-        asked["stages"] = 2
+    stages, levels, schedule = pick.choice([2, 4]), pick.randint(0, 2), pick.choice([*SCHEDULES])
+    if schedule == "interleaved" and 2 * stages > len(graph.contracted.layers):
+        stages = 2
+    asked = {"stages": stages, "levels": levels, "schedule": schedule}
     plan = plan_model(graph, **asked, hardware=parts.machine, convention="paper")  # type: ignore[arg-type]
     faster = score_plan(
         plan, hardware=parts.twice(pick.choice(TWICE)).machine, model=graph, convention="paper"
