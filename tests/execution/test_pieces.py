@@ -218,10 +218,11 @@ def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
         assert any(np.isnan(values).any() for values in back(inputs, run.error))
     for name, value in run.parameters.items():
         bad = poked(value, ~np.isnan(held[name]), data)
-        # A tap of a kernel may meet padding alone.
+        shows = np.isnan(made(run.inputs, {**run.parameters, name: bad}, sums)).any()
         other = {**run.parameters, name: np.where(np.isnan(bad), 1.1 - value, value)}
-        if (made(run.inputs, other, sums) != made(run.inputs, run.parameters, sums)).any():
-            assert np.isnan(made(run.inputs, {**run.parameters, name: bad}, sums)).any()
+        same = (made(run.inputs, other, sums) == made(run.inputs, run.parameters, sums)).all()
+        # A tap of a kernel of three dims is left out where it meets padding alone.
+        assert shows or (layer.op_name == "conv3d" and same)
     for name, value in sums.items():
         wrong = {**sums, name: poked(value, ~np.isnan(devices.summed(sums, piece)[name]), data)}
         assert np.isnan(made(run.inputs, run.parameters, wrong)).any()
