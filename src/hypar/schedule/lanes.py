@@ -93,32 +93,34 @@ class WholeShares(NamedTuple):
 class Run:
     """What a run of its program brings a lane from beyond the uneven splits above, if transfers are counted in another way."""
 
-    def __init__(self, number: int, count: Callable[[], Lanes]) -> None:
+    def __init__(self, number: int, forward: Callable[[], Lanes], backward: Callable[[], Lanes]) -> None:
         """Count when it is asked for: times need no memory.
 
         Args:
             number: the lane's number.
-            count: returns all lanes, and the transfers between them, as a run moves them.
+            forward: returns all lanes, and the transfers between them, as a run moves activations.
+            backward: likewise, as it moves errors.
         """
         self._number = number
-        self._count = count
+        self._counts = {"forward": forward, "backward": backward}
 
     @property
     def entered(self) -> Entered | None:
         """The state below these splits."""
-        return self._count()[0][self._number].entered
+        return self._counts["forward"]()[0][self._number].entered
 
     @cached_property
     def brought(self) -> float:
         """The bytes of the largest transfer at them, but for gradients, that a device receives."""
         moves = (
             move.device_bytes * (move.fuller[to.lanes.index(self._number)] if move.fuller else 1.0)
-            for crossing in self._count()[1]
+            for phase, count in self._counts.items()
+            for crossing in count()[1]
             for group, to in enumerate(crossing.receivers)
             if self._number in to.lanes
             for amounts in (*crossing.inside, *crossing.between)
             for amount in amounts
-            if amount.phase != PHASE
+            if amount.phase == phase
             if (move := crossing.move(amount, group)) is not None
         )
         return max(moves, default=0.0)

@@ -50,7 +50,7 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         _brought(move, lanes.index(number))
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes and move.level != BETWEEN_STAGES
-        if all_run or move.phase == PHASE or (above_run and move.level < lane.depth)
+        if move.phase == PHASE or (above_run if move.level < lane.depth else all_run)
     ]
     buffers += [part.run.brought for part in parts if part.run is not None]
     return _held(lane, max([*buffers, *(_received(part.executed) for part in parts)]))

@@ -170,10 +170,12 @@ class Branching:
         """Return the groups that work, and the transfers between them, outer splits first."""
         lanes, crossings = self._counted(self.counted)
         own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
-        if self.counted != PAPER:
+        if self.counted not in {PAPER, DIRECT}:
             return own, crossings
+        # Terms of errors go straight to their readers by ``direct``; activations are added up at once.
         ran = cache(partial(self._counted, MOVED))
-        return [lane._replace(run=Run(number, ran)) for number, lane in enumerate(own)], crossings
+        back = cache(partial(self._counted, FUSED)) if self.counted == DIRECT else ran
+        return [lane._replace(run=Run(number, ran, back)) for number, lane in enumerate(own)], crossings
 
     def _counted(self, convention: str) -> Lanes:
         """Return the groups that work, and the transfers between them, counted by a convention."""
