@@ -156,21 +156,38 @@ def scattered(
         names: the tensor's names for the dims of both.
         terms: the maker's dims whose division leaves terms.
     """
-    return Cuts(
-        maker.places,
-        tuple(
-            _scattered(made, read, names, terms)
-            for made, read in zip(maker.levels, reader.levels, strict=True)
-        ),
-    )
+    each = zip(maker.levels, reader.levels, strict=True)
+    levels = [_scattered(*pair, names, terms, maker.places.members(at - 1)) for at, pair in enumerate(each)]
+    return Cuts(maker.places, tuple(levels))
 
 
 def _scattered(
-    made: LevelCut, read: LevelCut, names: tuple[Mapping[str, str], Mapping[str, str]], terms: frozenset[str]
+    made: LevelCut,
+    read: LevelCut,
+    names: tuple[Mapping[str, str], Mapping[str, str]],
+    terms: frozenset[str],
+    groups: Sequence[NDArray[np.int64]],
 ) -> LevelCut:
-    alone = bool(made.bounds) and {*made.bounds} <= terms and len(read.bounds) == 1
-    own, cut = (names[1], read) if alone and (made.working & read.working).all() else (names[0], made)
-    return LevelCut({own[dim]: bounds for dim, bounds in cut.bounds.items() if dim in own}, made.working)
+    """Return the division of sums at a level, whose groups of devices may divide unlike dims."""
+    goes = np.zeros(len(made.working), bool)
+    for group in groups:
+        own, other = _divided(made, group), _divided(read, group)
+        works = made.working[group].all() and read.working[group].all()
+        goes[group] = bool(own) and own <= terms and len(other) == 1 and works
+    bounds: dict[str, tuple[Shares, Shares]] = {}
+    for own_names, cut, here in ((names[0], made, ~goes), (names[1], read, goes)):
+        for dim, (low, high) in cut.bounds.items() if here.any() else ():
+            if dim in own_names:
+                before = bounds.get(own_names[dim], (np.zeros_like(low), np.ones_like(high)))
+                bounds[own_names[dim]] = (np.where(here, low, before[0]), np.where(here, high, before[1]))
+    return LevelCut(bounds, made.working)
+
+
+def _divided(cut: LevelCut, group: NDArray[np.int64]) -> set[str]:
+    """Return the dims that a level divides in a group of devices: other groups may divide others."""
+    return {
+        dim for dim, (low, high) in cut.bounds.items() if (low[group] > 0).any() or (high[group] < 1).any()
+    }
 
 
 @lru_cache(maxsize=64)
