@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import starmap
+from itertools import accumulate, starmap
+from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.sharding.dims import SPATIAL
@@ -62,7 +63,7 @@ class Cut(NamedTuple):
             free: whether shards need not be consecutive, so that each has what its devices have of the other tensor, if it fits.
         """
         if any(others not in (own, WHOLE_DIM) for own, others in zip(self.parts, whole.parts, strict=True)):
-            return False
+            return self._inside_other_shares(whole, free=free)
         if self.each != whole.each:
             # Channels need not be consecutive: a reader takes those that its device has.
             return self.ways == whole.ways and all(
@@ -71,6 +72,18 @@ class Cut(NamedTuple):
         if self.numbers or whole.numbers:
             return _fits(self, whole) if free else all(starmap(_nested, _pairs(self, whole)))
         return self._inside_of(whole)
+
+    def _inside_other_shares(self, whole: Cut, *, free: bool) -> bool:
+        """Return whether each shard lies in another one, or fits it if they are free, below other shares of the splits above."""
+        if self.numbers or whole.numbers or self.each or whole.each or self.ways != whole.ways:
+            return False
+        pairs = [*zip(of_whole(self, self.ways), of_whole(whole, whole.ways), strict=True)]
+        if not free:
+            return all(map(_nested, *zip(*pairs, strict=True)))
+        widths = zip(_shares(self), _shares(whole), strict=True)
+        return all(
+            own <= other + TINY for own, other in [*widths, *(tuple(map(_size, pair)) for pair in pairs)]
+        )
 
     def _inside_of(self, whole: Cut) -> bool:
         """Return whether each shard lies in another one, of devices that all work and are numbered alike."""
@@ -206,6 +219,11 @@ def share_of(cut: Cut) -> tuple[float, float]:
     for start, end in cut.parts:
         low, width = low + width * start, width * (end - start)
     return low, width
+
+
+def _shares(cut: Cut) -> list[float]:
+    """Return the size of the share that each split above leaves, as fractions of the whole dim."""
+    return [*accumulate((end - start for start, end in cut.parts), mul)]
 
 
 def _reached(cut: Cut, reach: Reach, start: float, end: float) -> tuple[float, float]:

@@ -170,12 +170,14 @@ class Branching:
         """Return the groups that work, and the transfers between them, outer splits first."""
         lanes, crossings = self._counted(self.counted)
         own = [lane._replace(entered=None) if lane.setting.convention == PAPER else lane for lane in lanes]
-        if self.counted not in {PAPER, DIRECT}:
+        if shares_above(self) is None:
             return own, crossings
-        # Terms of errors go straight to their readers by ``direct``; activations are added up at once.
-        ran = cache(partial(self._counted, MOVED))
-        back = cache(partial(self._counted, FUSED)) if self.counted == DIRECT else ran
-        return [lane._replace(run=Run(number, ran, back)) for number, lane in enumerate(own)], crossings
+        # Activations are added up at once by ``paper``, and by ``direct``, which sends terms of errors straight to their readers.
+        ran = cache(self.in_whole_elements()._counted)
+        forward = MOVED if self.counted in {PAPER, DIRECT} else self.counted
+        backward = FUSED if self.counted == DIRECT else forward
+        counts = partial(ran, forward), partial(ran, backward)
+        return [lane._replace(run=Run(number, *counts)) for number, lane in enumerate(own)], crossings
 
     def _counted(self, convention: str) -> Lanes:
         """Return the groups that work, and the transfers between them, counted by a convention."""
@@ -217,6 +219,23 @@ class Branching:
             None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
         ]
         return other.with_below(tuple(below))
+
+    def in_whole_elements(self) -> Branching:
+        """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
+        pairs = zip(self.graph.layers, self.offers, strict=True)
+        ends = [(offer, _whole_ends(layer, offer.choice, offer.shares)) for layer, offer in pairs]
+        offers = [
+            offer
+            if dim_of(offer.choice) is None
+            else offer._replace(shares=tuple(end - start for start, end in own))
+            for offer, own in ends
+        ]
+        other = replace(self, offers=tuple(offers), integral=True)
+        below = [
+            None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
+        ]
+        whole = (one.in_whole_elements() if isinstance(one, Branching) else one for one in below)
+        return other.with_below(tuple(whole))
 
     def with_share(self, group: int, share: float) -> Branching:
         """Return the same choices where a group has a share of every layer and the others divide the rest as before."""
