@@ -119,7 +119,7 @@ def placed(
                     cut = Cut(ways, uneven, parts, numbers, None, each if uneven and len(each) > 1 else ())
                     rows = sum(fullest(own, count) for own in each) / sum(each) if sum(each) else 0.0
                 shards.append((names[dim], cut))
-                share = share * (np.array(on_devices(cut)) if numbers and size else rows)
+                share = share * _on_each(cut, array, rows, size)
         found.append((tuple(shards), scale * share))
     return Places(*zip(*found, strict=True))
 
@@ -132,7 +132,7 @@ def _scattered(
     onward: Onward,
     whole: frozenset[str],
     scale: float,
-) -> tuple[Shards, float]:
+) -> tuple[Shards, Amount]:
     """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
     read = onward.einsum
     made_as, read_as = (
@@ -148,7 +148,8 @@ def _scattered(
         dim is not None and _leaves_terms(einsum, (dim,)) and other is not None
         for (dim, _), (other, _) in zip(above, onward.above, strict=True)
     ]
-    shards, share = [], 1.0
+    shards: list[tuple[str, Cut]] = []
+    share: Amount = 1.0
     for name, dim in made_as.items():
         other = read_as.get(name, "")
         each = zip(levels, chosen, onward.chosen, strict=True)
@@ -165,9 +166,29 @@ def _scattered(
         left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
         count, size = math.prod(ways), math.ceil(einsum.sizes[dim] * left - TINY)
         if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
-            shards.append((name, Cut(ways, size if size % count else 0, parts)))
-            share *= fullest(size, count) / einsum.sizes[dim] if size else 0.0
+            cut = Cut(ways, size if size % count else 0, parts)
+            shards.append((name, cut))
+            rows = fullest(size, count) / size if size else 0.0
+            share = share * (size / einsum.sizes[dim] if size else 1.0) * _on_each(cut, array, rows, size)
     return tuple(shards), scale * share
+
+
+def _on_each(cut: Cut, array: tuple[int, ...], rows: float, size: float) -> Amount:
+    """Return the fraction of a share of a dim that a device has: of each one where their shards may differ, else of the fullest.
+
+    Args:
+        cut: the division.
+        array: the ways of each level; nothing if they are not known.
+        rows: the fraction on the fullest device.
+        size: the indices of the share.
+    """
+    if not size or not isinstance(size, int) or not (cut.numbers or (array and cut.size)):
+        return rows
+    numbers = cut.numbers or tuple(
+        tuple(range(devices)) if ways > 1 else (0,) * devices
+        for devices, ways in zip(array, cut.ways, strict=True)
+    )
+    return np.array(on_devices(cut._replace(numbers=numbers)))
 
 
 def _leaves_terms(einsum: Einsum, dims: Sequence[str]) -> bool:

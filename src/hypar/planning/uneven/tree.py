@@ -222,14 +222,12 @@ class Branching:
 
     def in_whole_elements(self) -> Branching:
         """Return the same choices with shares of whole elements, as devices hold them, with the costs unchanged."""
-        pairs = zip(self.graph.layers, self.offers, strict=True)
-        ends = [(offer, _whole_ends(layer, offer.choice, offer.shares)) for layer, offer in pairs]
-        offers = [
-            offer
-            if dim_of(offer.choice) is None
-            else offer._replace(shares=tuple(end - start for start, end in own))
-            for offer, own in ends
-        ]
+        offers = []
+        for layer, offer in zip(self.graph.layers, self.offers, strict=True):
+            own = tuple(end - start for start, end in _whole_ends(layer, offer.choice, offer.shares))
+            # A group without an element still has terms, which are zero.
+            empty = any(share > 0 and not left for share, left in zip(offer.shares, own, strict=False))
+            offers.append(offer if empty or dim_of(offer.choice) is None else offer._replace(shares=own))
         other = replace(self, offers=tuple(offers), integral=True)
         below = [
             None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
