@@ -446,7 +446,8 @@ def _classes(
     if not devices:
         yield (), [*map(float, changes)], [*map(float, kept)]
         return
-    rows = np.array([np.broadcast_to(own, devices) for own in every])
+    # Fractions of bytes are the noise of shares.
+    rows = np.round([np.broadcast_to(own, devices) for own in every], 3)
     alike, of = np.unique(rows, axis=1, return_inverse=True)
     for number, own in enumerate(alike.T.tolist()):
         found = tuple(np.flatnonzero(of.reshape(-1) == number).tolist())

@@ -15,7 +15,8 @@ from hypar.machine.setting import degrees
 from hypar.network.contraction import ContractedGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lifetimes import Span, courses_of
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
+from hypar.schedule.lanes import SUMS
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE, Moves, excess
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.grids.layouts import layout
 
@@ -226,14 +227,27 @@ def _received(lane: Lane) -> float:
                 excess(layers[end].einsum, whole[end].einsum, choices[end])
                 for end in (tensor.producer, tensor.consumer)
             )
-            both, most = made["output"] * read["input"], math.inf
+            both = made["output"] * read["input"]
             if both > 1:
                 ends = whole[tensor.producer].einsum, whole[tensor.consumer].read_at(tensor.operand).einsum
                 chosen = choices[tensor.producer], choices[tensor.consumer]
-                most = size * max(map(_largest_shard, ends, chosen, ("output", "input")))
-            found += [min(both * move.device_bytes, max(most, move.device_bytes)) for move in moves]
+                shards = [size * own for own in map(_largest_shard, ends, chosen, ("output", "input"))]
+                moves = Moves(move._replace(device_bytes=_on_fullest(move, both, shards)) for move in moves)
+            found += [move.device_bytes for move in moves]
     found += [move.device_bytes for moves in lane.inner for move in moves]
     return max(found)
+
+
+def _on_fullest(move: Move, more: float, shards: Sequence[float]) -> float:
+    """Return the bytes of a transfer on the device that receives most.
+
+    Args:
+        move: the transfer, with the bytes that devices receive on average.
+        more: how much more the fullest device may have than that.
+        shards: the bytes of the fullest device as the tensor is made, and as it is read.
+    """
+    most = max(shards) if move.collective in SUMS else shards[move.phase == "forward"]
+    return min(more * move.device_bytes, max(most, move.device_bytes))
 
 
 @lru_cache(maxsize=16384)

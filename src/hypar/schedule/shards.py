@@ -151,9 +151,10 @@ def within(part: Shards, whole: Shards, *, later: bool = False) -> bool:
 def lacking(read: Shards, made: Shards) -> float:
     """Return the largest fraction of its shard that a device lacks, as a fraction of the largest shard.
 
-    Only of shards that differ by their unequal sizes alone, or of a single level of which devices are idle or divide a grid: of
-    others all devices lack as much, and share what several of them lack.
+    Only of shards that differ by their unequal sizes alone, or of a single level of which devices are idle, divide a grid, or have
+    shards of unequal size: of others all devices lack as much, and share what several of them lack.
     """
+    read, made = _numbered(read, made)
     grid = next((cut for _, cut in (*read, *made) if cut.numbers), None)
     if grid is not None:
         return _lacking_of_grid(read, made, grid) if len(grid.numbers) == 1 else 0.0
@@ -171,6 +172,20 @@ def lacking(read: Shards, made: Shards) -> float:
                 (_beyond(own, around) / _size(own) for own, around in ends if _size(own)), default=0.0
             )
     return min(lacking, 1.0)
+
+
+def _numbered(*divisions: Shards) -> tuple[Shards, ...]:
+    """Return divisions with the shard of each device, where a single level divides unlike dims, or one into unequal shards."""
+    cuts = [cut for shards in divisions for _, cut in shards]
+    dims = {dim for shards in divisions for dim, cut in shards if max(cut.ways, default=1) > 1}
+    unequal = any(cut.size for cut in cuts) and len(dims) > 1
+    if not unequal or any(cut.numbers or cut.reach or len(cut.ways) != 1 for cut in cuts):
+        return divisions
+    devices = max(ways for cut in cuts for ways in cut.ways)
+    each = {1: ((0,) * devices,), devices: (tuple(range(devices)),)}
+    return tuple(
+        tuple((dim, cut._replace(numbers=each[cut.ways[0]])) for dim, cut in shards) for shards in divisions
+    )
 
 
 def _lacking_of_grid(read: Shards, made: Shards, grid: Cut) -> float:
