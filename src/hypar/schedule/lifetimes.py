@@ -182,11 +182,11 @@ def courses_of(
             shares = above[reader.consumer] if above else ()
             onward = Onward(graph.ends(reader)[1].einsum, choices[reader.consumer], shares)
         tensors.run(block, choices[block.layer], above[block.layer] if above else (), onward)
-    for tensor in outside:
+    for number, tensor in enumerate(outside):
         if tensor.consumer >= len(graph.layers):
             # It goes there with what the stage has made last before.
             last = tensor.consumer - len(graph.layers)
-            tensors.send(tensor, sum(part.first < last for part in parts[1:]))
+            tensors.send(tensor, number, sum(part.first < last for part in parts[1:]))
     return _courses(tensors, graph)
 
 
@@ -212,7 +212,8 @@ class _Held:
         keeper: the first op that keeps it, or None; the loss keeps what nothing reads, here or in another stage.
         whole: the tensor that the device has, of which this one is a shard; None for a tensor of its own.
         errs: whether it has an error: the network's input has none.
-        sent: whether other stages read it, whose errors arrive before the backward phase.
+        sent: the last layer of other stages that reads it, whose error arrives first before the backward phase, and the negative
+            number of the tensor for it; None if none does.
         from_stage: whether another stage has made it, to which each error goes back as it is.
         back: the op in whose backward phase its error is added to others: that which made it, or the arrival of errors in the
             part of the stage from which it was copied.
@@ -229,7 +230,7 @@ class _Held:
     keeper: int | None = None
     whole: _Held | None = None
     errs: bool = True
-    sent: bool = False
+    sent: tuple[int, int] | None = None
     from_stage: bool = False
     back: int = -1
     wider: _Held | None = None
@@ -278,11 +279,11 @@ class _Tensors:
         self.entering: list[list[Amount]] = [[0.0] * (len(starts) + 1) for _ in range(2)]
         self.lacking: list[Amount] = []
 
-    def send(self, tensor: Tensor, part: int) -> None:
-        """Send a tensor to another stage behind the work of a part, and receive its error."""
+    def send(self, tensor: Tensor, number: int, part: int) -> None:
+        """Send a tensor, one of some by number, to another stage behind the work of a part, and receive its error."""
         made = self.written.get((tensor.producer, tensor.number))
         if made is not None:
-            made[1].sent = True
+            made[1].sent = max(made[1].sent or (0, 0), (tensor.consumer, -number))
             made[1].last = max(made[1].last, self._end(part) - 1)
             self.entering[1][self.part(tensor.producer)] += made[1].num_bytes
 
@@ -512,6 +513,11 @@ def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:
     """
     found: list[_Held | _Error] = []
     added: list[_Error] = []
+    arriving: dict[int, tuple[int, int]] = {}
+    for held in tensors.found:
+        if isinstance(held, _Held) and held.sent is not None:
+            part = tensors.part(owners[held.made])
+            arriving[part] = max(arriving.get(part, held.sent), held.sent)
     for held in reversed(tensors.found):
         if isinstance(held, tuple):
             written, num_bytes = held
@@ -523,8 +529,9 @@ def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:
             found += [(op, op, held.num_bytes) for op, other in held.readers if other is None]
         elif held.errs:
             readings = [_Reading(*reading) for reading in held.readers[::-1]]
-            if held.sent:
-                _arrive(readings, tensors.arrival(tensors.part(owners[held.made])))
+            if held.sent is not None:
+                part = tensors.part(owners[held.made])
+                _arrive(readings, tensors.arrival(part), last=held.sent < arriving[part])
             readings = readings or [_Reading(held.made)]
             if held.wider is not None or readings[0][1] is not None:
                 readings = _shared_readings(held, readings)
@@ -533,7 +540,7 @@ def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:
             if readings:
                 found.append(held)
             if len(readings) > 1:
-                ops = [op for op, other, _ in readings[1:] if other is None]
+                ops = [op for op, other, *_ in readings[1:] if other is None]
                 # What arrives of other parts is added one after another.
                 arrived = dict.fromkeys(op for op in ops if op in tensors.tape.waits)
                 ops = [*arrived, *(op for op in ops if op not in arrived)]
@@ -551,18 +558,20 @@ class _Reading(NamedTuple):
         op: the op in whose backward phase it comes.
         passed: the tensor whose error it is; None for an error with memory of its own.
         buffered: whether it arrives in the buffer, where the one before is added.
+        last: whether errors of other tensors have arrived then, beside the one before.
     """
 
     op: int
     passed: _Held | None = None
     buffered: bool = False
+    last: bool = False
 
 
-def _arrive(readings: list[_Reading], op: int) -> None:
+def _arrive(readings: list[_Reading], op: int, *, last: bool) -> None:
     """Insert the error of other stages behind those of later parts: one that has memory of its own takes it up in the buffer."""
     later = sum(reading.op > op for reading in readings)
     if later == 0 or (later == 1 and readings[0].passed is not None):
-        readings.insert(later, _Reading(op, buffered=later > 0))
+        readings.insert(later, _Reading(op, buffered=later > 0, last=later > 0 and last))
 
 
 def _shared_readings(held: _Held, readings: list[_Reading]) -> list[_Reading]:
@@ -570,16 +579,21 @@ def _shared_readings(held: _Held, readings: list[_Reading]) -> list[_Reading]:
 
     The error that is passed on first has the memory of another tensor's, and so has the last one if it is wider.
     """
-    first, passed, _ = readings[0]
+    first, passed, *_ = readings[0]
     if passed is not None:
         before = passed.owner
-        until = held.back if len(readings) == 1 else readings[1].op + readings[1].buffered
+        until = (
+            held.back
+            if len(readings) == 1
+            else readings[1].op + (readings[1].buffered and not readings[1].last)
+        )
         before.until = min(before.until, until)
         if len(readings) == 1:
             held.owner = before
             return []
         readings = readings[1:]
-        first = readings[0].op
+        # The sum takes the place of the larger one before, which is counted at the arrival of them all.
+        first = readings[0].op - readings[0].last
     held.owner, held.first, held.until = held, first, held.back
     wider = held.wider
     if wider is None:
