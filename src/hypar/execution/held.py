@@ -365,6 +365,10 @@ class _Order:
                 at = bisect_left(self.numbers, first)
                 over = at == len(self.numbers) or (self.numbers[at] > until and last == int(last))
                 step, moment = (until, until + 0.5) if over else (self.numbers[at],) * 2
+                if num_bytes < before and not over and first == int(first):
+                    # What is no longer needed goes when the step before ends, whatever work comes next.
+                    step = self.numbers[max(0, bisect_left(self.numbers, first) - 1)]
+                    moment = step + 0.5
                 turns = [self.turns[*self.steps[step], item] for item in self.items]
                 changes += [((turn, moment), num_bytes - before) for turn in turns]
                 before = num_bytes
