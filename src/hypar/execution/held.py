@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -137,9 +137,30 @@ def held(devices: Devices, watch: Watch, training: Training) -> dict[str, Bytes]
         "weights": weights,
         "gradients": weights,
         "optimizer": training.state * weights,
-        "tensors": _Lifetimes(program, watch.elements, training).most(),
+        "tensors": _Lifetimes(_as_worked(program, training), watch.elements, training).most(),
         "buffers": training.element_bytes * _buffers(devices, training),
     }
+
+
+def _as_worked(program: Program, training: Training) -> Program:
+    """Return a program with each transfer behind the work that its stage does before the piece of work that it belongs to."""
+    end = next(number for number, step in enumerate(program.steps) if _turns(step))
+    pieces: dict[int, tuple[int, tuple[bool, int]]] = {}
+    ends: dict[tuple[int, tuple[bool, int]], int] = {}
+    for number, step in enumerate(program.steps):
+        if not isinstance(step, Update):
+            stage, part = training.place(program, step)
+            # Stages take their parts forward in order, then backward in reverse.
+            pieces[number] = stage, (number >= end, part if number < end else -part)
+            if isinstance(step, Compute):
+                ends[pieces[number]] = number
+    turns = dict.fromkeys(range(len(program.steps)), -1)
+    for number in program.transfers:
+        stage, piece = pieces[number]
+        before = (last for (own, other), last in ends.items() if own == stage and other < piece)
+        turns[number] = max(before, default=-1)
+    order = sorted(turns, key=lambda number: (max(number, turns[number]), turns[number] > number, number))
+    return replace(program, steps=tuple(program.steps[number] for number in order))
 
 
 class _Lifetimes:
