@@ -137,29 +137,47 @@ def held(devices: Devices, watch: Watch, training: Training) -> dict[str, Bytes]
         "weights": weights,
         "gradients": weights,
         "optimizer": training.state * weights,
-        "tensors": _Lifetimes(_as_worked(program, training), watch.elements, training).most(),
+        "tensors": _tensors(program, watch.elements, training),
         "buffers": training.element_bytes * _buffers(devices, training),
     }
 
 
-def _as_worked(program: Program, training: Training) -> Program:
-    """Return a program with each transfer behind the work that its stage does before the piece of work that it belongs to."""
+def _tensors(program: Program, elements: Mapping[str, Numbers], training: Training) -> Bytes:
+    """Return the most bytes of activations and errors that each device holds at once."""
+    found = np.zeros(program.places.devices)
+    stages = np.array(training.stages or (0,) * program.places.devices)
+    for stage in range(len(training.works)):
+        lifetimes = _Lifetimes(_as_worked(program, training, stage), elements, training)
+        own = np.flatnonzero(stages == stage)
+        found[own] = lifetimes.most(stage, own.tolist())
+    return found
+
+
+def _as_worked(program: Program, training: Training, stage: int) -> Program:
+    """Return a program with each transfer of a stage behind the work that the stage does before the piece that it belongs to."""
     end = next(number for number, step in enumerate(program.steps) if _turns(step))
-    pieces: dict[int, tuple[int, tuple[bool, int]]] = {}
-    ends: dict[tuple[int, tuple[bool, int]], int] = {}
+    pieces: dict[int, tuple[bool, int]] = {}
+    first: dict[tuple[bool, int], int] = {}
+    last: dict[tuple[bool, int], int] = {}
     for number, step in enumerate(program.steps):
         if not isinstance(step, Update):
-            stage, part = training.place(program, step)
-            # Stages take their parts forward in order, then backward in reverse.
-            pieces[number] = stage, (number >= end, part if number < end else -part)
-            if isinstance(step, Compute):
-                ends[pieces[number]] = number
-    turns = dict.fromkeys(range(len(program.steps)), -1)
-    for number in program.transfers:
-        stage, piece = pieces[number]
-        before = (last for (own, other), last in ends.items() if own == stage and other < piece)
-        turns[number] = max(before, default=-1)
-    order = sorted(turns, key=lambda number: (max(number, turns[number]), turns[number] > number, number))
+            of, part = training.place(program, step)
+            if of == stage:
+                # A stage takes its parts forward in order, then backward in reverse.
+                pieces[number] = (number >= end, part if number < end else -part)
+                if isinstance(step, Compute):
+                    first.setdefault(pieces[number], number)
+                    last[pieces[number]] = number
+
+    def turn(number: int) -> tuple[int, bool, int]:
+        """Return where a step stands: a transfer before the first op of its piece of work, if others come before."""
+        if number in program.transfers and pieces.get(number) in first:
+            own = pieces[number]
+            if any(piece < own and number < end for piece, end in last.items()):
+                return first[own], False, number
+        return number, True, number
+
+    order = sorted(range(len(program.steps)), key=turn)
     return replace(program, steps=tuple(program.steps[number] for number in order))
 
 
@@ -298,17 +316,16 @@ class _Lifetimes:
         if not {*arrived[:2]} & {*own}:
             self.first[error] = self.first[arrived[1]]
 
-    def most(self) -> Bytes:
-        """Return the most bytes that each device holds at once, over all work of its stage."""
+    def most(self, stage: int, devices: Sequence[int]) -> Bytes:
+        """Return the most bytes that each of a stage's devices holds at once, over all work of the stage."""
         end = next(number for number, step in enumerate(self.program.steps) if _turns(step))
-        stages = self.training.stages or (0,) * self.program.places.devices
-        orders = [_Order(self._own(stage, end), works) for stage, works in enumerate(self.training.works)]
-        more, found = self._more(), []
-        for device, stage in enumerate(stages):
+        order, more = _Order(self._own(stage, end), self.training.works[stage]), self._more()
+        found = []
+        for device in devices:
             own: list[Course] = [
                 ([(first, float(num_bytes[device]))], last) for first, last, num_bytes in more
             ]
-            found.append(orders[stage].most([*own, *self._together(device)]))
+            found.append(order.most([*own, *self._together(device)]))
         return np.array(found)
 
     def _own(self, stage: int, end: int) -> dict[int, tuple[str, int]]:

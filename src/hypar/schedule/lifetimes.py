@@ -513,11 +513,7 @@ def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:
     """
     found: list[_Held | _Error] = []
     added: list[_Error] = []
-    arriving: dict[int, tuple[int, int]] = {}
-    for held in tensors.found:
-        if isinstance(held, _Held) and held.sent is not None:
-            part = tensors.part(owners[held.made])
-            arriving[part] = max(arriving.get(part, held.sent), held.sent)
+    arriving = _first_to_arrive(tensors, owners)
     for held in reversed(tensors.found):
         if isinstance(held, tuple):
             written, num_bytes = held
@@ -549,6 +545,16 @@ def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:
         error if isinstance(error, tuple) else (error.first, error.until, error.num_bytes) for error in found
     ]
     return added + own
+
+
+def _first_to_arrive(tensors: _Tensors, owners: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Return for each part of a stage where the error that arrives first was read in another stage."""
+    found: dict[int, tuple[int, int]] = {}
+    for held in tensors.found:
+        if isinstance(held, _Held) and held.sent is not None:
+            part = tensors.part(owners[held.made])
+            found[part] = max(found.get(part, held.sent), held.sent)
+    return found
 
 
 class _Reading(NamedTuple):

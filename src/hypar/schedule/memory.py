@@ -14,9 +14,9 @@ from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
 from hypar.network.contraction import ContractedGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.lifetimes import Span, courses_of
 from hypar.schedule.lanes import SUMS
-from hypar.schedule.moves import BETWEEN_STAGES, PHASE, Moves, excess
+from hypar.schedule.lifetimes import Span, courses_of
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE, excess
 from hypar.sharding.conventions import FUSED
 from hypar.sharding.grids.layouts import layout
 
@@ -227,13 +227,12 @@ def _received(lane: Lane) -> float:
                 excess(layers[end].einsum, whole[end].einsum, choices[end])
                 for end in (tensor.producer, tensor.consumer)
             )
-            both = made["output"] * read["input"]
+            both, shards = made["output"] * read["input"], [math.inf] * 2
             if both > 1:
                 ends = whole[tensor.producer].einsum, whole[tensor.consumer].read_at(tensor.operand).einsum
                 chosen = choices[tensor.producer], choices[tensor.consumer]
                 shards = [size * own for own in map(_largest_shard, ends, chosen, ("output", "input"))]
-                moves = Moves(move._replace(device_bytes=_on_fullest(move, both, shards)) for move in moves)
-            found += [move.device_bytes for move in moves]
+            found += [_on_fullest(move, both, shards) for move in moves]
     found += [move.device_bytes for moves in lane.inner for move in moves]
     return max(found)
 
