@@ -399,14 +399,16 @@ class _Order:
         for sizes, last in courses:
             until = self.numbers[max(0, bisect_right(self.numbers, last) - 1)]
             before = 0.0
-            for first, num_bytes in [*sizes, (math.floor(last + 1), 0.0)]:
-                at = bisect_left(self.numbers, first)
-                over = at == len(self.numbers) or (self.numbers[at] > until and last == int(last))
-                step, moment = (until, until + 0.5) if over else (self.numbers[at],) * 2
-                if num_bytes < before and not over and first == int(first):
+            for first, num_bytes in [*sizes, (last + 1, 0.0)]:
+                at = bisect_left(self.numbers, math.floor(first))
+                if num_bytes < before and first == int(first):
                     # What is no longer needed goes when the step before ends, whatever work comes next.
-                    step = self.numbers[max(0, bisect_left(self.numbers, first) - 1)]
+                    step = self.numbers[max(0, at - 1)]
                     moment = step + 0.5
+                elif at == len(self.numbers):
+                    step, moment = until, until + 0.5
+                else:
+                    step, moment = (self.numbers[at],) * 2
                 turns = [self.turns[*self.steps[step], item] for item in self.items]
                 changes += [((turn, moment), num_bytes - before) for turn in turns]
                 before = num_bytes
