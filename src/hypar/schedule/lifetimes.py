@@ -527,7 +527,7 @@ def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:
             readings = [_Reading(*reading) for reading in held.readers[::-1]]
             if held.sent is not None:
                 part = tensors.part(owners[held.made])
-                _arrive(readings, tensors.arrival(part), last=held.sent < arriving[part])
+                _arrive(readings, tensors, part, last=held.sent < arriving[part])
             readings = readings or [_Reading(held.made)]
             if held.wider is not None or readings[0][1] is not None:
                 readings = _shared_readings(held, readings)
@@ -573,9 +573,11 @@ class _Reading(NamedTuple):
     last: bool = False
 
 
-def _arrive(readings: list[_Reading], op: int, *, last: bool) -> None:
+def _arrive(readings: list[_Reading], tensors: _Tensors, part: int, *, last: bool) -> None:
     """Insert the error of other stages behind those of later parts: one that has memory of its own takes it up in the buffer."""
-    later = sum(reading.op > op for reading in readings)
+    op = tensors.arrival(part)
+    # Errors of later parts are handed on before.
+    later = sum(reading.op > op or reading.op == op in tensors.tape.waits for reading in readings)
     if later == 0 or (later == 1 and readings[0].passed is not None):
         readings.insert(later, _Reading(op, buffered=later > 0, last=later > 0 and last))
 
