@@ -157,7 +157,6 @@ def _as_worked(program: Program, training: Training, stage: int) -> Program:
     """Return a program with each transfer of a stage behind the work that the stage does before the piece that it belongs to."""
     end = next(number for number, step in enumerate(program.steps) if _turns(step))
     pieces: dict[int, tuple[bool, int]] = {}
-    first: dict[tuple[bool, int], int] = {}
     last: dict[tuple[bool, int], int] = {}
     for number, step in enumerate(program.steps):
         if not isinstance(step, Update):
@@ -166,15 +165,21 @@ def _as_worked(program: Program, training: Training, stage: int) -> Program:
                 # A stage takes its parts forward in order, then backward in reverse.
                 pieces[number] = (number >= end, part if number < end else -part)
                 if isinstance(step, Compute):
-                    first.setdefault(pieces[number], number)
                     last[pieces[number]] = number
+    before = {
+        own: max((end for piece, end in last.items() if piece < own), default=-1)
+        for own in {*pieces.values()}
+    }
+    begin: dict[tuple[bool, int], int] = {}
+    for number, own in pieces.items():
+        if number > before[own]:
+            begin.setdefault(own, number)
 
     def turn(number: int) -> tuple[int, bool, int]:
-        """Return where a step stands: a transfer before the first op of its piece of work, if others come before."""
-        if number in program.transfers and pieces.get(number) in first:
-            own = pieces[number]
-            if any(piece < own and number < end for piece, end in last.items()):
-                return first[own], False, number
+        """Return where a step stands: a transfer before all of its piece of work, if others of its stage come before."""
+        own = pieces.get(number)
+        if own in begin and number in program.transfers and number < before[own]:
+            return begin[own], False, number
         return number, True, number
 
     order = sorted(range(len(program.steps)), key=turn)
