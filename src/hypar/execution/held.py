@@ -153,37 +153,42 @@ def _tensors(program: Program, elements: Mapping[str, Numbers], training: Traini
     return found
 
 
+Piece = tuple[bool, int]
+"""A piece of work of a stage in order: whether it is backward, and the part, negative there."""
+
+
 def _as_worked(program: Program, training: Training, stage: int) -> Program:
-    """Return a program with each transfer of a stage behind the work that the stage does before the piece that it belongs to."""
+    """Return a program with each transfer of a stage behind the work that the stage does before the piece that it belongs to.
+
+    A piece begins with what comes from other parts of the stage; then arrives what other stages send.
+    """
+    pieces = _pieces(program, training, stage)
+    begin: dict[Piece, int] = {}
+    for number, own in pieces.items():
+        if isinstance(program.steps[number], Compute):
+            begin.setdefault(own, number)
+
+    def turn(number: int) -> tuple[int, int, int]:
+        """Return where a step stands: before the first op of its piece of work, or where it is."""
+        own, step = pieces.get(number), program.transfers.get(number)
+        if step is None or own not in begin or number > begin[own]:
+            return number, 2, number
+        return begin[own], int(_crosses(step)), number
+
+    order = sorted(range(len(program.steps)), key=turn)
+    return replace(program, steps=tuple(program.steps[number] for number in order))
+
+
+def _pieces(program: Program, training: Training, stage: int) -> dict[int, Piece]:
+    """Return the steps of a stage, each with its piece of work: it takes its parts forward in order, then backward in reverse."""
     end = next(number for number, step in enumerate(program.steps) if _turns(step))
-    pieces: dict[int, tuple[bool, int]] = {}
-    last: dict[tuple[bool, int], int] = {}
+    found = {}
     for number, step in enumerate(program.steps):
         if not isinstance(step, Update):
             of, part = training.place(program, step)
             if of == stage:
-                # A stage takes its parts forward in order, then backward in reverse.
-                pieces[number] = (number >= end, part if number < end else -part)
-                if isinstance(step, Compute):
-                    last[pieces[number]] = number
-    before = {
-        own: max((end for piece, end in last.items() if piece < own), default=-1)
-        for own in {*pieces.values()}
-    }
-    begin: dict[tuple[bool, int], int] = {}
-    for number, own in pieces.items():
-        if number > before[own]:
-            begin.setdefault(own, number)
-
-    def turn(number: int) -> tuple[int, bool, int]:
-        """Return where a step stands: a transfer before all of its piece of work, if others of its stage come before."""
-        own = pieces.get(number)
-        if own in begin and number in program.transfers and number < before[own]:
-            return begin[own], False, number
-        return number, True, number
-
-    order = sorted(range(len(program.steps)), key=turn)
-    return replace(program, steps=tuple(program.steps[number] for number in order))
+                found[number] = (number >= end, part if number < end else -part)
+    return found
 
 
 class _Lifetimes:
