@@ -89,7 +89,7 @@ def test_a_device_of_a_random_group_holds_what_the_score_says(
 def test_a_device_of_a_grid_holds_what_the_score_says(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, devices: int, optimizer: str
 ) -> None:
-    """Each device has its own shards; what arrives is counted for the fullest of a transfer, by up to a seventh of a small network."""
+    """Each device has its own shards; of what arrives the score counts the most that any device receives, by a seventh at most."""
     file = written(tmp_path_factory.mktemp("grid"), ({"a": kind(devices=devices)}, []))
     plan = planned(graph, file, {"array": (devices,), "strategy": "deepa", "optimizer": optimizer})
     if plan is not None:
@@ -146,16 +146,45 @@ def test_a_device_of_parts_of_a_stage_holds_what_the_score_says(
     levels: int,
     data: st.DataObject,
 ) -> None:
-    """Whatever the parts share, in the order of their work; pieces of unlike sizes and places are a twentieth too little at most."""
+    """Whatever the parts share, in the order of their work."""
     asked: dict[str, Any] = {"stages": stages, "parts": parts, "levels": levels, "schedule": "interleaved"}
     asked["microbatches"] = data.draw(st.sampled_from([stages, 2 * stages]))
     asked["strategy"] = data.draw(st.sampled_from(["dp", "mp", "hypar", "accpar", "optimal"]))
     asked["convention"] = data.draw(st.sampled_from(["paper", "moved", "fused"]))
     file = written(tmp_path_factory.mktemp("parts"), ({"a": kind(devices=16)}, []))
     plan = planned(graph, file, asked)
-    for memory in held_by(plan, graph) if plan is not None else ():
-        assert memory.found <= 1.05 * memory.said
-        assert memory.said <= 1.2 * memory.found
+    if plan is not None:
+        assert all(memory.within for memory in held_by(plan, graph))
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_uneven_splits_whose_groups_divide_unlike_dims(tmp_path: Path, convention: str) -> None:
+    """By ``fused`` the sums of a group go to its own readers, though the groups beside it have none at that level."""
+    kinds = {name: kind(devices=devices) for name, devices in zip("abc", (4, 2, 3), strict=True)}
+    file = write_machine(tmp_path, kinds, [group(f"{name}.yaml") for name in kinds])
+    layers = INPUT.format(13, 8, 4) + CONV.format("stem", 9, "input") + CONV.format("beside", 9, "stem")
+    layers += "  - {name: sum, op: add, inputs: [beside, stem]}\n  - {name: flat, op: flatten}\n"
+    graph = network(layers + LINEAR.format("fc", 17, "flat"), 16)
+    plan = planned(graph, file, {"strategy": "accpar", "cost": "time", "convention": convention})
+    assert plan is not None
+    assert all(memory.within for memory in held_by(plan, graph))
+
+
+def test_errors_of_several_parts_and_stages(tmp_path: Path) -> None:
+    """A stage hands on what its later parts send back, then takes what other stages send; what waits stays until then."""
+    layers = INPUT.format(8, 8, 4) + CONV.format("conv0", 8, "input") + CONV.format("conv1", 8, "conv0")
+    layers += (
+        "  - {name: relu, op: relu, inputs: conv1}\n  - {name: join, op: concat, inputs: [relu, conv1]}\n"
+    )
+    layers += (
+        "  - {name: all, op: concat, inputs: [join, conv1]}\n  - {name: flat, op: flatten, inputs: all}\n"
+    )
+    graph = network(layers + LINEAR.format("fc", 8, "flat") + LINEAR.format("last", 8, "fc"), 16)
+    asked: dict[str, Any] = {"stages": 2, "levels": 0, "microbatches": 4, "balance": "memory"}
+    file = written(tmp_path, ({"a": kind(devices=16)}, []))
+    plan = planned(graph, file, {"strategy": "mp", "schedule": "interleaved", "parts": 2, **asked})
+    assert plan is not None
+    assert all(memory.found == memory.said for memory in held_by(plan, graph))
 
 
 def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:

@@ -112,3 +112,23 @@ class TestScattered:
         maker = array_cuts((4,), (cut("in_channels", 4),))
         found = scattered(maker, array_cuts((4,), (cut("batch", 2),)))
         assert [[*level.bounds] for level in found.levels] == [[]]
+
+    def test_groups_that_divide_unlike_dims_send_their_own_sums(self) -> None:
+        """A group of two has terms, which go to the samples that its devices read; the one beside it divides samples already."""
+        places = Places((np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3])))
+        whole, halves = ((0, 1),) * 2, ((0, 0.5), (0.5, 1))
+
+        def level(**dims: tuple[tuple[float, float], ...]) -> LevelCut:
+            ends = {dim: np.array(own, float) for dim, own in dims.items()}
+            return LevelCut({dim: (own[:, 0], own[:, 1]) for dim, own in ends.items()}, np.ones(4, bool))
+
+        outer = level()
+        maker = Cuts(places, (outer, level(in_channels=halves + whole, batch=whole + halves)))
+        reader = Cuts(places, (outer, level(batch=halves + halves)))
+        found = scattered(maker, reader)
+        assert shares(found, 1, "batch") == [*halves, *halves]
+        assert not found.divides("channels")
+        reader = Cuts(places, (outer, level(in_channels=halves + halves)))
+        found = scattered(maker, reader)
+        assert shares(found, 1, "channels") == [*halves, *whole]
+        assert shares(found, 1, "batch") == [*whole, *halves]
