@@ -157,19 +157,6 @@ def test_a_device_of_parts_of_a_stage_holds_what_the_score_says(
         assert all(memory.within for memory in held_by(plan, graph))
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-def test_uneven_splits_whose_groups_divide_unlike_dims(tmp_path: Path, convention: str) -> None:
-    """By ``fused`` the sums of a group go to its own readers, though the groups beside it have none at that level."""
-    kinds = {name: kind(devices=devices) for name, devices in zip("abc", (4, 2, 3), strict=True)}
-    file = write_machine(tmp_path, kinds, [group(f"{name}.yaml") for name in kinds])
-    layers = INPUT.format(13, 8, 4) + CONV.format("stem", 9, "input") + CONV.format("beside", 9, "stem")
-    layers += "  - {name: sum, op: add, inputs: [beside, stem]}\n  - {name: flat, op: flatten}\n"
-    graph = network(layers + LINEAR.format("fc", 17, "flat"), 16)
-    plan = planned(graph, file, {"strategy": "accpar", "cost": "time", "convention": convention})
-    assert plan is not None
-    assert all(memory.within for memory in held_by(plan, graph))
-
-
 def test_errors_of_several_parts_and_stages(tmp_path: Path) -> None:
     """A stage hands on what its later parts send back, then takes what other stages send; what waits stays until then."""
     layers = INPUT.format(8, 8, 4) + CONV.format("conv0", 8, "input") + CONV.format("conv1", 8, "conv0")
