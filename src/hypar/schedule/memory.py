@@ -49,7 +49,7 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
     buffers = [
         _brought(move, lanes.index(number))
         for move, lanes in zip(step.moves, step.lanes, strict=True)
-        if move is not None and number in lanes and move.level != BETWEEN_STAGES
+        if move is not None and number in lanes and (move.level != BETWEEN_STAGES or move.phase == PHASE)
         if all_run or move.phase == PHASE or (above_run and move.level < lane.depth)
     ]
     buffers += [part.run.brought for part in parts if part.run is not None]

@@ -105,6 +105,7 @@ class CutSpan(NamedTuple):
         in_step: whether all stages wait for each other after each mini-batch.
         site: the devices that it is for.
         tensors: the tensors of the whole network for a microbatch.
+        ties: the weights that two layers of the network use; none by ``paper``.
     """
 
     cuts: Cuts
@@ -113,6 +114,7 @@ class CutSpan(NamedTuple):
     in_step: bool = False
     site: Site = Site()
     tensors: tuple[Tensor, ...] = ()
+    ties: tuple[Tensor, ...] = ()
 
     @property
     def layers(self) -> int:

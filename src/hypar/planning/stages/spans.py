@@ -179,6 +179,7 @@ class CutSpans:
             in_step=not FLUSHES[self.request.schedule],
             site=self.site,
             tensors=self.microbatch.tensors,
+            ties=() if self.setting.convention == PAPER else self.microbatch.ties,
         )
 
     def _entering(
@@ -261,7 +262,7 @@ class CutSpans:
         key = (
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
-            (inside.fed, inside.sent),
+            (inside.fed, inside.sent, inside.ties),
             *((layer.name for layer in inside.layers) if self.planner.pins else ()),
         )
         if key not in self.answers:
@@ -324,7 +325,17 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
         for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
         if flow.error and tensor.producer < start <= tensor.consumer < end
     )
-    return found._replace(fed=frozenset(fed))
+    return found._replace(fed=frozenset(fed), ties=_ties_inside(graph, start, end))
+
+
+def _ties_inside(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """Return the weights that several of the layers from ``start`` up to ``end`` use, each from the first of these."""
+    firsts: dict[int, int] = {}
+    for tie in graph.ties:
+        own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
+        firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
+    inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
+    return tuple(_counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
 
 
 def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
