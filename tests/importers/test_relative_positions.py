@@ -64,9 +64,8 @@ layers:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "build", ["embedding", *(pytest.param(how, marks=pytest.mark.slow) for how in ("index", "mask"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("build", ["embedding", "index", "mask"])
 def test_rows_of_a_table_are_added_to_the_scores(
     build: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hypar.plan.splits import stage_name
 from hypar.schedule.entering import Entering
 from hypar.schedule.lanes import LaneWork, whole_lane
 from hypar.schedule.moves import PHASE
@@ -257,26 +256,19 @@ class _Staged(PipelineLowering):
 
         Where mini-batches do not wait for each other, stages add up those of the mini-batches that they have then.
         """
-        summed = {
-            (number, layer): self.flows[number].summed.pop(layer)
-            for number, layer in exchange.members
-            if layer in self.flows[number].summed
-        }
-        after = tuple(dict.fromkeys(task for own in summed.values() for lane in own for task in lane))
-        first = exchange.members[0][0] % self.count
-        for at, (number, layer) in enumerate(exchange.members):
-            if (number, layer) in summed:
-                flow, stage = self.flows[number], number % self.count
-                own = summed[number, layer]
-                if len(summed) == len(exchange.members):
-                    sender = exchange.members[1][0] % self.count if stage == first else first
-                    link = f"link {sender + 1}-{stage + 1}"
-                    if not all(flow.overlaps):
-                        link = stage_name(stage)
-                    done = flow.lowering.enter(exchange.entering[at], layer, PHASE, after, link)
-                    own = [done] * len(own)
-                flow.update_shared(layer, own)
-                self._note(Origin(step, stage))
+        each = [self.flows[number].summed.pop(layer, None) for number, layer in exchange.members]
+        after = tuple(dict.fromkeys(task for own in each if own for lane in own[1] for task in lane))
+        first, other = (number % self.count for number, _ in exchange.members[:2])
+        for (number, layer), entering, own in zip(exchange.members, exchange.entering, each, strict=True):
+            if own is None:
+                continue
+            flow, stage = self.flows[number], number % self.count
+            flow.lowering.item, summed = own
+            if None not in each:
+                link = f"link {(other if stage == first else first) + 1}-{stage + 1}"
+                summed = [flow.lowering.enter(entering, layer, PHASE, after, link)] * len(summed)
+            flow.update_shared(layer, summed)
+            self._note(Origin(step, stage))
 
 
 class _Phase(NamedTuple):

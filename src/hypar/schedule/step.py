@@ -160,7 +160,7 @@ class Flow:
         self.arrived: dict[int, list[After]] = {}
         self.late: list[tuple[int, int, After]] = []
         self.shared: set[int] = set()
-        self.summed: dict[int, list[After]] = {}
+        self.summed: dict[int, tuple[int | None, list[After]]] = {}
         self.overlaps = [lane.setting.machine.overlap for lane in lanes]
         self.overlapping = any(self.overlaps)
         if chunks is None and any(lane.setting.machine.independent for lane in lanes):
@@ -249,7 +249,7 @@ class Flow:
         One that a layer of another stage uses as well waits until that stage has its sum too.
         """
         if layer in self.shared:
-            self.summed[layer] = summed
+            self.summed[layer] = self.lowering.item, summed
             return
         moves = self.lowering.found.moves
         for lane, times in enumerate(self.times):

@@ -170,6 +170,8 @@ def _outward(parts: Sequence[CutSpan]) -> tuple[str, ...]:
 def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> float:
     """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
 
+    Gradients that several stages add up are left out.
+
     Arguments as in ``run_stages``.
     """
     order = schedule_of(request.schedule, request.parts)
