@@ -173,13 +173,16 @@ class CutSpans:
             outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
         """
         arriving = self._entering(start, end, cuts, outer)
+        ties = () if self.setting.convention == PAPER else self.microbatch.ties
+        shared = self.replicas * self.setting.element_bytes * _most_shared(ties, start, end) / cuts.devices
         return CutSpan(
             cuts,
             *arriving,
             in_step=not FLUSHES[self.request.schedule],
             site=self.site,
             tensors=self.microbatch.tensors,
-            ties=() if self.setting.convention == PAPER else self.microbatch.ties,
+            ties=ties,
+            shared_bytes=shared,
         )
 
     def _entering(
@@ -326,6 +329,20 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
         if flow.error and tensor.producer < start <= tensor.consumer < end
     )
     return found._replace(fed=frozenset(fed), ties=_ties_inside(graph, start, end))
+
+
+def _most_shared(ties: Sequence[Tensor], start: int, end: int) -> int:
+    """Return the most elements of the gradient of one weight that layers outside a span have for it, each in a stage of its own.
+
+    The stage of the weight's own layer gets them from every other one, and each of these from that one.
+    """
+    received: dict[int, int] = {}
+    for tie in ties:
+        owns, uses = (start <= layer < end for layer in (tie.producer, tie.consumer))
+        if owns != uses:
+            before = received.get(tie.producer, 0)
+            received[tie.producer] = before + tie.elements if owns else tie.elements
+    return max(received.values(), default=0)
 
 
 def _ties_inside(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
