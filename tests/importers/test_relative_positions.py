@@ -24,7 +24,8 @@ class Net(nn.Module):
     def __init__(self, how):
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(H, H) for _ in range(4))
-        self.table, self.how = nn.Parameter(torch.zeros(2 * S - 1, N)), how
+        self.how = how
+        self.table = nn.Parameter(torch.zeros(*{"pairs": (S, S), "own": (N, S, S)}.get(how, (2 * S - 1, N))))
 
     def forward(self, x):
         q, k, v = (layer(x).view(-1, S, N, H // N).transpose(1, 2) for layer in (self.q, self.k, self.v))
@@ -32,8 +33,10 @@ class Net(nn.Module):
         distances = place[:, None] - place[None] + S - 1
         if self.how == "embedding":
             bias = F.embedding(distances, self.table)
-        else:
+        elif self.how in {"index", "mask"}:
             bias = self.table[distances.view(-1)].view(S, S, -1)
+        else:
+            bias = self.table.view(-1, S, S).permute(1, 2, 0)
         bias = bias.permute(2, 0, 1).unsqueeze(0)
         if self.how == "mask":
             x = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
@@ -44,6 +47,8 @@ class Net(nn.Module):
 def embedding(): return Net("embedding")
 def index(): return Net("index")
 def mask(): return Net("mask")
+def pairs(): return Net("pairs")
+def own(): return Net("own")
 """
 
 HAND = """
@@ -65,16 +70,25 @@ layers:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
-@pytest.mark.parametrize("build", ["embedding", "index", "mask"])
+@pytest.mark.parametrize(
+    ("build", "said", "trained"),
+    [
+        ("embedding", "over: heads, rows: 7", 7 * 4),
+        ("index", "over: heads, rows: 7", 7 * 4),
+        ("mask", "over: heads, rows: 7", 7 * 4),
+        ("pairs", "over: [sequence, keys]", 4 * 4),
+        ("own", "over: [heads, sequence, keys]", 4 * 4 * 4),
+    ],
+)
 def test_rows_of_a_table_are_added_to_the_scores(
-    build: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    build: str, said: str, trained: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason="PyTorch is an extra")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "hypar_relative_torch.py").write_text(MODULE, encoding="utf-8")
-    (tmp_path / "hand.yaml").write_text(HAND, encoding="utf-8")
+    (tmp_path / "hand.yaml").write_text(HAND.replace("over: heads, rows: 7", said), encoding="utf-8")
     found = import_network("torch", f"hypar_relative_torch:{build}", [(4, 8)])
     assert found.coverage.shares == (1.0, 1.0)
-    assert found.coverage.parameters == found.graph().num_parameters == 7 * 4 + 4 * (8 * 8 + 8)
+    assert found.coverage.parameters == found.graph().num_parameters == trained + 4 * (8 * 8 + 8)
     assert_one_network(found, hypar.load_model(tmp_path / "hand.yaml"), "batch,heads,sequence")
