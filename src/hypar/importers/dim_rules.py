@@ -11,7 +11,7 @@ from hypar.importers.atoms import BATCH
 from hypar.importers.attending import attend, attention_of, is_softmax
 from hypar.importers.drafts import Held
 from hypar.importers.masks import causal
-from hypar.importers.positions import one_of, patches
+from hypar.importers.positions import one_of, patches, scored_by
 from hypar.importers.view import put
 
 if TYPE_CHECKING:
@@ -185,16 +185,19 @@ def attention(query: str, key: str, value: str, mask: str, *, causal_by: str = "
         hidden = bool(view.get(causal_by, False)) or causal(view.trace, view.node, mask)
         axes = (*q.axes[:-1], v.axes[-1])
         said = None
-        if atoms.leaves(q.axes[-2]) == positions:
+        if atoms.leaves(q.axes[-2]) == positions and view.operand(mask) not in view.weights:
             reads = (q.number, k.number, v.number)
             said = attend(view, reads, positions, causal=hidden, flop=view.node.flop, axes=axes)
-        return said or _in_steps(view, q, k, v)
+        return said or _in_steps(view, q, k, v, view.operand(mask))
 
     return rule
 
 
-def _in_steps(view: View, queries: Held, keys: Held, values: Held) -> Held | None:
-    """Say an attention as two products with a softmax between, as where queries and keys are of unlike sequences."""
+def _in_steps(view: View, queries: Held, keys: Held, values: Held, mask: str | None) -> Held | None:
+    """Say an attention as two products with a softmax between, and what is trained of its mask.
+
+    So are those whose queries and keys are of unlike sequences.
+    """
     rank = len(queries.axes)
     *before, row, features = range(rank)
     column, made = rank, rank + 1
@@ -202,16 +205,18 @@ def _in_steps(view: View, queries: Held, keys: Held, values: Held) -> Held | Non
     scores = _activations(view, queries, keys, letters)
     if scores is None:
         return None
-    over = view.drafts.atoms.leaves(scores.axes[-1])
+    over, product = view.drafts.atoms.leaves(scores.axes[-1]), view.drafts.rows[scores.number]
+    if mask in view.weights:
+        scores = scored_by(view, scores, mask) or scores
     shares = put(
         view, "softmax", (scores.number,), scores.axes, dims=view.drafts.dims(scores.number), roles={"over": over},
         weights=frozenset(), flop=0,
     )  # fmt: skip
-    view.drafts.rows[scores.number].flop //= 2
+    product.flop //= 2
     letters = ([*before, row, column], [*before, column, made], [*before, row, made])
     found = _activations(view, shares, values, letters)
     if found is not None:
-        view.drafts.rows[found.number].flop -= view.drafts.rows[scores.number].flop
+        view.drafts.rows[found.number].flop -= product.flop
     return found
 
 
@@ -340,8 +345,11 @@ def _shifted(view: View) -> Held | None:
             return held
     if elements == atoms.size(view.drafts.dims(held.number)) == view.trained(weight):
         return same(view, "position")
-    if draft.op == "matmul":  # a bias of scores, whose few numbers no op says
-        return same(view, "pointwise", fields={"function": "other"}, weights=frozenset())
+    if draft.op == "matmul":
+        # Numbers of a bias of scores that are made in another way, as by a small network of distances, no op says.
+        return scored_by(view, held, weight) or same(
+            view, "pointwise", fields={"function": "other"}, weights=frozenset()
+        )
     return shared(view, "position")
 
 

@@ -29,7 +29,7 @@ DEFAULTS = {
 }
 """Names that fields of an op have by default."""
 
-SHARES = frozenset({"dropout", "pointwise", "softmax"})
+SHARES = frozenset({"dropout", "pointwise", "position", "softmax"})
 """Ops between the two products of an attention."""
 
 

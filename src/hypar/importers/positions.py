@@ -105,3 +105,28 @@ def one_of(view: View, axis: int, index: int, *, drop: bool) -> Held | None:
         dims=tuple(left if atom == over[0] else atom for atom in dims), roles={"over": over},
         fields={"index": index} if index else {},
     )  # fmt: skip
+
+
+def scored_by(view: View, scores: Held, weight: str) -> Held | None:
+    """Say the sum of an attention's scores and trained numbers, each their own or of a table whose rows have one for each head.
+
+    The heads are the first axis of the scores with as many elements as a row: positions are behind them.
+    """
+    atoms, own = view.drafts.atoms, view.sizes(weight)
+    axes = scores.axes[len(scores.axes) - len(own) :]
+    alike = [at for at, axis in enumerate(axes) if own[at] == atoms.size(axis)]
+    if view.trained(weight) == view.trace.elements(weight):
+        places, fields = [at for at, size in enumerate(own) if size > 1], {}
+    else:
+        tables = [name for name, one in view.trace.parameters.items() if {one} == {*view.identities[weight]}]
+        if not tables or len(view.sizes(tables[0])) != len(("rows", "heads")):
+            return None
+        rows, heads = view.sizes(tables[0])
+        places, fields = [at for at in alike if own[at] == heads][:1], {"rows": rows}
+    over = atoms.leaves(atom for at in places for atom in axes[at])
+    if not over or not {*places} <= {*alike} or not {*over} <= {*view.drafts.dims(scores.number)}:
+        return None
+    return put(
+        view, "position", (scores.number,), scores.axes, dims=view.drafts.dims(scores.number),
+        roles={"over": over}, fields=fields, weights=view.identities[weight], flop=0,
+    )  # fmt: skip

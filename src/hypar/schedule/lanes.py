@@ -58,6 +58,8 @@ class StagePlace(NamedTuple):
         outward: the phases in which other stages send from another device group.
         first: the index of its first layer in the network.
         parts: the lanes of the stage's parts, if there are several.
+        shared: the layers whose weight an earlier stage has as well, with the transfers that add up its gradient at the levels
+            outside the stages, in place of their own.
     """
 
     stages: int = 0
@@ -67,6 +69,7 @@ class StagePlace(NamedTuple):
     outward: tuple[str, ...] = ()
     first: int = 0
     parts: tuple[Lane, ...] = ()
+    shared: tuple[tuple[int, Moves], ...] = ()
 
 
 Share = tuple[str | None, tuple[float, float]]
@@ -160,7 +163,9 @@ class Lane(_Devices):
 
     def at(self, name: str, place: StagePlace) -> Lane:
         """Return the same work under another name, at a place in a pipeline."""
-        return self._same(self._replace(name=name, place=place))
+        found = self._same(self._replace(name=name, place=place))
+        found.__dict__.pop("inner", None)
+        return found
 
     def of(self, graph: ContractedGraph) -> Lane:
         """Return the same work of equal layers with other names."""
@@ -230,7 +235,12 @@ class Lane(_Devices):
     @cached_property
     def inner(self) -> tuple[Moves, ...]:
         """For each layer the transfers inside it."""
-        return tuple(self._moved[0])
+        found = [*self._moved[0]]
+        for layer, outside in self.place.shared:
+            levels = self.setting.machine.outside
+            own = (move for move in found[layer] if move.phase != PHASE or move.level >= levels)
+            found[layer] = Moves((*own, *outside))
+        return tuple(found)
 
     @cached_property
     def outer(self) -> tuple[Moves, ...]:

@@ -50,7 +50,7 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
     buffers = [
         _brought(move, lanes.index(number))
         for move, lanes in zip(step.moves, step.lanes, strict=True)
-        if move is not None and number in lanes and move.level != BETWEEN_STAGES
+        if move is not None and number in lanes and (move.level != BETWEEN_STAGES or move.phase == PHASE)
         if move.phase == PHASE or (above_run if move.level < lane.depth else all_run)
     ]
     buffers += [part.run.brought for part in parts if part.run is not None]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hypar.schedule.entering import Entering
 from hypar.schedule.lanes import LaneWork, whole_lane
-from hypar.schedule.pipeline import STEPS, PipelineLowering, full_tasks
+from hypar.schedule.moves import PHASE
+from hypar.schedule.pipeline import STEPS, Origin, PipelineLowering, full_tasks
 from hypar.schedule.step import Flow, Step, lower_lanes, step_of
 from hypar.schedule.tasks import Lowering, TaskList
 from hypar.timeline import Task, run
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.moves import Moves
     from hypar.schedule.pipeline_orders import Schedule, Work
     from hypar.schedule.step import Ready
     from hypar.schedule.tasks import After
@@ -55,6 +57,22 @@ class StageWork(NamedTuple):
     def layers(self) -> int:
         """The number of its layers."""
         return len(self.lanes[0].graph.layers)
+
+
+class Exchange(NamedTuple):
+    """The gradient of a weight that layers of several stages use, whose sums these stages add up once a mini-batch.
+
+    Attributes:
+        members: for each of these stages, that of the weight's own layer first, the number of the part and the layer in it.
+        entering: what each of them receives from the others.
+        outside: for each of them but the first what it receives at the levels outside the stages, in place of its own sums there.
+        outward: whether the stages are of several device groups.
+    """
+
+    members: tuple[tuple[int, int], ...]
+    entering: tuple[Entering, ...]
+    outside: tuple[Moves, ...]
+    outward: bool
 
 
 class Order(NamedTuple):
@@ -90,10 +108,12 @@ class StepWork:
     Attributes:
         stages: the parts of the stages in the network's order, in turn of the first stage to the last; one without a pipeline.
         order: the order of their work; None for one stage.
+        exchanges: the gradients that several stages add up.
     """
 
     stages: tuple[StageWork, ...]
     order: Order | None = None
+    exchanges: tuple[Exchange, ...] = ()
 
     @classmethod
     def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
@@ -172,6 +192,10 @@ class _Staged(PipelineLowering):
             before = self.flows[number - self.count].lowering if number >= self.count else None
             lowering = Lowering(stage.lanes, self.found, (lanes[number % self.count], first), before)
             self.flows.append(Flow(lowering, stage.lanes, stage.crossings, own))
+        self.exchanges = whole.exchanges
+        for exchange in whole.exchanges:
+            for number, layer in exchange.members:
+                self.flows[number].shared.add(layer)
         self.ready: dict[tuple[int, int], Ready] = {}
         self.known: dict[tuple[int, str], _Phase] = {}
 
@@ -218,12 +242,33 @@ class _Staged(PipelineLowering):
         return found
 
     def end(self, step: int) -> None:
+        for exchange in self.exchanges:
+            self._exchange(exchange, step)
         first = next(iter(self.flows[0].lowering.start), -1) + 1
         after = tuple(range(first, len(self.tasks)))
         done = self.found.add(Task(f"step {step + 1}", STEPS, 0.0, after, "step"), (), -1, None, 0)
         self.known = {}
         for flow in self.flows:
             flow.lowering.wait(done)
+
+    def _exchange(self, exchange: Exchange, step: int) -> None:
+        """Add up the gradients of some stages, each of which then updates its own copy of the weight.
+
+        Where mini-batches do not wait for each other, stages add up those of the mini-batches that they have then.
+        """
+        each = [self.flows[number].summed.pop(layer, None) for number, layer in exchange.members]
+        after = tuple(dict.fromkeys(task for own in each if own for lane in own[1] for task in lane))
+        first, other = (number % self.count for number, _ in exchange.members[:2])
+        for (number, layer), entering, own in zip(exchange.members, exchange.entering, each, strict=True):
+            if own is None:
+                continue
+            flow, stage = self.flows[number], number % self.count
+            flow.lowering.item, summed = own
+            if None not in each:
+                link = f"link {(other if stage == first else first) + 1}-{stage + 1}"
+                summed = [flow.lowering.enter(entering, layer, PHASE, after, link)] * len(summed)
+            flow.update_shared(layer, summed)
+            self._note(Origin(step, stage))
 
 
 class _Phase(NamedTuple):

@@ -159,6 +159,8 @@ class Flow:
             self.read_by[tensor.producer].append((index, tensor.consumer))
         self.arrived: dict[int, list[After]] = {}
         self.late: list[tuple[int, int, After]] = []
+        self.shared: set[int] = set()
+        self.summed: dict[int, tuple[int | None, list[After]]] = {}
         self.overlaps = [lane.setting.machine.overlap for lane in lanes]
         self.overlapping = any(self.overlaps)
         if chunks is None and any(lane.setting.machine.independent for lane in lanes):
@@ -242,7 +244,13 @@ class Flow:
         return self.arrived[tensor]
 
     def _update(self, layer: int, summed: list[After]) -> None:
-        """Update a weight on the lanes that hold a shard of it, later if a transfer delays the update."""
+        """Update a weight on the lanes that hold a shard of it, later if a transfer delays the update.
+
+        One that a layer of another stage uses as well waits until that stage has its sum too.
+        """
+        if layer in self.shared:
+            self.summed[layer] = self.lowering.item, summed
+            return
         moves = self.lowering.found.moves
         for lane, times in enumerate(self.times):
             if times[layer] is not None:
@@ -250,6 +258,12 @@ class Flow:
                     self.late.append((lane, layer, summed[lane]))
                 else:
                     self._updated(lane, layer, summed[lane])
+
+    def update_shared(self, layer: int, after: list[After]) -> None:
+        """Update a weight that a layer of another stage uses as well."""
+        for lane, times in enumerate(self.times):
+            if times[layer] is not None:
+                self._updated(lane, layer, after[lane])
 
     def _updated(self, lane: int, layer: int, after: After) -> None:
         self.lowering.compute(lane, layer, "update", self.updates[lane][layer], after)

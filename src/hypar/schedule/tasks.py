@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.schedule.moves import BETWEEN_STAGES, Move
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE, Move
 from hypar.timeline import Task
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Lowering:
             devices,
             received / devices,
             entering.from_stages,
-            "send",
+            "all_reduce" if phase == PHASE else "send",
         )
         name = f"{self._tag}{phase} from other stages"
         return self._add(of, layer, name, link, move.seconds, after, COMMUNICATION, move)

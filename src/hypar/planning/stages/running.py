@@ -11,8 +11,10 @@ from hypar.plan.splits import stage_name
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.chunks.search import Chunked, run_chunked
 from hypar.planning.stages.places import places_for
+from hypar.planning.stages.tied import exchanges_of
 from hypar.planning.stages.within import within_stage
 from hypar.schedule.lanes import StagePlace
+from hypar.schedule.moves import PHASE
 from hypar.schedule.pipeline import Pace, Send, full_step, lower
 from hypar.schedule.pipeline_orders import in_flight, moments, schedule_of, staleness
 from hypar.schedule.scoring import summarise
@@ -122,18 +124,26 @@ def run_stages(
     kept = [in_flight(own) for own in own_works]
     fullest = [moments(own, schedule.parts) for own in own_works]
     firsts = accumulate((span.layers for span in stages), initial=0)
+    exchanges = exchanges_of(stages, count)
     works = []
     for number, (span, first) in enumerate(zip(stages, firsts, strict=False)):
         stage, lanes = number % count, []
         for lane in span.cuts.lanes:
             places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
             outside, outward = lane.place.outside, _outward(stages[stage::count])
-            place = StagePlace(places, microbatches, fullest[stage], outside, outward, first)
+            outward += (PHASE,) * any(one.outward for one in exchanges)
+            shared = tuple(
+                (layer, moves)
+                for one in exchanges
+                for (part, layer), moves in zip(one.members[1:], one.outside, strict=True)
+                if part == number
+            )
+            place = StagePlace(places, microbatches, fullest[stage], outside, outward, first, shared=shared)
             lanes.append(lane.at(f"{stage_name(stage)} {lane.name}".rstrip(), place))
         crossings = tuple(_of_stage(crossing, stage) for crossing in span.cuts.crossings)
         works.append(StageWork(tuple(lanes), crossings, span.received, span.returned))
     order = Order(schedule, microbatches, _minibatches(schedule, count))
-    work = StepWork(stages=tuple(works), order=order)
+    work = StepWork(stages=tuple(works), order=order, exchanges=exchanges)
     chunks = chunks_of(stored, work, "chunks.layers")
     return Staging(
         request=request,
@@ -159,6 +169,8 @@ def _outward(parts: Sequence[CutSpan]) -> tuple[str, ...]:
 
 def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> float:
     """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
+
+    Gradients that several stages add up are left out.
 
     Arguments as in ``run_stages``.
     """

@@ -105,6 +105,8 @@ class CutSpan(NamedTuple):
         in_step: whether all stages wait for each other after each mini-batch.
         site: the devices that it is for.
         tensors: the tensors of the whole network for a microbatch.
+        ties: the weights that two layers of the network use; none by ``paper``.
+        shared_bytes: the most that one of its devices receives of the gradient of a weight that layers of other stages use.
     """
 
     cuts: Cuts
@@ -113,6 +115,8 @@ class CutSpan(NamedTuple):
     in_step: bool = False
     site: Site = Site()
     tensors: tuple[Tensor, ...] = ()
+    ties: tuple[Tensor, ...] = ()
+    shared_bytes: float = 0.0
 
     @property
     def layers(self) -> int:
@@ -161,7 +165,8 @@ class CutSpan(NamedTuple):
             group: the index of the devices among the groups of identical devices.
         """
         memory = self.cuts.memory[group]
-        return {**memory, "activations": in_flight * memory["activations"]}
+        buffers = max(memory["buffers"], self.shared_bytes)
+        return {**memory, "activations": in_flight * memory["activations"], "buffers": buffers}
 
     def held_bytes(self, in_flight: int) -> list[float]:
         """Return the bytes on each device of each group of identical devices with microbatches in flight."""

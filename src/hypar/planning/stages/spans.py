@@ -173,12 +173,16 @@ class CutSpans:
             outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
         """
         arriving = self._entering(start, end, cuts, outer)
+        ties = () if self.setting.convention == PAPER else self.microbatch.ties
+        shared = self.replicas * self.setting.element_bytes * _most_shared(ties, start, end) / cuts.devices
         return CutSpan(
             cuts,
             *arriving,
             in_step=not FLUSHES[self.request.schedule],
             site=self.site,
             tensors=self.microbatch.tensors,
+            ties=ties,
+            shared_bytes=shared,
         )
 
     def _entering(
@@ -261,7 +265,7 @@ class CutSpans:
         key = (
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
-            (inside.fed, inside.sent),
+            (inside.fed, inside.sent, inside.ties),
             *((layer.name for layer in inside.layers) if self.planner.pins else ()),
         )
         if key not in self.answers:
@@ -324,7 +328,31 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
         for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
         if flow.error and tensor.producer < start <= tensor.consumer < end
     )
-    return found._replace(fed=frozenset(fed))
+    return found._replace(fed=frozenset(fed), ties=_ties_inside(graph, start, end))
+
+
+def _most_shared(ties: Sequence[Tensor], start: int, end: int) -> int:
+    """Return the most elements of the gradient of one weight that layers outside a span have for it, each in a stage of its own.
+
+    The stage of the weight's own layer gets them from every other one, and each of these from that one.
+    """
+    received: dict[int, int] = {}
+    for tie in ties:
+        owns, uses = (start <= layer < end for layer in (tie.producer, tie.consumer))
+        if owns != uses:
+            before = received.get(tie.producer, 0)
+            received[tie.producer] = before + tie.elements if owns else tie.elements
+    return max(received.values(), default=0)
+
+
+def _ties_inside(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """Return the weights that several of the layers from ``start`` up to ``end`` use, each from the first of these."""
+    firsts: dict[int, int] = {}
+    for tie in graph.ties:
+        own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
+        firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
+    inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
+    return tuple(_counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
 
 
 def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:

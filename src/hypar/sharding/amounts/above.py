@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.flows import Flow
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
@@ -91,9 +92,8 @@ def network_of(graph: ContractedGraph, convention: str, *, tied: bool = True) ->
     parts = [parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True)]
     sums = list(flows.sums)
     for tensor in ties:
-        made, read = (end.einsum.unsized() for end in graph.ends(tensor))
-        dims = tuple(dim for dim, _ in tensor.content.shape)
-        between.append(Between(made, read, dims, frozenset(), onward=False))
+        made, read = graph.ends(tensor)
+        between.append(between_of_weight((made.einsum, read.einsum), tensor))
         parts.append(parts_of_weight(tensor.elements))
         sums[tensor.consumer] = sums[tensor.consumer]._replace(weight=False)
     flows = flows._replace(sums=tuple(sums))
@@ -105,6 +105,12 @@ def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
     made, read = (end.einsum.unsized() for end in graph.ends(tensor))
     dims = tuple(dim for dim, _ in tensor.content.shape)
     return Between(made, read, dims, tensor.content.contracted, bool(flow.made))
+
+
+def between_of_weight(ends: tuple[Einsum, Einsum], tie: Tensor) -> Between:
+    """Return a weight's dims at two layers that use it, which have it as their input and as their output."""
+    made, read = (end.unsized() for end in ends)
+    return Between(made, read, tuple(dim for dim, _ in tie.content.shape), frozenset(), onward=False)
 
 
 def below_level(

@@ -34,7 +34,7 @@ REASONS = {
     "l": "no error is sent to the network's input, which the cost counts",
     "m": "sums go straight to the devices that read them next, which the cost does not count so",
     "n": "each layer of a stage gets what it reads, an element once; the cost counts a tensor once, but for every device",
-    "o": "a weight that several layers use in different stages or groups, or in pieces of two orders",
+    "o": "a weight that several layers use, counted for each, or with pieces in two orders",
     "?": "none of the known cases",
 }
 """What each case means. The letters a to k are those of the algebra's page."""

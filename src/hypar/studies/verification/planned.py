@@ -182,10 +182,15 @@ def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
     lanes = [lane for span in staging.stages for lane in span.cuts.lanes]
     levels = 1 + max(lane.depth + len(lane.setting.array) for lane in lanes)
     size = lanes[0].setting.element_bytes
+    owners, elsewhere = _shared(staging, nodes, found, levels)
     for number, span in enumerate(staging.stages):
         for item, own in _inside_stage(span, levels - 1).items():
-            times = 1 if item.phase == "gradient" else microbatches
-            found.setdefault(item, np.zeros(levels))[:] += times * np.insert(own, outside, 0.0)
+            once = item.phase == "gradient"
+            if once and item.layer in elsewhere:
+                own[:outside] = 0.0
+            key = item._replace(layer=owners.get(item.layer, item.layer)) if once else item
+            times = 1 if once else microbatches
+            found.setdefault(key, np.zeros(levels))[:] += times * np.insert(own, outside, 0.0)
         for phase, entering in (("forward", span.received), ("backward", span.returned)):
             own_seam = seam(number % staging.work.count, phase)
             _add(found, own_seam, outside, levels, microbatches * entering.from_stages)
@@ -204,6 +209,31 @@ def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
                 for level, num_bytes in moved:
                     _add(found, item, level + (level >= outside), levels, microbatches * num_bytes)
     return found
+
+
+def _shared(
+    staging: Staging, nodes: ContractedGraph, found: Amounts, levels: int
+) -> tuple[dict[str, str], set[str]]:
+    """Add the gradients that several stages add up, between these and outside them.
+
+    Returns:
+        For each layer that uses the weight of another the name of that one, and those of which another stage has it.
+    """
+    owners = {
+        nodes.layers[tie.consumer].name: nodes.layers[tie.producer].name for tie in staging.stages[0].ties
+    }
+    elsewhere: set[str] = set()
+    for exchange in staging.work.exchanges:
+        owner, *users = (
+            staging.stages[number].cuts.lane.graph.layers[layer].name for number, layer in exchange.members
+        )
+        elsewhere |= {*users}
+        item = Item(owner, None, "gradient", "weight")
+        num_bytes = math.fsum(one.from_stages for one in exchange.entering)
+        _add(found, item, staging.request.outside, levels, num_bytes)
+        for move in (move for moves in exchange.outside for move in moves):
+            _add(found, item, move.level, levels, move.total_bytes)
+    return owners, elsewhere
 
 
 def _inside_stage(span: CutSpan, levels: int) -> Amounts:
