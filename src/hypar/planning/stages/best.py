@@ -74,7 +74,8 @@ class _Candidate(NamedTuple):
     def close_bound(self, graph: LayerGraph) -> float:
         """Return a higher one; infinite if no stages fit the memory."""
         order = self.request.schedule, len(self.groups), self.microbatches, self.request.parts
-        return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order))
+        flushes = SCHEDULES[self.request.schedule].flushes
+        return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order), flushes=flushes)
 
     def divided(self, graph: LayerGraph, limit: float) -> Divided | None:
         """Return the best stages, or None if they do not fit the memory or take longer than a limit."""

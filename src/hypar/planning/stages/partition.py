@@ -31,14 +31,14 @@ class _Table(NamedTuple):
     """The costs of all spans on the devices of some stages: lower bounds, replaced by costs once a span is planned.
 
     Attributes:
-        spans: the spans.
+        least: the lower bounds of the spans.
         costs: for each number of microbatches in flight the costs, ``[starts, ends]``.
         room: the largest number of microbatches in flight that fits the memory, or may.
         planned: whether each span is planned.
         share: the number of spans that share a device's memory equally.
     """
 
-    spans: CutSpans
+    least: LowerBounds
     costs: dict[int, Costs]
     room: Costs
     planned: NDArray[np.bool_]
@@ -55,7 +55,7 @@ class _Table(NamedTuple):
         # Memory alone depends on the number of microbatches in flight.
         alike = least.of(balance, 0).copy()
         costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
-        return cls(spans, costs, room, np.zeros(room.shape, dtype=bool), share)
+        return cls(least, costs, room, np.zeros(room.shape, dtype=bool), share)
 
     def fitting(self, in_flight: int) -> Costs:
         """Return the cost of each span with microbatches in flight; infinite if it does not fit the memory."""
@@ -63,11 +63,13 @@ class _Table(NamedTuple):
         return self.costs[in_flight] if fits.all() else np.where(fits, self.costs[in_flight], np.inf)
 
     def plan(self, ends: tuple[int, int], microbatches: int, balance: str) -> None:
-        """Replace the lower bounds of a span by its costs."""
-        span = self.spans.span(*ends)
-        self.planned[ends], self.room[ends] = True, _room(span, self.costs, self.share)
+        """Replace the lower bounds of a span, and of all that are equal, by its costs."""
+        spans = self.least.spans
+        span, starts = spans.span(*ends), spans.equal_to(*ends)
+        equal = starts, starts + (ends[1] - ends[0])
+        self.planned[equal], self.room[equal] = True, _room(span, self.costs, self.share)
         for count, own in self.costs.items():
-            own[ends] = span.cost(balance, microbatches, count)
+            own[equal] = span.cost(balance, microbatches, count)
 
 
 def best_partition(
@@ -107,13 +109,25 @@ def best_partition(
             table.plan(ends, microbatches, balance)
 
 
-def least_seconds(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int]) -> float:
-    """Return a lower bound of the seconds for which the busiest stage is busy, infinite if no partition fits the memory.
+def least_seconds(
+    spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], *, flushes: bool
+) -> float:
+    """Return a lower bound of the seconds of a step, infinite if no partition fits the memory.
 
-    Arguments as in ``best_partition``.
+    Args:
+        spans: for each stage the spans on its devices.
+        microbatches: microbatches in a mini-batch.
+        kept: for each stage, the largest number of microbatches whose activations it keeps.
+        flushes: whether the pipeline runs empty after each mini-batch; otherwise the busiest stage alone counts.
     """
-    places = spans[0].ends
-    fitting = _fitting(_tables(spans, microbatches, kept, "time"), kept, places)
+    tables, places = _tables(spans, microbatches, kept, "time"), spans[0].ends
+    if flushes:
+        each = {id(table): table for table in tables}.values()
+        for table in each:
+            step = table.least.step([own.least for own in each])
+            for own in table.costs.values():
+                own[:] = step
+    fitting = _fitting(tables, kept, places)
     return least_bottleneck(fitting.__getitem__, len(kept), len(places) - 1)
 
 

@@ -42,7 +42,7 @@ class Known(NamedTuple):
     """
 
     answers: dict[object, Node]
-    bounds: dict[int, list[LayerBounds]]
+    bounds: dict[int, tuple[list[LayerBounds], list[LayerBounds]]]
 
 
 KnownOf = dict[str | None, Known]

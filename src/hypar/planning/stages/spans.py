@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from hypar.network.contraction import ContractedGraph, Tensor
+from hypar.network.contraction import ContractedGraph
 from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.splits import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
-from hypar.planning.searches.base import Answer
+from hypar.planning.searches.base import Answer, load_search
+from hypar.planning.searches.greedy import plugin as greedy_search
 from hypar.planning.stages.arriving import beside, entering_groups
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.places import places_for
+from hypar.planning.stages.repeats import counted_from, equal_layers
 from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside, phases_in_turn
+from hypar.planning.stages.steady import steady
 from hypar.planning.uneven.planner import Planner, as_planner
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.tree import Branching
@@ -42,13 +45,17 @@ from hypar.sharding.placement import grid
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from hypar.machine.setting import Setting
+    from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
+    from hypar.planning.stages.steady import Steady
     from hypar.schedule.entering import Entering, Link
     from hypar.schedule.step import Step, Transfers
     from hypar.sharding.amounts.flows import Flows
@@ -78,7 +85,7 @@ class CutSpans:
     setting: Setting
     site: Site
     answers: dict[object, Node]
-    bounds: dict[int, list[LayerBounds]] = field(default_factory=dict)
+    bounds: dict[int, tuple[list[LayerBounds], list[LayerBounds]]] = field(default_factory=dict)
     _cuts: dict[object, Cuts] = field(default_factory=dict)
     _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
 
@@ -140,6 +147,12 @@ class CutSpans:
             self._found[start, end] = self._as_stage(start, end, self._cut(start, end))
         return self._found[start, end]
 
+    def equal_to(self, start: int, end: int) -> NDArray[np.intp]:
+        """Return the first layers of all spans that are equal to one, itself included: they cost the same."""
+        return np.flatnonzero(
+            equal_layers(self.microbatch, named=bool(self.planner.pins))[start] >= end - start
+        )
+
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts, on identical devices."""
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
@@ -198,6 +211,12 @@ class CutSpans:
 
         network = (self.microbatch, self.flows)
         return entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, choices)
+
+    @cached_property
+    def steady(self) -> Steady | None:
+        """The choices that the layers of most spans make, on identical devices; None if they are not known."""
+        greedy = load_search(self.request.search) is greedy_search and self.request.array
+        return steady(self.question(0, len(self.whole.layers))) if greedy else None
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -315,7 +334,7 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
         for tensor in graph.tensors
         if start <= tensor.producer < end <= tensor.consumer
     )
-    tensors = tuple(_counted_from(start, tensor) for tensor in inside)
+    tensors = tuple(counted_from(start, tensor) for tensor in inside)
     found = ContractedGraph(graph.layers[start:end], tensors, sent=frozenset(sent))
     if flows is None:
         return found
@@ -334,16 +353,4 @@ def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Te
         for tensor in graph.tensors
         if (start <= tensor.producer < end) != (start <= tensor.consumer < end)
     )
-    return tuple(_counted_from(start, tensor) for tensor in outside)
-
-
-def _counted_from(start: int, tensor: Tensor) -> Tensor:
-    if not start:
-        return tensor
-    return Tensor(
-        producer=tensor.producer - start,
-        consumer=tensor.consumer - start,
-        content=tensor.content,
-        number=tensor.number,
-        operand=tensor.operand,
-    )
+    return tuple(counted_from(start, tensor) for tensor in outside)
