@@ -173,7 +173,11 @@ def held_in(
                     for lane, first in zip(lanes, firsts[stage::count], strict=False)
                 ]
             )
-            yield stage + 1, lane, held_with(lane, max(part.cuts.memory[group]["buffers"] for part in parts))
+            yield (
+                stage + 1,
+                lane,
+                held_with(lane, max(part.cuts.memory()[group]["buffers"] for part in parts)),
+            )
 
 
 def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Self
 
@@ -147,6 +147,21 @@ class CutSpans:
             self._found[start, end] = self._as_stage(start, end, self._cut(start, end))
         return self._found[start, end]
 
+    def priced(self, start: int, end: int) -> CutSpan:
+        """Return the first span that is equal to one and costs the same, by steady choices without a search, which it does not record."""
+        first = int(self.equal_to(start, end)[0])
+        start, end = first, first + end - start
+        if self.steady is None or not self.steady.spans[start, end]:
+            return self.span(start, end)
+        if (start, end) not in self._cuts:
+            graph, outside = (
+                self._of(self.microbatch, start, end),
+                shared_with_others(self.microbatch, start, end),
+            )
+            found = self._given(graph, self.steady.choices[start:end])
+            self._cuts[start, end] = self._lowered(graph, outside, found)
+        return self._as_stage(start, end, self._cuts[start, end])
+
     def equal_to(self, start: int, end: int) -> NDArray[np.intp]:
         """Return the first layers of all spans that are equal to one, itself included: they cost the same."""
         return np.flatnonzero(
@@ -155,9 +170,12 @@ class CutSpans:
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts, on identical devices."""
+        return self.having(start, end, self._given(self._of(self.microbatch, start, end), choices))
+
+    def _given(self, graph: ContractedGraph, choices: tuple[Options, ...]) -> Leaf:
+        """Return some layers with given cuts, on identical devices."""
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        graph = self._of(self.microbatch, start, end)
-        return self.having(start, end, self.planner.answered(self.request, "", graph, 0, answer))
+        return self.planner.answered(self.request, "", graph, 0, answer)
 
     def stored(self, plan: Plan, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
@@ -265,7 +283,11 @@ class CutSpans:
         else:
             step = transfers_of(placed)
             phases = phases_in_turn(placed[0], step)
-        memory = tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
+
+        @cache
+        def memory() -> tuple[dict[str, float], ...]:
+            return tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
+
         return Cuts(node, self.planner.solver(planned), placed, tuple(crossings), phases, memory)
 
     def _named(self, cuts: Cuts, graph: ContractedGraph) -> Cuts:
