@@ -11,6 +11,7 @@ import pytest
 from hypar import load_machine, load_model, plan_model
 from hypar.plan.splits import BALANCES
 from hypar.planning.request import Request
+from hypar.planning.stages import spans as of_spans
 from hypar.planning.stages.lower_bounds import LowerBounds
 from hypar.planning.stages.running import estimated_s
 from hypar.planning.stages.spans import CutSpans
@@ -34,11 +35,13 @@ def all_spans(graph: LayerGraph, array: tuple[int, ...], microbatches: int = 4, 
         (gpt(8, blocks=2, ff=96), (2, 2, 2)),
         (load_model("alexnet").with_batch(64), (2, 2)),
         pytest.param(load_model("resnet18"), (2, 2, 2), marks=pytest.mark.slow),
-        pytest.param(load_model("mobilenet-v2"), (2, 2, 2), marks=pytest.mark.slow),
     ],
 )
-def test_steady_choices_are_those_of_the_search(graph: LayerGraph, array: tuple[int, ...]) -> None:
+def test_steady_choices_are_those_of_the_search(
+    graph: LayerGraph, array: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are known of most spans, whose layers do not all choose alike."""
+    monkeypatch.setattr(of_spans, "FEW", 0)
     spans = all_spans(graph, array)
     assert spans.steady is not None
     assert len({*spans.steady.choices}) > 1
@@ -46,11 +49,17 @@ def test_steady_choices_are_those_of_the_search(graph: LayerGraph, array: tuple[
     known = [pair for pair in every if spans.steady.spans[pair]]
     assert len(every) // 2 < len(known) < len(every)
     for start, end in known:
-        assert tuple(spans.span(start, end).cuts.lane.choices) == spans.steady.choices[start:end]
+        span, priced = spans.span(start, end), spans.priced(start, end)
+        assert tuple(span.cuts.lane.choices) == spans.steady.choices[start:end]
+        assert priced.cuts.phases == span.cuts.phases
+        assert priced.cuts.memory() == span.cuts.memory()
 
 
 @pytest.mark.parametrize("asked", [{"convention": "moved"}, {"strategy": "optimal"}, {"solver": "bounded"}])
-def test_choices_are_steady_in_an_exact_search_of_costs_of_each_layer(asked: dict[str, Any]) -> None:
+def test_choices_are_steady_in_an_exact_search_of_costs_of_each_layer(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_spans, "FEW", 0)
     assert all_spans(load_model("lenet-c").with_batch(64), (2, 2), **asked).steady is None
 
 

@@ -107,7 +107,7 @@ def best_stages(
         progress(len(candidates) - len(ahead) - 1, len(candidates))
         own = candidates[number].divided(graph, least * near)
         if own is not None:
-            seconds = estimated_s(own.request, own.microbatches, own.stages)
+            seconds = estimated_s(own.request, own.microbatches, own.priced)
             least = min(least, seconds)
             found.append((seconds, number, own))
     progress(len(candidates), len(candidates))

@@ -79,8 +79,10 @@ class LowerBounds:
 
     def _added(self, amount: Callable[[LayerBounds], float]) -> Costs:
         """Return lower bounds of the sums of an amount over every span, ``[starts, ends]``; 0 for empty spans."""
-        every, steady = (_sums([amount(layer) for layer in layers]) for layers in self._bounds)
-        return np.where(self._steady, steady, every)
+        every, steady = ([amount(layer) for layer in layers] for layers in self._bounds)
+        if every == steady or not self._steady.any():
+            return _sums(every)
+        return np.where(self._steady, _sums(steady), _sums(every))
 
     @cached_property
     def arriving(self) -> tuple[Costs, Costs]:
@@ -124,7 +126,7 @@ class LowerBounds:
             every: the lower bounds on the devices of all stages.
         """
         ahead, beside = (
-            _sums([min(own) for own in zip(*each, strict=True)])[0]
+            _sums([min(own) for own in zip(*each, strict=True)], 1)[0]
             for each in (
                 [[layer.forward for layer in own.layers] for own in every],
                 [[layer.through for layer in own.layers] for own in every],
@@ -239,12 +241,14 @@ def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
     return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
 
 
-def _sums(amounts: Sequence[float]) -> Costs:
-    """Return lower bounds of the sums over every span, ``[starts, ends]``; 0 for empty spans."""
+def _sums(amounts: Sequence[float], starts: int | None = None) -> Costs:
+    """Return lower bounds of the sums over every span, ``[starts, ends]``, from all or the first starts; 0 for empty spans."""
     before = np.concatenate([[0.0], np.cumsum(amounts)])
     lost = 1e-15 * len(amounts) * before[-1]
-    found: Costs = np.maximum(0.0, (before[None, :] - before[:-1, None]) * (1 - ROUNDING) - lost)
-    return found
+    found: Costs = before[None, :] - before[:-1, None][:starts]
+    found *= 1 - ROUNDING
+    found -= lost
+    return np.maximum(found, 0.0, out=found)
 
 
 @kept_with_graph

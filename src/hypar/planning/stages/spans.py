@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
+FEW = 32
+"""Layers of whose spans a search takes no longer than finding out what most of them choose."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CutSpans:
@@ -76,6 +79,7 @@ class CutSpans:
         site: the devices of a stage, and the links to them.
         answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
         bounds: for each number of microbatches the lower bounds of all layers, which do not depend on the number of stages.
+        settled: the steady choices, once they are found; they depend on neither.
     """
 
     request: Request
@@ -86,6 +90,7 @@ class CutSpans:
     site: Site
     answers: dict[object, Node]
     bounds: dict[int, tuple[list[LayerBounds], list[LayerBounds]]] = field(default_factory=dict)
+    settled: list[Steady | None] = field(default_factory=list)
     _cuts: dict[object, Cuts] = field(default_factory=dict)
     _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
 
@@ -230,11 +235,14 @@ class CutSpans:
         network = (self.microbatch, self.flows)
         return entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, choices)
 
-    @cached_property
+    @property
     def steady(self) -> Steady | None:
         """The choices that the layers of most spans make, on identical devices; None if they are not known."""
-        greedy = load_search(self.request.search) is greedy_search and self.request.array
-        return steady(self.question(0, len(self.whole.layers))) if greedy else None
+        if not self.settled:
+            known = len(self.whole.layers) > FEW and load_search(self.request.search) is greedy_search
+            whole = self.question(0, len(self.whole.layers)) if known and self.request.array else None
+            self.settled.append(None if whole is None else steady(whole))
+        return self.settled[0]
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
