@@ -69,7 +69,7 @@ def test_bounds_leave_out_no_better_stages(
     own: dict[str, Any] = {} if isinstance(machine, HeterogeneousMachine) else {"levels": LEVELS}
     found = plan_model(graph, hardware=machine, stages="best", **own, **asked)
     for bound in ("least_share", "least_seconds"):
-        monkeypatch.setattr(best, bound, lambda *_: 0.0)
+        monkeypatch.setattr(best, bound, lambda *_, **__: 0.0)
     assert plan_model(graph, hardware=machine, stages="best", **own, **asked).to_json() == found.to_json()
 
 

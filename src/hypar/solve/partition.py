@@ -138,11 +138,13 @@ def _ends(
     items, size = len(seams) - 1, -math.frexp(bottleneck)[1]
     squares, at_seams = np.full((2, items + 1), np.inf)
     squares[items] = at_seams[items] = 0
-    found = []
+    found, last, own = [], None, np.zeros(0)
     for span in reversed(range(spans)):
-        own = held(span)
-        # Scaling by a power of two rounds nothing and keeps every square in range.
-        total = np.ldexp(np.where(own <= bottleneck, own, np.inf), size) ** 2 + squares
+        costs = held(span)
+        if costs is not last:
+            # Scaling by a power of two rounds nothing and keeps every square in range.
+            last, own = costs, np.ldexp(np.where(costs <= bottleneck, costs, np.inf), size) ** 2
+        total = own + squares
         least = total.min(axis=1)
         tied = np.where(total == least[:, None], at_seams, np.inf)
         ends = tied.argmin(axis=1)

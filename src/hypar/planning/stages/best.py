@@ -74,7 +74,8 @@ class _Candidate(NamedTuple):
     def close_bound(self, graph: LayerGraph) -> float:
         """Return a higher one; infinite if no stages fit the memory."""
         order = self.request.schedule, len(self.groups), self.microbatches, self.request.parts
-        return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order))
+        flushes = SCHEDULES[self.request.schedule].flushes
+        return least_seconds(self.spans(graph), self.microbatches, kept_in_flight(*order), flushes=flushes)
 
     def divided(self, graph: LayerGraph, limit: float) -> Divided | None:
         """Return the best stages, or None if they do not fit the memory or take longer than a limit."""
@@ -106,7 +107,7 @@ def best_stages(
         progress(len(candidates) - len(ahead) - 1, len(candidates))
         own = candidates[number].divided(graph, least * near)
         if own is not None:
-            seconds = estimated_s(own.request, own.microbatches, own.stages)
+            seconds = estimated_s(own.request, own.microbatches, own.priced)
             least = min(least, seconds)
             found.append((seconds, number, own))
     progress(len(candidates), len(candidates))

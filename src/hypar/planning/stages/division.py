@@ -43,14 +43,27 @@ class Divided(NamedTuple):
     Attributes:
         request: the request; its array is the one inside a stage.
         microbatches: microbatches in a mini-batch.
-        stages: the parts of the stages in the network's order.
+        bounds: the first layer of each part of a stage, in the network's order, and the number of layers.
         spans: for each of them all spans of the network on its devices.
     """
 
     request: Request
     microbatches: int
-    stages: list[CutSpan]
+    bounds: tuple[int, ...]
     spans: tuple[CutSpans, ...]
+
+    @property
+    def stages(self) -> list[CutSpan]:
+        """The parts of the stages in the network's order."""
+        each = zip(self.spans, pairwise(self.bounds), strict=True)
+        return joined(self.spans, [own.span(*ends) for own, ends in each])
+
+    @property
+    def priced(self) -> list[CutSpan]:
+        """Parts that take as long."""
+        if self.request.outside:
+            return self.stages
+        return [own.priced(*ends) for own, ends in zip(self.spans, pairwise(self.bounds), strict=True)]
 
     def run(self) -> Staging:
         """Run the stages in the engine."""
@@ -91,13 +104,13 @@ def divided(
     spans = spans_of(request, graph, groups, microbatches, known)
     if request.starts:
         bounds = given_bounds(request.starts, graph, spans[0].whole)
-        found = joined(spans, [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)])
-        _require_fits(found, fullest_moments(request.schedule, stages, microbatches, request.parts))
-        return Divided(request, microbatches, found, spans)
+        given = Divided(request, microbatches, tuple(bounds), spans)
+        _require_fits(given.stages, fullest_moments(request.schedule, stages, microbatches, request.parts))
+        return given
     most = limit if request.balance == "time" else math.inf
     best = _best(replace(request, microbatches=microbatches), spans, stages, most)
     if best is not None:
-        return Divided(request, microbatches, joined(spans, best), spans)
+        return Divided(request, microbatches, best, spans)
     if most < math.inf:
         return None
     machines = [own.setting.machine for own in spans]
@@ -110,8 +123,8 @@ def divided(
     raise MemoryLimitError(f"hardware {name!r}", problem, hint="try more stages, or a smaller batch")
 
 
-def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float) -> list[CutSpan] | None:
-    """Return the parts of the best partition that fits the memory, or None if there is none within a limit.
+def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float) -> tuple[int, ...] | None:
+    """Return the bounds of the parts of the best partition that fits the memory, or None if there is none within a limit.
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
 
@@ -132,12 +145,11 @@ def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float
         best = best_partition(spans, microbatches, kept, limit, request.balance, share)
         if best is None:
             return None
-        found = [own.span(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]
         if parts is None:
-            return found
-        if fits(found):
+            return best.bounds
+        if fits([own.span(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]):
             shifts = request.balance == "time"
-            return shifted(request, microbatches, spans, best.bounds, fits) if shifts else found
+            return shifted(request, microbatches, spans, best.bounds, fits) if shifts else best.bounds
     return None
 
 
@@ -173,7 +185,11 @@ def held_in(
                     for lane, first in zip(lanes, firsts[stage::count], strict=False)
                 ]
             )
-            yield stage + 1, lane, held_with(lane, max(part.cuts.memory[group]["buffers"] for part in parts))
+            yield (
+                stage + 1,
+                lane,
+                held_with(lane, max(part.cuts.memory()[group]["buffers"] for part in parts)),
+            )
 
 
 def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]) -> None:

@@ -23,12 +23,13 @@ from hypar.network.contraction import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.moves import moves_inside, timed_inside
-from hypar.schedule.totals import repeated
 from hypar.sharding.amounts.flows import Sums
 from hypar.sharding.conventions import FUSED, PAPER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
+
+    from numpy.typing import NDArray
 
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, CutLayer
@@ -60,9 +61,28 @@ class LowerBounds:
     @cached_property
     def layers(self) -> list[LayerBounds]:
         """The lower bounds of each layer."""
+        return self._bounds[0]
+
+    @cached_property
+    def _bounds(self) -> tuple[list[LayerBounds], list[LayerBounds]]:
+        """The lower bounds of each layer, whatever it chooses, and if it makes the choices of ``CutSpans.steady``."""
         if self.spans.request.heterogeneous is not None:
-            return [LayerBounds()] * len(self.spans.microbatch.layers)
+            nothing = [LayerBounds()] * len(self.spans.microbatch.layers)
+            return nothing, nothing
         return _layer_bounds(self.spans, self.microbatches)
+
+    @cached_property
+    def _steady(self) -> NDArray[np.bool_]:
+        """Whether all layers of a span make the choices of ``CutSpans.steady``, ``[starts, ends]``."""
+        chosen = None if self._bounds[0] is self._bounds[1] else self.spans.steady
+        return np.zeros((len(self.layers), len(self.layers) + 1), bool) if chosen is None else chosen.spans
+
+    def _added(self, amount: Callable[[LayerBounds], float]) -> Costs:
+        """Return lower bounds of the sums of an amount over every span, ``[starts, ends]``; 0 for empty spans."""
+        every, steady = ([amount(layer) for layer in layers] for layers in self._bounds)
+        if every == steady or not self._steady.any():
+            return _sums(every)
+        return np.where(self._steady, _sums(steady), _sums(every))
 
     @cached_property
     def arriving(self) -> tuple[Costs, Costs]:
@@ -75,17 +95,53 @@ class LowerBounds:
     @cached_property
     def seconds(self) -> Costs:
         """The busy time for a mini-batch; infinite for empty spans."""
-        computing = _sums([layer.seconds for layer in self.layers])
-        received, returned = (
+        return self._busy(lambda layer: layer.seconds)
+
+    def _busy(self, computing: Callable[[LayerBounds], float]) -> Costs:
+        """Return the busy time for a mini-batch, of which each layer computes for some seconds."""
+        found, (received, returned) = self._added(computing), self._sent
+        if self.spans.setting.machine.overlap:
+            found = np.maximum(found, np.maximum(received, returned))
+        else:
+            found = found + received + returned
+        some = np.arange(len(self.layers) + 1) > np.arange(len(self.layers))[:, None]
+        return np.where(some, found * (1 - ROUNDING), np.inf)
+
+    @cached_property
+    def _sent(self) -> tuple[Costs, Costs]:
+        """The seconds to receive F, and E, of a mini-batch from other stages."""
+        forward, backward = (
             self.microbatches * _seconds(link, each / self.spans.replicas)
             for link, each in zip(self.spans.site.links, self.arriving, strict=True)
         )
-        if self.spans.setting.machine.overlap:
-            found = np.maximum(computing, np.maximum(received, returned))
-        else:
-            found = computing + received + returned
-        some = np.arange(len(self.layers) + 1) > np.arange(len(self.layers))[:, None]
-        return np.where(some, found * (1 - ROUNDING), np.inf)
+        return forward, backward
+
+    def step(self, every: Collection[LowerBounds]) -> Costs:
+        """Return the time of a step in which each span is a stage, or a part of one, of a pipeline that flushes.
+
+        Every microbatch passes all layers before the span on its way to it, and on its way back; then not for the gradient
+        of a stage's first weight, which no other stage waits for.
+
+        Args:
+            every: the lower bounds on the devices of all stages.
+        """
+        ahead, beside = (
+            _sums([min(own) for own in zip(*each, strict=True)], 1)[0]
+            for each in (
+                [[layer.forward for layer in own.layers] for own in every],
+                [[layer.through for layer in own.layers] for own in every],
+            )
+        )
+        gradients = np.array(
+            [
+                max(layer.turns / self.microbatches - layer.through for layer in own)
+                for own in zip(*self._bounds, strict=True)
+            ]
+        )
+        turns = self._busy(lambda layer: layer.turns)
+        found: Costs = np.maximum(self.seconds + ahead[:-1, None], turns + (beside[:-1] - gradients)[:, None])
+        found *= 1 - ROUNDING
+        return found
 
     @cached_property
     def always(self) -> Costs:
@@ -95,24 +151,24 @@ class LowerBounds:
         other stages.
         """
         setting = self.spans.setting
-        errors = np.array([0.0, *(setting.element_bytes * layer.error for layer in self.layers)])
+        every, steady = (np.array([0.0, *(layer.error for layer in layers)]) for layers in self._bounds)
+        errors = setting.element_bytes * np.where(self._steady, steady, every)
         # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
         buffers = (
             0.0 if setting.convention == PAPER else np.maximum(*self.arriving) / math.prod(setting.array)
         )
-        return _sums(self._weights) + (errors + buffers) * (1 - ROUNDING)
+        found: Costs = self._added(self._weights) + (errors + buffers) * (1 - ROUNDING)
+        return found
 
-    @property
-    def _weights(self) -> list[float]:
-        """Bytes of each layer's weight, gradient and optimizer state on a device."""
+    def _weights(self, layer: LayerBounds) -> float:
+        """Return the bytes of a layer's weight, gradient and optimizer state on a device."""
         setting = self.spans.setting
-        words = 2 + OPTIMIZERS[setting.optimizer]
-        return [words * setting.element_bytes * layer.weights for layer in self.layers]
+        return (2 + OPTIMIZERS[setting.optimizer]) * setting.element_bytes * layer.weights
 
     @cached_property
     def kept(self) -> Costs:
         """Bytes on a device for each microbatch in flight."""
-        return _sums([self.spans.setting.element_bytes * layer.kept for layer in self.layers])
+        return self._added(lambda layer: self.spans.setting.element_bytes * layer.kept)
 
     @property
     def received(self) -> Costs:
@@ -138,7 +194,7 @@ class LowerBounds:
         size, layers = self.spans.setting.element_bytes, self.layers
         kept, errors = (size * layer.kept for layer in layers), (size * layer.error for layer in layers)
         buffers = max(own.max() for own in self.arriving)
-        held = math.fsum(self._weights) + max(errors) + buffers + most * math.fsum(kept)
+        held = math.fsum(map(self._weights, layers)) + max(errors) + buffers + most * math.fsum(kept)
         if capacity is None or held <= capacity:
             return np.full((len(layers), len(layers) + 1), np.inf)
         with np.errstate(divide="ignore"):  # a capacity is above 0
@@ -185,12 +241,14 @@ def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
     return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
 
 
-def _sums(amounts: Sequence[float]) -> Costs:
-    """Return lower bounds of the sums over every span, ``[starts, ends]``; 0 for empty spans."""
+def _sums(amounts: Sequence[float], starts: int | None = None) -> Costs:
+    """Return lower bounds of the sums over every span, ``[starts, ends]``, from all or the first starts; 0 for empty spans."""
     before = np.concatenate([[0.0], np.cumsum(amounts)])
     lost = 1e-15 * len(amounts) * before[-1]
-    found: Costs = np.maximum(0.0, (before[None, :] - before[:-1, None]) * (1 - ROUNDING) - lost)
-    return found
+    found: Costs = before[None, :] - before[:-1, None][:starts]
+    found *= 1 - ROUNDING
+    found -= lost
+    return np.maximum(found, 0.0, out=found)
 
 
 @kept_with_graph
@@ -222,23 +280,32 @@ def _tensors_kept(layer: CutLayer) -> dict[int, int]:
     return {number: sizes[number] for number in kept if number is not None}
 
 
-def _layer_bounds(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
-    """Return the lower bounds of each layer over all its choices, found once for a number of microbatches."""
+def _layer_bounds(spans: CutSpans, microbatches: int) -> tuple[list[LayerBounds], list[LayerBounds]]:
+    """Return the lower bounds of each layer over all its choices, and for that of ``CutSpans.steady``; found once."""
     if microbatches not in spans.bounds:
-        layers = _over_choices(spans, microbatches)
-        spans.bounds[microbatches] = [
-            layer._replace(kept=read * layer.input + written * layer.output)
-            for layer, (read, written) in zip(layers, _kept(spans.microbatch), strict=True)
+        chosen = spans.steady
+        options = [spans.question(0, len(spans.whole.layers)).options]
+        options += [] if chosen is None else [tuple(tuple((one,) for one in own) for own in chosen.choices)]
+        found = [
+            [
+                layer._replace(kept=read * layer.input + written * layer.output)
+                for layer, (read, written) in zip(
+                    _over_choices(spans, microbatches, own), _kept(spans.microbatch), strict=True
+                )
+            ]
+            for own in options
         ]
+        spans.bounds[microbatches] = found[0], found[-1]
     return spans.bounds[microbatches]
 
 
-def _over_choices(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
-    """Return the least time and memory of each layer over all its choices."""
-    question = spans.question(0, len(spans.whole.layers))
+def _over_choices(
+    spans: CutSpans, microbatches: int, offered: Sequence[Sequence[Options]]
+) -> list[LayerBounds]:
+    """Return the least time and memory of each layer over some options."""
     known: dict[object, LayerBounds] = {}
     found = []
-    for layer, sums, options in zip(spans.microbatch.layers, _added_up(spans), question.options, strict=True):
+    for layer, sums, options in zip(spans.microbatch.layers, _added_up(spans), offered, strict=True):
         key = (layer.einsum, layer.output_elements, layer.trail[-1].elements, sums, options)
         if key not in known:
             known[key] = LayerBounds()
@@ -265,13 +332,18 @@ def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, micro
     if not setting.machine.times(layer.einsum):
         return LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
-    spent = [microbatches * seconds for seconds in time.seconds.values()]
+    spent = [*time.seconds.items()]
+    once = [("update", setting.update_seconds(time))]
     if not setting.machine.overlap:
-        spent += [
-            repeated(move, microbatches) * seconds for move, seconds in _moves(layer, sums, chosen, setting)
-        ]
+        moved = [(move.phase, seconds) for move, seconds in _moves(layer, sums, chosen, setting)]
+        spent += [each for each in moved if each[0] != "gradient"]
+        once += [each for each in moved if each[0] == "gradient"]
+    turns = [microbatches * seconds for _, seconds in spent]
     return LayerBounds(
-        seconds=math.fsum(spent) + setting.update_seconds(time),
+        seconds=math.fsum((*turns, *(seconds for _, seconds in once))),
+        forward=math.fsum(seconds for phase, seconds in spent if phase == "forward"),
+        through=math.fsum(seconds for phase, seconds in spent if phase != "gradient"),
+        turns=math.fsum(turns),
         weights=time.fullest["weight"],
         input=fullest_share(layer.einsum, divisors, "input"),
         output=output,

@@ -31,17 +31,19 @@ class _Table(NamedTuple):
     """The costs of all spans on the devices of some stages: lower bounds, replaced by costs once a span is planned.
 
     Attributes:
-        spans: the spans.
+        least: the lower bounds of the spans.
         costs: for each number of microbatches in flight the costs, ``[starts, ends]``.
         room: the largest number of microbatches in flight that fits the memory, or may.
         planned: whether each span is planned.
+        weighed: whether its memory is counted.
         share: the number of spans that share a device's memory equally.
     """
 
-    spans: CutSpans
+    least: LowerBounds
     costs: dict[int, Costs]
     room: Costs
     planned: NDArray[np.bool_]
+    weighed: NDArray[np.bool_]
     share: int = 1
 
     @classmethod
@@ -55,19 +57,35 @@ class _Table(NamedTuple):
         # Memory alone depends on the number of microbatches in flight.
         alike = least.of(balance, 0).copy()
         costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
-        return cls(spans, costs, room, np.zeros(room.shape, dtype=bool), share)
+        planned, weighed = np.zeros((2, *room.shape), dtype=bool)
+        return cls(least, costs, room, planned, weighed, share)
 
     def fitting(self, in_flight: int) -> Costs:
         """Return the cost of each span with microbatches in flight; infinite if it does not fit the memory."""
         fits = self.room >= in_flight
         return self.costs[in_flight] if fits.all() else np.where(fits, self.costs[in_flight], np.inf)
 
-    def plan(self, ends: tuple[int, int], microbatches: int, balance: str) -> None:
-        """Replace the lower bounds of a span by its costs."""
-        span = self.spans.span(*ends)
-        self.planned[ends], self.room[ends] = True, _room(span, self.costs, self.share)
+    def plan(self, ends: tuple[int, int], microbatches: int, balance: str) -> bool:
+        """Replace the lower bounds of a span, and of all that are equal, by its costs; return whether they were no costs yet."""
+        if self.planned[ends]:
+            return False
+        span, equal = self.least.spans.priced(*ends), self._equal(ends)
+        self.planned[equal] = True
         for count, own in self.costs.items():
-            own[ends] = span.cost(balance, microbatches, count)
+            own[equal] = span.cost(balance, microbatches, count)
+        return True
+
+    def fits(self, ends: tuple[int, int], in_flight: int) -> bool:
+        """Return whether a planned span fits the memory with microbatches in flight, once its memory is counted."""
+        if not self.weighed[ends]:
+            span, equal = self.least.spans.priced(*ends), self._equal(ends)
+            self.weighed[equal], self.room[equal] = True, _room(span, self.costs, self.share)
+        return bool(self.room[ends] >= in_flight)
+
+    def _equal(self, ends: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the starts and the ends of all spans that are equal to one."""
+        starts = self.least.spans.equal_to(*ends)
+        return starts, starts + (ends[1] - ends[0])
 
 
 def best_partition(
@@ -96,24 +114,38 @@ def best_partition(
         if found is None:
             return None
         bounds = tuple(places[at] for at in found.bounds)
-        ahead = [
-            (table, ends)
-            for table, ends in zip(tables, pairwise(bounds), strict=True)
-            if not table.planned[ends]
-        ]
-        if not ahead:
+        stages = [*zip(tables, pairwise(bounds), kept, strict=True)]
+        planned = [table.plan(ends, microbatches, balance) for table, ends, _ in stages]
+        # Memory is counted only where all else speaks for a partition.
+        if not any(planned) and _all_fit(stages):
             return Partition(bounds, found.bottleneck)
-        for table, ends in ahead:
-            table.plan(ends, microbatches, balance)
 
 
-def least_seconds(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int]) -> float:
-    """Return a lower bound of the seconds for which the busiest stage is busy, infinite if no partition fits the memory.
+def _all_fit(stages: Sequence[tuple[_Table, tuple[int, int], int]]) -> bool:
+    """Return whether all stages fit the memory, each counted once."""
+    fitting = [table.fits(ends, in_flight) for table, ends, in_flight in stages]
+    return all(fitting)
 
-    Arguments as in ``best_partition``.
+
+def least_seconds(
+    spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int], *, flushes: bool
+) -> float:
+    """Return a lower bound of the seconds of a step, infinite if no partition fits the memory.
+
+    Args:
+        spans: for each stage the spans on its devices.
+        microbatches: microbatches in a mini-batch.
+        kept: for each stage, the largest number of microbatches whose activations it keeps.
+        flushes: whether the pipeline runs empty after each mini-batch; otherwise the busiest stage alone counts.
     """
-    places = spans[0].ends
-    fitting = _fitting(_tables(spans, microbatches, kept, "time"), kept, places)
+    tables, places = _tables(spans, microbatches, kept, "time"), spans[0].ends
+    if flushes:
+        each = {id(table): table for table in tables}.values()
+        for table in each:
+            step = table.least.step([own.least for own in each])
+            for own in table.costs.values():
+                own[:] = step
+    fitting = _fitting(tables, kept, places)
     return least_bottleneck(fitting.__getitem__, len(kept), len(places) - 1)
 
 

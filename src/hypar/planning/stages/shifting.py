@@ -29,8 +29,8 @@ def shifted(
     spans: Sequence[CutSpans],
     bounds: Sequence[int],
     fits: Callable[[Sequence[CutSpan]], bool],
-) -> list[CutSpan]:
-    """Return the parts of a partition after shifts of their ends.
+) -> tuple[int, ...]:
+    """Return the bounds of the parts of a partition after shifts of their ends.
 
     Args:
         request: the request.
@@ -49,7 +49,7 @@ def shifted(
     while True:
         ahead = next((ends for ends in _neighbours(best, spans[0].ends) if ends not in tried), None)
         if ahead is None or len(tried) > most:
-            return parts(best)
+            return best
         tried.add(ahead)
         found = parts(ahead)
         seconds = estimated_s(request, microbatches, found)

@@ -11,7 +11,7 @@ from hypar.schedule.lanes import Receiver
 from hypar.timeline import run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.network.contraction import Tensor
     from hypar.planning.nodes.leaf import Node
@@ -31,7 +31,7 @@ class Cuts(NamedTuple):
         lanes: its layers for a microbatch, their choices and their setting, on each group of identical devices.
         crossings: the transfers at uneven splits between the groups, outer splits first.
         phases: the durations of the tasks of a microbatch.
-        memory: bytes on each device of each group, including one microbatch's activations.
+        memory: returns the bytes on each device of each group, including one microbatch's activations; counted once.
     """
 
     node: Node
@@ -39,7 +39,7 @@ class Cuts(NamedTuple):
     lanes: tuple[Lane, ...]
     crossings: tuple[Crossing, ...]
     phases: Phases
-    memory: tuple[dict[str, float], ...]
+    memory: Callable[[], tuple[dict[str, float], ...]]
 
     @property
     def lane(self) -> Lane:
@@ -164,7 +164,7 @@ class CutSpan(NamedTuple):
             in_flight: the number of microbatches.
             group: the index of the devices among the groups of identical devices.
         """
-        memory = self.cuts.memory[group]
+        memory = self.cuts.memory()[group]
         buffers = max(memory["buffers"], self.shared_bytes)
         return {**memory, "activations": in_flight * memory["activations"], "buffers": buffers}
 
@@ -183,6 +183,9 @@ class LayerBounds(NamedTuple):
 
     Attributes:
         seconds: time for a mini-batch.
+        forward: time of the forward phase of a microbatch.
+        through: time of its forward and backward phases, without the gradient of the weight.
+        turns: time of all phases of all microbatches, without what is done once in a mini-batch.
         weights: elements of its weight on the fullest device.
         input: the fraction of its input on the fullest device.
         output: the fraction of its output there.
@@ -191,6 +194,9 @@ class LayerBounds(NamedTuple):
     """
 
     seconds: float = 0.0
+    forward: float = 0.0
+    through: float = 0.0
+    turns: float = 0.0
     weights: float = 0.0
     input: float = 0.0
     output: float = 0.0

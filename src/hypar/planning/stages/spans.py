@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from hypar.network.contraction import ContractedGraph, Tensor
+from hypar.network.contraction import ContractedGraph
 from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.splits import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
-from hypar.planning.searches.base import Answer
+from hypar.planning.searches.base import Answer, load_search
+from hypar.planning.searches.greedy import plugin as greedy_search
 from hypar.planning.stages.arriving import beside, entering_groups
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.places import places_for
+from hypar.planning.stages.repeats import counted_from, equal_layers
 from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside, phases_in_turn
+from hypar.planning.stages.steady import steady
 from hypar.planning.uneven.planner import Planner, as_planner
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.tree import Branching
@@ -42,18 +45,25 @@ from hypar.sharding.placement import grid
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from hypar.machine.setting import Setting
+    from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
+    from hypar.planning.stages.steady import Steady
     from hypar.schedule.entering import Entering, Link
     from hypar.schedule.step import Step, Transfers
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
+
+FEW = 32
+"""Layers of whose spans a search takes no longer than finding out what most of them choose."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,6 +79,7 @@ class CutSpans:
         site: the devices of a stage, and the links to them.
         answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
         bounds: for each number of microbatches the lower bounds of all layers, which do not depend on the number of stages.
+        settled: the steady choices, once they are found; they depend on neither.
     """
 
     request: Request
@@ -78,7 +89,8 @@ class CutSpans:
     setting: Setting
     site: Site
     answers: dict[object, Node]
-    bounds: dict[int, list[LayerBounds]] = field(default_factory=dict)
+    bounds: dict[int, tuple[list[LayerBounds], list[LayerBounds]]] = field(default_factory=dict)
+    settled: list[Steady | None] = field(default_factory=list)
     _cuts: dict[object, Cuts] = field(default_factory=dict)
     _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
 
@@ -140,11 +152,35 @@ class CutSpans:
             self._found[start, end] = self._as_stage(start, end, self._cut(start, end))
         return self._found[start, end]
 
+    def priced(self, start: int, end: int) -> CutSpan:
+        """Return the first span that is equal to one and costs the same, by steady choices without a search, which it does not record."""
+        first = int(self.equal_to(start, end)[0])
+        start, end = first, first + end - start
+        if self.steady is None or not self.steady.spans[start, end]:
+            return self.span(start, end)
+        if (start, end) not in self._cuts:
+            graph, outside = (
+                self._of(self.microbatch, start, end),
+                shared_with_others(self.microbatch, start, end),
+            )
+            found = self._given(graph, self.steady.choices[start:end])
+            self._cuts[start, end] = self._lowered(graph, outside, found)
+        return self._as_stage(start, end, self._cuts[start, end])
+
+    def equal_to(self, start: int, end: int) -> NDArray[np.intp]:
+        """Return the first layers of all spans that are equal to one, itself included: they cost the same."""
+        return np.flatnonzero(
+            equal_layers(self.microbatch, named=bool(self.planner.pins))[start] >= end - start
+        )
+
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts, on identical devices."""
+        return self.having(start, end, self._given(self._of(self.microbatch, start, end), choices))
+
+    def _given(self, graph: ContractedGraph, choices: tuple[Options, ...]) -> Leaf:
+        """Return some layers with given cuts, on identical devices."""
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        graph = self._of(self.microbatch, start, end)
-        return self.having(start, end, self.planner.answered(self.request, "", graph, 0, answer))
+        return self.planner.answered(self.request, "", graph, 0, answer)
 
     def stored(self, plan: Plan, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
@@ -203,6 +239,15 @@ class CutSpans:
         network = (self.microbatch, self.flows)
         return entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, choices)
 
+    @property
+    def steady(self) -> Steady | None:
+        """The choices that the layers of most spans make, on identical devices; None if they are not known."""
+        if not self.settled:
+            known = len(self.whole.layers) > FEW and load_search(self.request.search) is greedy_search
+            whole = self.question(0, len(self.whole.layers)) if known and self.request.array else None
+            self.settled.append(None if whole is None else steady(whole))
+        return self.settled[0]
+
     @cached_property
     def ends(self) -> tuple[int, ...]:
         """The layers before which a stage may begin, and the number of layers."""
@@ -250,7 +295,11 @@ class CutSpans:
         else:
             step = transfers_of(placed)
             phases = phases_in_turn(placed[0], step)
-        memory = tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
+
+        @cache
+        def memory() -> tuple[dict[str, float], ...]:
+            return tuple(memory_of(lane, step, number) for number, lane in enumerate(placed))
+
         return Cuts(node, self.planner.solver(planned), placed, tuple(crossings), phases, memory)
 
     def _named(self, cuts: Cuts, graph: ContractedGraph) -> Cuts:
@@ -319,7 +368,7 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
         for tensor in graph.tensors
         if start <= tensor.producer < end <= tensor.consumer
     )
-    tensors = tuple(_counted_from(start, tensor) for tensor in inside)
+    tensors = tuple(counted_from(start, tensor) for tensor in inside)
     found = ContractedGraph(graph.layers[start:end], tensors, sent=frozenset(sent))
     if flows is None:
         return found
@@ -352,7 +401,7 @@ def _ties_inside(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, 
         own = (layer for layer in (tie.producer, tie.consumer) if start <= layer < end)
         firsts[tie.producer] = min((firsts.get(tie.producer, end), *own))
     inside = (tie for tie in graph.ties if firsts[tie.producer] < tie.consumer < end)
-    return tuple(_counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
+    return tuple(counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
 
 
 def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
@@ -362,16 +411,4 @@ def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Te
         for tensor in graph.tensors
         if (start <= tensor.producer < end) != (start <= tensor.consumer < end)
     )
-    return tuple(_counted_from(start, tensor) for tensor in outside)
-
-
-def _counted_from(start: int, tensor: Tensor) -> Tensor:
-    if not start:
-        return tensor
-    return Tensor(
-        producer=tensor.producer - start,
-        consumer=tensor.consumer - start,
-        content=tensor.content,
-        number=tensor.number,
-        operand=tensor.operand,
-    )
+    return tuple(counted_from(start, tensor) for tensor in outside)
