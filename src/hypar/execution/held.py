@@ -6,7 +6,9 @@ training frameworks obey; each stands with its reason where it is applied:
 
 - a backward phase needs what its op keeps, as autograd saves it, though a kernel may compute the same from what the op has read;
 - a view, a bias, an addition and a concatenation take no memory of their own, forward or backward;
-- a slice keeps the memory of the whole, and nothing is added to an error that a join has passed on to several inputs;
+- of a tensor that ops keep in part, the parts are copied before it is freed, at the end of its last use, each element once;
+- a stage hands on what its later parts send back before it takes what other stages send, so that these are added in the buffer;
+- a slice of an error keeps the memory of the whole, and nothing is added to an error that a join has passed on to several inputs;
 - sums take the place of terms, and what arrives lies in the buffer until then;
 - a device copies nothing that it has made. What is brought to it is brought to each reader by itself: the program has a copy for
   each, whose elements are counted as they arrive, so that one does not stand for another.
@@ -158,9 +160,9 @@ Piece = tuple[bool, int]
 
 
 def _as_worked(program: Program, training: Training, stage: int) -> Program:
-    """Return a program with each transfer of a stage behind the work that the stage does before the piece that it belongs to.
+    """Return a program in which the transfers ahead of a piece of work of a stage stand before its first op, behind all earlier work.
 
-    A piece begins with what comes from other parts of the stage; then arrives what other stages send.
+    A piece begins with what comes from other parts of the stage; then arrives what other stages send. Transfers between its ops stay.
     """
     pieces = _pieces(program, training, stage)
     begin: dict[Piece, int] = {}
@@ -199,7 +201,7 @@ class _Lifetimes:
         self.layers = {layer.name: layer for layer in program.graph.layers}
         data, asked = {f"F {name}" for name in _ahead(program.graph)}, _read(program, "forward")
         self.elements = {**elements, **{name: _counted(own) for name, own in asked.items() if name in data}}
-        self.kept = {name: _counted(own) for name, own in _read(program, "backward").items()}
+        self.kept = _read(program, "backward")
         self.later: dict[str, int] = {}
         self.first: dict[str, int] = {}
         self.last: dict[str, float] = {}
@@ -360,9 +362,17 @@ class _Lifetimes:
             last, sizes = max(self.last[name] for name in names), [*self._sizes(names, device)]
             later = [name for name in names if self.later.get(name, 0) > last]
             if later:
-                sizes.append((last + 1, max(int(self.kept[name][device]) for name in later)))
+                sizes.append((last + 1, self._all_kept(later, device)))
                 last = max(self.later[name] for name in later)
             yield [(first, self.training.element_bytes * float(elements)) for first, elements in sizes], last
+
+    def _all_kept(self, names: Sequence[str], device: int) -> int:
+        """Return the elements that a device keeps of a tensor for several readers; of views with other dims those of the largest."""
+        found: dict[tuple[int, ...], NDArray[np.bool_]] = {}
+        for name in names:
+            mask = self.kept[name][device]
+            found[mask.shape] = found.get(mask.shape, False) | mask
+        return max(int(mask.sum()) for mask in found.values())
 
     def _sizes(self, names: Sequence[str], device: int) -> Iterator[tuple[float, int]]:
         """Yield the elements of arrays that share memory from each step on: of the largest that is there, or is to come.

@@ -49,8 +49,8 @@ class Places(NamedTuple):
 
     Attributes:
         shards: the tensor's dims that are divided, each with its number of shards.
-        shares: the fraction of the tensor on a device, times the scale of the division: of each one where devices divide a grid or
-            are idle, ``[devices]``; otherwise on the fullest.
+        shares: the fraction of the tensor on a device, times the scale of the division: of each one where shards may differ, as
+            of uneven dims, grids and idle devices, ``[devices]``; otherwise on the fullest.
     """
 
     shards: tuple[Shards, ...]

@@ -94,7 +94,7 @@ class WholeShares(NamedTuple):
 
 
 class Run:
-    """What a run of its program brings a lane from beyond the uneven splits above, if transfers are counted in another way."""
+    """What a run of its program brings a lane from beyond the uneven splits above, in whole elements."""
 
     def __init__(self, number: int, forward: Callable[[], Lanes], backward: Callable[[], Lanes]) -> None:
         """Count when it is asked for: times need no memory.
@@ -141,7 +141,7 @@ class _Devices(NamedTuple):
         entered: the state below these splits; None by ``paper``, which counts each level by itself.
         place: its place in a pipeline.
         shares: what the uneven splits above leave in whole elements; None if there are none.
-        run: what a run brings it at these splits; None if its transfers are counted as they are run, or if there are none.
+        run: what a run brings it at these splits; None if there are none, or if their sizes are no whole elements.
     """
 
     graph: ContractedGraph
@@ -174,6 +174,7 @@ class Lane(_Devices):
     def _same(self, other: Lane) -> Lane:
         """Give another lane the work and the transfers that are known of this one."""
         other.__dict__.update(self.__dict__)
+        other.__dict__.pop("executed", None)
         return other
 
     @cached_property
@@ -221,7 +222,7 @@ class Lane(_Devices):
     def own_weights(self) -> tuple[float, ...]:
         """For each layer the fraction of its weight on a device that the device does not have for another layer.
 
-        A weight that several layers use has one copy on a device, but below uneven splits and in stages, which keep one for each layer.
+        A weight that several layers use has one copy on a device, but below uneven splits, and in each stage that uses it.
         """
         found = [1.0] * len(self.graph.layers)
         if self.graph.ties and not self.depth and self.shares is None and self.entered is None:

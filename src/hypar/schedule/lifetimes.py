@@ -211,7 +211,7 @@ class _Held:
         last: the last op that reads it in the forward phase.
         keeper: the first op that keeps it, or None; the loss keeps what nothing reads, here or in another stage.
         whole: the tensor that the device has, of which this one is a shard; None for a tensor of its own.
-        same: the copy for an earlier reader that is the same shard.
+        same: the copies that are the same shard, in the order of their readers.
         errs: whether it has an error: the network's input has none.
         sent: the last layer of other stages that reads it, whose error arrives first before the backward phase, and the negative
             number of the tensor for it; None if none does.
@@ -230,7 +230,7 @@ class _Held:
     last: int
     keeper: int | None = None
     whole: _Held | None = None
-    same: _Held | None = None
+    same: Sequence[_Held] = ()
     errs: bool = True
     sent: tuple[int, int] | None = None
     from_stage: bool = False
@@ -270,7 +270,7 @@ class _Tensors:
         others: tensors of the network's input by their number and division.
         entering: the bytes that other stages send for each part, of activations and of errors.
         lacking: for each tensor that shards of several sizes divide the most bytes that a device lacks.
-        slices: each shard of a tensor that a device has, for its first reader.
+        slices: the copies of each shard of a tensor that a device has, in the order of their readers.
     """
 
     def __init__(self, array: tuple[int, ...], tape: Tape, starts: Sequence[int]) -> None:
@@ -281,7 +281,7 @@ class _Tensors:
         self.others: dict[tuple[int, Shards], _Held] = {}
         self.entering: list[list[Amount]] = [[0.0] * (len(starts) + 1) for _ in range(2)]
         self.lacking: list[Amount] = []
-        self.slices: dict[tuple[int, int, Shards], _Held] = {}
+        self.slices: dict[tuple[int, int, Shards], list[_Held]] = {}
 
     def send(self, tensor: Tensor, number: int, part: int) -> None:
         """Send a tensor, one of some by number, to another stage behind the work of a part, and receive its error."""
@@ -397,7 +397,8 @@ class _Tensors:
             ]
         if whole is not None:
             whole.last = op
-            copy.same = self.slices.setdefault((producer, number, placed), copy)
+            copy.same = self.slices.setdefault((producer, number, placed), [])
+            self.slices[producer, number, placed].append(copy)
         return copy
 
 
@@ -502,8 +503,9 @@ def _kept_of(
 ) -> list[_Kept]:
     """Note what is kept of a tensor when the device no longer needs it whole, and return what the forward phase leaves."""
     first = whole.last + 1 if whole.keeper is None else end - whole.keeper + 1
-    shown = held.same is not held and held.same is not None and held.same.keeper is not None
-    if shown or held.keeper is None or first > end - held.keeper:
+    # Of equal shards the device keeps one, which the first reader that needs it in its backward phase keeps longest.
+    shown = next((copy for copy in held.same if copy.keeper is not None), None)
+    if shown is not held or held.keeper is None or first > end - held.keeper:
         return []
     changes[first] += held.num_bytes
     changes[end - held.keeper + 1] -= held.num_bytes

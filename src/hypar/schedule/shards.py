@@ -270,9 +270,9 @@ def _by_device(cut: Cut, other: Cut) -> list[tuple[float, float] | None]:
 
 
 def on_devices(cut: Cut) -> list[float]:
-    """Return the size of each device's shard of a share of a dim, as a fraction of it, where devices divide a grid or are idle."""
+    """Return the size of each device's shard of a share of a dim, as a fraction of it, where these may differ."""
     each, found = cut.each or (cut.size,), [0.0] * math.prod(map(len, cut.numbers))
-    for size in each:
+    for size in filter(None, each) if cut.each else each:
         for device, ends in enumerate(_by_device(cut._replace(size=size, each=()), cut)):
             found[device] += 0.0 if ends is None else (size or 1) * _size(ends)
     whole = (sum(each) or 1) * share_of(cut)[1]

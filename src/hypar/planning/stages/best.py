@@ -24,6 +24,7 @@ from hypar.planning.stages.partition import least_seconds, least_share
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
+from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -93,8 +94,9 @@ def best_stages(
     candidates = [*_candidates(request, graph)]
     ahead = [(own.quick_bound(graph), number, False) for number, own in enumerate(candidates)]
     heapify(ahead)
-    # Where nothing overlaps an estimate is exact, so that only the fastest is run.
-    several = any(machine.overlap for machine in request.machines) or request.chunks is not None
+    # Where nothing overlaps and no weight is tied an estimate is exact, so that only the fastest is run.
+    tied = bool(graph.ties) and request.counted != PAPER
+    several = tied or any(machine.overlap for machine in request.machines) or request.chunks is not None
     least, near = limit, NEAR if several else 1.0
     found: list[tuple[float, int, Divided]] = []
     while ahead and ahead[0][0] <= least * near * (1 + ROUNDING):

@@ -170,7 +170,7 @@ def _outward(parts: Sequence[CutSpan]) -> tuple[str, ...]:
 def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> float:
     """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
 
-    Gradients that several stages add up are left out.
+    Gradients of tied weights that several stages add up are taken to follow when all stages are done.
 
     Arguments as in ``run_stages``.
     """
@@ -178,7 +178,8 @@ def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) 
     count = len(stages) // order.parts
     paces = [_pace(stages, part, count) for part in range(len(stages))]
     lowered = lower(order, paces, microbatches, _minibatches(order, count))
-    return full_step(lowered, run(lowered.tasks)).makespan
+    behind = (max(own.link_s for own in one.entering) for one in exchanges_of(stages, count))
+    return full_step(lowered, run(lowered.tasks)).makespan + sum(behind)
 
 
 def _minibatches(order: Schedule, stages: int) -> int:

@@ -209,7 +209,9 @@ class CutSpans:
             outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
         """
         arriving = self._entering(start, end, cuts, outer)
-        ties = () if self.setting.convention == PAPER else self.microbatch.ties
+        # Below uneven splits, also around the stages, each layer has a weight of its own.
+        alone = self.setting.convention == PAPER or (self.site.outside and isinstance(cuts.node, Branching))
+        ties = () if alone else self.microbatch.ties
         shared = self.replicas * self.setting.element_bytes * _most_shared(ties, start, end) / cuts.devices
         return CutSpan(
             cuts,

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from hypar.sharding.uneven.transfers import Amount, Shares
 
 
+ROUNDING = 1e-9
+"""What shares of whole elements may sum to above 1; all of an empty layer are whole."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Branching:
     """An uneven split with its subtree.
@@ -226,8 +230,9 @@ class Branching:
         for layer, offer in zip(self.graph.layers, self.offers, strict=True):
             own = tuple(end - start for start, end in _whole_ends(layer, offer.choice, offer.shares))
             # A group without an element still has terms, which are zero.
-            empty = any(share > 0 and not left for share, left in zip(offer.shares, own, strict=False))
-            offers.append(offer if empty or dim_of(offer.choice) is None else offer._replace(shares=own))
+            empty = any(share > 0 and not left for share, left in zip(offer.shares, own, strict=True))
+            divided = dim_of(offer.choice) is not None and math.fsum(own) < 1 + ROUNDING
+            offers.append(offer._replace(shares=own) if divided and not empty else offer)
         other = replace(self, offers=tuple(offers), integral=True)
         below = [
             None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)

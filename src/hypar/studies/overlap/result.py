@@ -106,15 +106,20 @@ class Overlap:
     def chunks(self) -> tuple[Chunk, ...]:
         """Return the chunks in the order of the backward phase."""
         held = {each.layer: each for each in gradients_of(self.graph)}
+        # A layer that uses the weight of another one sends the rest of its gradients with that weight's.
+        users: dict[str, list[str]] = {}
+        for tie in self.graph.ties:
+            users.setdefault(tie.owner, []).append(tie.user)
         starts, ends, lanes = self.timeline.starts, self.timeline.ends, self.ran.step.lanes
         found = []
         for layers, (computed, sent) in zip(self._layers, self._tasks, strict=True):
             last = {lanes[task]: ends[task] for task in computed}
+            sent_by = [held[own] for layer in layers for own in (layer, *users.get(layer, ()))]
             found.append(
                 Chunk(
                     layers=layers,
-                    parameters=tuple(name for layer in layers for name in held[layer].parameters),
-                    num_bytes=sum(held[layer].num_bytes for layer in layers),
+                    parameters=tuple(name for own in sent_by for name in own.parameters),
+                    num_bytes=sum(own.num_bytes for own in sent_by),
                     ready_s=min(last.values()),
                     start_s=min(starts[task] for task in sent),
                     end_s=max(ends[task] for task in sent),
