@@ -73,6 +73,17 @@ def test_bounds_leave_out_no_better_stages(
     assert plan_model(graph, hardware=machine, stages="best", **own, **asked).to_json() == found.to_json()
 
 
+def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:
+    """The exchange of its gradient is a tenth of a step, so that the order of estimates without it is another one."""
+    graph = gpt(64, blocks=2, hidden=64, vocab=256)
+    asked: dict[str, Any] = {"hardware": "hmc", "strategy": "hypar", "convention": "moved"}
+    fastest = plan_model(graph, levels=4, stages="best", **asked).score
+    other = plan_model(graph, levels=3, stages=2, microbatches=8, **asked).score
+    assert fastest is not None
+    assert other is not None
+    assert fastest.time_s <= other.time_s * (1 + 1e-9)
+
+
 def test_too_many_layers_are_refused_before_their_spans_are_compared() -> None:
     layers = "\n".join(
         f"  - {{name: fc{number}, op: linear, out_features: 8}}" for number in range(MOST_PLACES + 1)
