@@ -178,14 +178,12 @@ def test_a_shard_that_several_layers_keep_is_held_once(tmp_path: Path) -> None:
     """Also where a layer reads it first that keeps nothing of it."""
     layers = INPUT.format(8, 8, 4) + CONV.format("stem", 16, "input") + CONV.format("beside", 16, "input")
     layers += "  - {name: sum, op: add, inputs: [beside, stem]}\n"
-    layers += "".join(CONV.format(f"conv{number}", 8, "stem") for number in range(3))
-    layers += (
-        "  - {name: all, op: concat, inputs: [sum, conv0, conv1, conv2]}\n  - {name: flat, op: flatten}\n"
-    )
-    graph = network(layers + LINEAR.format("fc", 8, "flat"), 16)
-    asked: dict[str, Any] = {"stages": 2, "levels": 1, "microbatches": 8, "schedule": "gpipe"}
+    layers += "".join(CONV.format(f"conv{number}", 8, "stem") for number in range(4))
+    layers += "  - {name: all, op: concat, inputs: [sum, conv0, conv1, conv2, conv3]}\n"
+    graph = network(layers + "  - {name: flat, op: flatten}\n" + LINEAR.format("fc", 8, "flat"), 16)
+    asked: dict[str, Any] = {"starts": ("stem", "fc"), "levels": 1, "microbatches": 8, "schedule": "gpipe"}
     file = written(tmp_path, ({"a": kind(devices=4)}, []))
-    plan = planned(graph, file, {"strategy": "mp", **asked})
+    plan = planned(graph, file, {"strategy": "mp", "pins": ("sum=channels",), **asked})
     assert plan is not None
     assert all(memory.found == memory.said for memory in held_by(plan, graph))
 
