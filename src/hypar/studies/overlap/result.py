@@ -106,10 +106,12 @@ class Overlap:
     def chunks(self) -> tuple[Chunk, ...]:
         """Return the chunks in the order of the backward phase."""
         held = {each.layer: each for each in gradients_of(self.graph)}
-        # A layer that uses the weight of another one sends the rest of its gradients with that weight's.
+        # A layer that uses the weight of another one, and is in no chunk, sends the rest of its gradients with that weight's.
+        alone = {layer for chunk in self._layers for layer in chunk}
         users: dict[str, list[str]] = {}
         for tie in self.graph.ties:
-            users.setdefault(tie.owner, []).append(tie.user)
+            if tie.user not in alone:
+                users.setdefault(tie.owner, []).append(tie.user)
         starts, ends, lanes = self.timeline.starts, self.timeline.ends, self.ran.step.lanes
         found = []
         for layers, (computed, sent) in zip(self._layers, self._tasks, strict=True):
