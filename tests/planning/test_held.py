@@ -108,6 +108,17 @@ def test_rows_that_windows_read_across_borders(tmp_path: Path) -> None:
     assert memory.found == memory.said
 
 
+def test_devices_that_are_idle_for_a_reader(tmp_path: Path) -> None:
+    """They have the error of what they have made, which the reader's device sends them."""
+    layers = INPUT.format(1, 8, 1) + "  - {name: flat, op: flatten}\n" + LINEAR.format("fc0", 4, "flat")
+    graph = network(layers + LINEAR.format("fc1", 4, "fc0") + LINEAR.format("fc2", 1, "fc1"), 2)
+    file = written(tmp_path, ({"a": kind(devices=3)}, []))
+    plan = planned(graph, file, {"array": (3,), "strategy": "deepa"})
+    assert plan is not None
+    assert plan.splits[0].choices["fc2"] == {"batch": 1}
+    assert all(memory.within for memory in held_by(plan, graph))
+
+
 def test_idle_devices_of_groups(tmp_path: Path) -> None:
     """Devices that have no sample of their own receive nothing of a gradient."""
     kinds = {name: kind(devices=devices) for name, devices in zip("abc", (2, 4, 2), strict=True)}

@@ -21,7 +21,7 @@ import numpy as np
 
 from hypar.network.contraction import kept_with_graph
 from hypar.schedule.divisions import Amount, Onward, Places, Shares, placed
-from hypar.schedule.shards import Shards, lacking, within
+from hypar.schedule.shards import TINY, Shards, lacking, within
 from hypar.schedule.tape import tape_of
 
 if TYPE_CHECKING:
@@ -388,7 +388,9 @@ class _Tensors:
             if part < self.part(block.layer):
                 # The error is handed on when the part begins that has made the tensor.
                 copy.back = self.arrival(part)
-            if not held.readers and within(shards, placed, later=True):
+            # A device that is idle for the reader has the error for itself.
+            holds = _most(held.num_bytes - copy.num_bytes) <= TINY * num_bytes
+            if not held.readers and holds and within(shards, placed, later=True):
                 held.wider = copy
             held.readers.append((copy.back, None))
             self.lacking += [
