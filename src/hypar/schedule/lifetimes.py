@@ -21,7 +21,7 @@ import numpy as np
 
 from hypar.network.contraction import kept_with_graph
 from hypar.schedule.divisions import Amount, Onward, Places, Shares, placed
-from hypar.schedule.shards import TINY, Shards, lacking, within
+from hypar.schedule.shards import Shards, lacking, within
 from hypar.schedule.tape import tape_of
 
 if TYPE_CHECKING:
@@ -388,9 +388,7 @@ class _Tensors:
             if part < self.part(block.layer):
                 # The error is handed on when the part begins that has made the tensor.
                 copy.back = self.arrival(part)
-            # A device that is idle for the reader has the error for itself.
-            holds = _most(held.num_bytes - copy.num_bytes) <= TINY * num_bytes
-            if not held.readers and holds and within(shards, placed, later=True):
+            if not held.readers and within(shards, placed, later=True):
                 held.wider = copy
             held.readers.append((copy.back, None))
             self.lacking += [
@@ -540,6 +538,7 @@ def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:
                 _arrive(readings, tensors, part, last=held.sent < arriving[part])
             readings = readings or [_Reading(held.made)]
             if held.wider is not None or readings[0][1] is not None:
+                found += _without_wider(held, readings[0].op)
                 readings = _shared_readings(held, readings)
             else:
                 held.owner, held.first, held.until = held, readings[0].op, held.back
@@ -555,6 +554,13 @@ def _errors(tensors: _Tensors, owners: Mapping[int, int]) -> list[_Error]:
         error if isinstance(error, tuple) else (error.first, error.until, error.num_bytes) for error in found
     ]
     return added + own
+
+
+def _without_wider(held: _Held, first: int) -> list[_Error]:
+    """Return the error of a tensor on devices that are idle for its first reader, whose copy is elsewhere that of others."""
+    if held.wider is None or not isinstance(held.num_bytes, np.ndarray):
+        return []
+    return [(first, held.back, held.num_bytes * np.equal(held.wider.num_bytes, 0.0))]
 
 
 def _first_to_arrive(tensors: _Tensors, owners: Mapping[int, int]) -> dict[int, tuple[int, int]]:
