@@ -56,6 +56,9 @@ FIRST: Place = (0, 0)
 Work = tuple[str, int, int]
 """A piece of work of a stage: its phase, its part and its microbatch."""
 
+Piece = tuple[bool, int]
+"""A piece of work of a stage in order: whether it is backward, and the part, negative there."""
+
 ALONE: tuple[Work, ...] = (("forward", 0, 0), ("backward", 0, 0))
 """The work of a step without stages."""
 
@@ -153,10 +156,6 @@ def _tensors(program: Program, elements: Mapping[str, Numbers], training: Traini
         own = np.flatnonzero(stages == stage)
         found[own] = lifetimes.most(stage, own.tolist())
     return found
-
-
-Piece = tuple[bool, int]
-"""A piece of work of a stage in order: whether it is backward, and the part, negative there."""
 
 
 def _as_worked(program: Program, training: Training, stage: int) -> Program:
@@ -330,25 +329,17 @@ class _Lifetimes:
 
     def most(self, stage: int, devices: Sequence[int]) -> Bytes:
         """Return the most bytes that each of a stage's devices holds at once, over all work of the stage."""
-        end = next(number for number, step in enumerate(self.program.steps) if _turns(step))
-        order, more = _Order(self._own(stage, end), self.training.works[stage]), self._more()
-        found = []
+        steps = {
+            number: ("backward" if back else "forward", abs(part))
+            for number, (back, part) in _pieces(self.program, self.training, stage).items()
+        }
+        order, more, found = _Order(steps, self.training.works[stage]), self._more(), []
         for device in devices:
             own: list[Course] = [
                 ([(first, float(num_bytes[device]))], last) for first, last, num_bytes in more
             ]
             found.append(order.most([*own, *self._together(device)]))
         return np.array(found)
-
-    def _own(self, stage: int, end: int) -> dict[int, tuple[str, int]]:
-        """Return the steps that belong to a stage, each with its phase and part."""
-        found = {}
-        for number, step in enumerate(self.program.steps):
-            if not isinstance(step, Update):
-                of, part = self.training.place(self.program, step)
-                if of == stage:
-                    found[number] = ("forward" if number < end else "backward", part)
-        return found
 
     def _together(self, device: int) -> Iterator[Course]:
         """Yield the memory of a device's arrays: its bytes from each step on, and the last step that needs it.
