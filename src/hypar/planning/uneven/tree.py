@@ -16,7 +16,7 @@ from hypar.schedule.moves import INSIDE, elements_on, excess
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.remainder import graph_of_group, tensors_of_group, whole_ends
+from hypar.sharding.uneven.remainder import TINY, graph_of_group, tensors_of_group, whole_ends
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.sharding.uneven.transfers import Amount, Shares
-
-
-ROUNDING = 1e-9
-"""What shares of whole elements may sum to above 1; all of an empty layer are whole."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -231,7 +227,8 @@ class Branching:
             own = tuple(end - start for start, end in _whole_ends(layer, offer.choice, offer.shares))
             # A group without an element still has terms, which are zero.
             empty = any(share > 0 and not left for share, left in zip(offer.shares, own, strict=True))
-            divided = dim_of(offer.choice) is not None and math.fsum(own) < 1 + ROUNDING
+            # All of an empty layer are whole shares, which sum to more than one.
+            divided = dim_of(offer.choice) is not None and math.fsum(own) < 1 + TINY
             offers.append(offer._replace(shares=own) if divided and not empty else offer)
         other = replace(self, offers=tuple(offers), integral=True)
         below = [
