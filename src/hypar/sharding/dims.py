@@ -43,33 +43,21 @@ LONGEST_DEGREE = 9
 """Most digits of a degree: more than any number of devices has."""
 
 
-def choice_word(
-    degrees: tuple[tuple[str, int], ...],
-    ways: int,
-    words: int,
-    *,
-    grids: bool = False,
-    order: tuple[tuple[str, int], ...] = (),
-) -> str:
-    """Return the name of a choice in a paper's words.
+def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, grids: bool = False) -> str:
+    """Return the name of a choice in a paper's words, which a pin reads; it says nothing of an order of the devices.
 
     Args:
         degrees: the dims that it divides, with their degrees.
         ways: devices of a group.
         words: index of the paper whose word names a dim divided over all devices.
         grids: whether layers may divide several dims, so that all are written as grids on more than two ways.
-        order: the runs of digits of a layer that numbers its devices in an order of its own, outermost first.
 
     Examples:
         >>> choice_word((("batch", 2),), 2, 0), choice_word((("batch", 4), ("height", 2)), 16, 0)
         ('dp', 'n4 c1 h2 w1')
         >>> choice_word((("batch", 8),), 16, 0), choice_word((("in_channels", 2), ("batch", 2)), 4, 0)
         ('n8 c1', 'n2 i2 c1')
-        >>> choice_word((("batch", 4), ("in_channels", 2)), 8, 0, order=(("batch", 2), ("in_channels", 2), ("batch", 2)))
-        'n2 i2 n2'
     """
-    if order:
-        return " ".join(f"{WORDS.get(dim, WORDS[None])[GRIDS]}{degree}" for dim, degree in order)
     if not degrees:
         return WORDS[None][words]
     if len(degrees) == 1 and degrees[0][1] == ways and not (grids and ways > 2):

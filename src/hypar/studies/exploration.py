@@ -94,13 +94,19 @@ class Exploration(Result):
         """Return a point's speedup over dp."""
         return self.baseline.time_s / point.totals.time_s
 
+    @property
+    def namer(self) -> Callable[[Point, int], str]:
+        """The function that names a point's choice at a free place, in the words of one paper for all points."""
+        words = vocabulary({dim for each in self.points for choice in each.choices for dim in choice.divided})
+        grids = self.plan.in_grids
+        return lambda point, at: choice_word(point.choices[at].degrees, self.ways[at], words, grids=grids)
+
     def named(self, point: Point) -> str:
         """Name a point's choices layer by layer, a choice that all levels of a layer share once."""
-        words = vocabulary({dim for each in self.points for choice in each.choices for dim in choice.divided})
         found: dict[str, list[str]] = {}
-        for (layer, _), ways, choice in zip(self.places, self.ways, point.choices, strict=True):
-            word = choice_word(choice.degrees, ways, words, grids=self.plan.in_grids)
-            found.setdefault(layer, []).append(word)
+        word = self.namer
+        for at, (layer, _) in enumerate(self.places):
+            found.setdefault(layer, []).append(word(point, at))
         return ", ".join(
             f"{layer} {each[0] if len({*each}) == 1 else ' '.join(each)}" for layer, each in found.items()
         )

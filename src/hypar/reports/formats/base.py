@@ -71,10 +71,7 @@ def words_of(plan: Plan) -> int:
     space = parse_space(plan.space, None)
     choices = {(split.choice(layer), split.ways) for split in plan.splits for layer in split.choices}
     words = vocabulary({dim for choice, _ in choices for dim, _ in choice.degrees}.union(space.dims))
-    texts = (
-        choice_word(choice.degrees, ways, words, grids=space.grids, order=choice.order)
-        for choice, ways in choices
-    )
+    texts = (choice_word(choice.degrees, ways, words, grids=space.grids) for choice, ways in choices)
     return GRIDS if any(text[-1].isdecimal() for text in texts) else words
 
 
@@ -89,7 +86,7 @@ def namer(plan: Plan) -> Callable[[Split, str], str]:
         if layer not in split.choices:
             return ""
         choice = split.choice(layer)
-        return choice_word(choice.degrees, split.ways, words, grids=grids, order=choice.order)
+        return choice_word(choice.degrees, split.ways, words, grids=grids)
 
     return word
 

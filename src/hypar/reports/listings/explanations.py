@@ -96,7 +96,7 @@ def alternatives_table(found: Explanation, one: LayerExplanation) -> Sheet:
     for each in _shown(one):
         numbers = [each.received, each.sent, *each.items.values(), each.total]
         table.add_row(
-            choice_word(each.choice.degrees, ways, words, grids=found.plan.in_grids, order=each.choice.order),
+            choice_word(each.choice.degrees, ways, words, grids=found.plan.in_grids),
             str(each.choice.devices(ways)),
             *(amount(number, cost.unit) for number in numbers),
             "" if each.replanned is None else f"+{amount(each.replanned, cost.unit)}",

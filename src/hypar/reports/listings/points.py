@@ -15,7 +15,6 @@ from hypar.planning.arguments import HeldArguments
 from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import TOO_BIG, Data, make_table, too_big_note
 from hypar.reports.prose import Note
-from hypar.sharding.dims import choice_word, vocabulary
 from hypar.studies.sweep import varied
 from hypar.units import faster_than, format_bytes, format_gain, format_joules, format_seconds
 
@@ -54,26 +53,14 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Sheet:
     free: dict[str, list[int]] = {}
     for number, (layer, _) in enumerate(found.places):
         free.setdefault(layer, []).append(number)
-    used = {dim for point in found.points for choice in point.choices for dim in choice.divided}
-    words = vocabulary(used)
+    word = found.namer
     heads = [
         f"{layer} {_level_range([found.places[at][1] for at in places])}" for layer, places in free.items()
     ]
     numbers = ["time", "gain", "energy", "received", ""]
     table = make_table([*heads, *numbers], "l" * len(heads) + "rrrrl", keys=len(heads))
     for point in points:
-        cells = [
-            " ".join(
-                choice_word(
-                    point.choices[at].degrees,
-                    found.ways[at],
-                    words,
-                    grids=found.plan.in_grids,
-                )
-                for at in places
-            )
-            for places in free.values()
-        ]
+        cells = [" ".join(word(point, at) for at in places) for places in free.values()]
         notes = ("the plan" if point.own else "", "" if point.fits else TOO_BIG)
         totals = _totals_cells(point.totals, found.baseline, digits=4)[:4]
         table.add_row(*cells, *totals, ", ".join(filter(None, notes)))

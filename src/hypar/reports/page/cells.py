@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from hypar.network.dims import like
 from hypar.reports.page.html import Markup, spaced, tag
 from hypar.sharding.dims import GRIDS, WORDS, choice_word, grid_word
-from hypar.sharding.placement import COPIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,7 +62,7 @@ def cell(choice: Choice, ways: int, words: int, *, grids: bool, level: str = "")
         grids: whether choices are written as grids.
         level: name of the level, for the cell's title.
     """
-    cut, word = divided(choice), choice_word(choice.degrees, ways, words, grids=grids, order=choice.order)
+    cut, word = divided(choice), choice_word(choice.degrees, ways, words, grids=grids)
     parts = parts_of(choice, ways, words, grids=grids)
     pieces = [_piece(colour(dim, words), text, degree) for dim, text, degree in parts]
     dims = ", ".join(f"{dim.replace('_', ' ')} {degree}" for dim, degree in cut) or "whole"
@@ -79,20 +78,18 @@ def divided(choice: Choice) -> list[tuple[str, int]]:
 
 
 def parts_of(choice: Choice, ways: int, words: int, *, grids: bool) -> list[tuple[str | None, str, int]]:
-    """Return the dim, the word and the degree of each part of a choice's cell, the idle devices last."""
-    cut, word = divided(choice), choice_word(choice.degrees, ways, words, grids=grids, order=choice.order)
-    if choice.order:
-        own = zip(choice.order, word.split(), strict=True)
-        return [(None if dim == COPIES else dim, text, degree) for (dim, degree), text in own]
+    """Return the dim, the word and the degree of each part of a choice's cell, the copies or the idle devices last."""
+    cut, word = divided(choice), choice_word(choice.degrees, ways, words, grids=grids)
     if len(cut) <= 1 and word in {WORDS[dim][words] for dim in (*(dim for dim, _ in cut), None)}:
         return [(cut[0][0] if cut else None, word, ways)]
     shown = {text.rstrip("0123456789"): text for text in grid_word(dict(cut)).split()} if cut else {}
     parts: list[tuple[str | None, str, int]] = [
         (dim, shown[WORDS[dim][GRIDS]], degree) for dim, degree in cut
     ]
-    idle = ways // math.prod(degree for _, degree in cut)
-    if idle > 1:
-        parts.append((None, "off" if cut else word.split()[0], idle))
+    others = ways // math.prod(degree for _, degree in cut)
+    if others > 1:
+        alike = WORDS[None][words] if choice.order else "off"
+        parts.append((None, alike if cut else word.split()[0], others))
     return parts
 
 

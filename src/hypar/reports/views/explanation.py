@@ -90,9 +90,7 @@ def _alternatives(found: Explanation) -> Iterator[tuple[LayerExplanation, Altern
 def _word(found: Explanation, one: LayerExplanation, each: Alternative) -> str:
     """Return the name of a choice in the words of the plan's tables."""
     words = words_of(found.plan)
-    return choice_word(
-        each.choice.degrees, one.ways, words, grids=found.plan.in_grids, order=each.choice.order
-    )
+    return choice_word(each.choice.degrees, one.ways, words, grids=found.plan.in_grids)
 
 
 plugin: View[Explanation] = ExplanationView()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from hypar.files.grids import Cell, Grid, Row
 from hypar.network.dims import like
 from hypar.planning.sources import network_of, scored_on, times_of
-from hypar.reports.formats.base import columns, grid, on_machine, question, stage_numbers, words_of
+from hypar.reports.formats.base import columns, grid, namer, on_machine, question, stage_numbers, words_of
 from hypar.reports.page import numbers as page
 from hypar.reports.page.cells import DIM_TEXTS, colour, halvings, parts_of
 from hypar.reports.palette import DIMS, colours_of
-from hypar.sharding.dims import WORDS, choice_word
+from hypar.sharding.dims import WORDS
 from hypar.sharding.space import parse_space
 from hypar.studies.explanation import explain_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hypar.plan.plan import Plan
     from hypar.plan.splits import Split
@@ -30,12 +30,12 @@ class PlanView:
 
     def rows(self, plan: Plan) -> list[dict[str, Any]]:
         """Return one row for each layer and level; one for each layer if no level cuts it."""
-        stages, words = stage_numbers(plan), words_of(plan)
+        stages, word = stage_numbers(plan), namer(plan)
         found = []
         for layer in plan.layers:
             first = {"layer": layer, **({"stage": stages[layer]} if stages else {})}
             own = [split for split in plan.splits if layer in split.choices]
-            found += [{**first, **_split_row(plan, split, layer, words)} for split in own] or [first]
+            found += [{**first, **_split_row(plan, split, layer, word)} for split in own] or [first]
         return found
 
     def html(self, plan: Plan) -> str:
@@ -76,15 +76,14 @@ class PlanView:
         )
 
 
-def _split_row(plan: Plan, split: Split, layer: str, words: int) -> dict[str, Any]:
+def _split_row(plan: Plan, split: Split, layer: str, word: Callable[[Split, str], str]) -> dict[str, Any]:
     """Return the choice of a layer at a level, and its cost there."""
-    choice, grids = split.choice(layer), parse_space(plan.space, None).grids
     return {
         **({"group": split.group} if plan.heterogeneous else {}),
         "level": f"H{split.level + 1}",
         "ways": split.ways,
         "dim": split.dim(layer) or "whole",
-        "choice": choice_word(choice.degrees, split.ways, words, grids=grids, order=choice.order),
+        "choice": word(split, layer),
         "cost": split.costs[layer],
         "unit": plan.cost.unit,
     }
