@@ -93,6 +93,24 @@ def test_levels_and_patterns() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("array", "pin", "choices"),
+    [
+        ((8,), "layers.0.q=III", (cut("out_kv_heads", 8),)),
+        ((4,), "layers.0.q=III", (cut("out_group", 4),)),
+        ((4, 2), "layers.0.q=out_channels", (cut("out_kv_heads", 4), cut("out_kv_heads", 2))),
+        ((8,), "layers.0.q=n2 III4", (grid({"batch": 2, "out_group": 4}),)),
+        ((8,), "layers.0.o=II", (cut("in_head_dim", 8),)),
+        ((64,), "layers.0.q=III", (cut("out_group", 64),)),
+    ],
+)
+def test_a_word_for_several_dims_is_one_that_divides_evenly(
+    array: tuple[int, ...], pin: str, choices: tuple[Choice, ...]
+) -> None:
+    """A query of llama3-8b has 4 groups of 8 heads; where no dim divides evenly, the first is held."""
+    assert held(pin, array=array, network="llama3-8b")[pin.partition("=")[0]] == choices
+
+
 def test_the_groups_of_a_convolution() -> None:
     assert held("conv2=g2 n4", network="alexnet-2012") == {"conv2": (grid({"batch": 4, "groups": 2}),)}
 

@@ -84,7 +84,7 @@ def apply_pins(
         for layer, at_layer in zip(graph.layers, held, strict=True):
             if fnmatchcase(layer.name, pin.layer):
                 for level in range(len(array)) if pin.level is None else [pin.level]:
-                    at_layer[level] = (_held_choice(pin, layer, array[level]),)
+                    at_layer[level] = (_held_choice(pin, layer, array[level], math.prod(array)),)
     return tuple(tuple(at_layer) for at_layer in held)
 
 
@@ -92,13 +92,13 @@ def _place(text: str) -> str:
     return f"pin {text!r:.200}"
 
 
-def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
-    """Return the choice to which a pin holds a layer."""
+def _held_choice(pin: Pin, layer: CutLayer, ways: int, devices: int) -> Choice:
+    """Return the choice to which a pin holds a layer at a level of some ways; all levels have so many devices."""
     place, sizes = _place(pin.text), layer.einsum.sizes
     if not pin.degrees and not layer.einsum.contracts:
         return WHOLE
-    channels = {} if layer.weighted else dict.fromkeys(("in_channels", "out_channels"), "channels")
-    own = {dim: next(iter(dims_named(layer, dim)), channels.get(dim, dim)) for dim, _ in pin.degrees}
+    parts = devices if pin.level is None else ways
+    own = {dim: _own_dim(layer, dim, degree or parts) for dim, degree in pin.degrees}
     named = [(own[dim], degree) for dim, degree in pin.degrees if degree != 1 or dim in sizes]
     degrees = dict(named)
     if len(degrees) < len(named):
@@ -108,6 +108,13 @@ def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
     if [*degrees.values()] == [0]:
         return cut(next(iter(degrees)), ways)
     return _held_grid(degrees, layer, ways, place)
+
+
+def _own_dim(layer: CutLayer, word: str, parts: int) -> str:
+    """Return the dim that a word stands for: of several the first that has as many elements in each part."""
+    channels = {} if layer.weighted else dict.fromkeys(("in_channels", "out_channels"), "channels")
+    named = dims_named(layer, word) or (channels.get(word, word),)
+    return next((dim for dim in named if layer.einsum.sizes.get(dim, 1) % parts == 0), named[0])
 
 
 def _held_grid(degrees: dict[str, int], layer: CutLayer, ways: int, place: str) -> Choice:
