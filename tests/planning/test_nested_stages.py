@@ -132,6 +132,25 @@ def test_a_plan_is_refined_explained_and_chunked(tmp_path: Path) -> None:
     assert {one.level for one in plan.explain("fc1").explained} == {0, 1}
 
 
+@pytest.mark.parametrize("hardware", ["hmc", "tpu-v2-v3"])
+@pytest.mark.parametrize("array", [(2, "s2"), (2, "s2", 2)])
+def test_stages_inside_levels_may_have_parts(
+    array: tuple[int | str, ...], hardware: str, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {
+        "model": "lenet-c",
+        "array": array,
+        "hardware": hardware,
+        "schedule": "interleaved",
+    }
+    plan = plan_model(**asked)
+    assert plan == plan_model(**asked, parts=2)
+    file = tmp_path / "plan.json"
+    plan.write(file)
+    assert check_plan(file).ok
+    assert verify_plan(plan, shrink=True).ok
+
+
 # Bad input
 
 

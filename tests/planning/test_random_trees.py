@@ -59,7 +59,7 @@ def trees(draw: st.DrawFn) -> dict[str, Any]:
         nodes: list[int | str] = draw(st.lists(st.sampled_from([2, 2, 3, 4]), min_size=1, max_size=3))
         nodes.insert(draw(st.integers(0, len(nodes))), f"s{draw(st.sampled_from([2, 2, 3, 4]))}")
         asked |= {"array": tuple(nodes), "microbatches": draw(st.sampled_from([None, 1, 2]))}
-        asked["schedule"] = draw(st.sampled_from(["1f1b", "gpipe"]))
+        asked |= draw(st.sampled_from(SCHEDULES))
     if draw(st.booleans()):
         asked["convention"] = draw(st.sampled_from(["paper", "moved", "fused"]))
     asked["chunks"] = draw(st.sampled_from([None, "best", "one"]))

@@ -107,7 +107,6 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
         "a heterogeneous machine": mixed,
         "uneven splits": mixed and (nested or not staged or stages == "best"),
         "stages on identical devices of groups": mixed and staged and not nested and stages != "best",
-        "nested stages": nested,
         "identical devices": not mixed,
         "no machine": asked["--hardware"] is None,
         "several levels": asked.get("--levels") == "2" or asked.get("--array") == "2x2",

@@ -95,8 +95,6 @@ REFUSALS = (
             "the levels inside the stages change from try to try"),
     Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
     Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
-    Refusal("parts", "nested stages", "parts", "given with stages inside levels or over uneven splits", "stages outside all levels of identical devices",
-            "tensors between two parts of a stage are counted on identical devices inside it alone"),
     Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
     Refusal("whole shares", "stages on identical devices of groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
@@ -208,11 +206,6 @@ class Asked:
         return isinstance(machine, HeterogeneousMachine) and (not staged or machine.nested)
 
     @property
-    def nested(self) -> bool:
-        """Return whether a device group is heterogeneous again."""
-        return isinstance(self.machine, HeterogeneousMachine) and self.machine.nested
-
-    @property
     def pinned_at(self) -> str:
         """Return the first pin that names a level; empty if none does."""
         return next((pin for pin in map(str, self.pins) if "@" in pin.rpartition("=")[0]), "")
@@ -263,7 +256,6 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "identical devices": lambda asked: not isinstance(asked.machine, HeterogeneousMachine),
     "a heterogeneous machine": lambda asked: isinstance(asked.machine, HeterogeneousMachine),
     "uneven splits": lambda asked: asked.uneven,
-    "nested stages": lambda asked: asked.staged and (asked.outside > 0 or asked.nested),
     "stages on identical devices of groups": lambda asked: (
         isinstance(asked.machine, HeterogeneousMachine) and asked.staged and not asked.uneven
     ),
