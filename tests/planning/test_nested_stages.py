@@ -151,6 +151,12 @@ def test_stages_inside_levels_may_have_parts(
     assert verify_plan(plan, shrink=True).ok
 
 
+def test_an_array_of_stages_alone_has_no_levels() -> None:
+    assert plan_model("lenet-c", hardware="hmc", array=("s4",)) == plan_model(
+        "lenet-c", hardware="hmc", stages=4, levels=0
+    )
+
+
 # Bad input
 
 
@@ -168,6 +174,8 @@ def test_stages_inside_levels_may_have_parts(
             "array: found 'best'; allowed: ways of levels, and one number of stages among them, as 2, s4, 2",
         ),
         ((2, "s2"), 2, "stages: found 2 and an array with s2; allowed: one of the two"),
+        (("s9",), None, "stages: found 9; allowed: 1 to 4, one for each layer that is cut"),
+        ((), None, "array: found none; allowed: ways of 2 or more, at most 1,048,576 devices"),
         ((2, "s0"), None, "stages: found 0; allowed: a whole number from 1 to 1,048,576, or best"),
     ],
 )

@@ -253,7 +253,7 @@ def test_a_search_goes_on_beyond_all_layers_as_printed_and_plans_no_chunks_twice
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"array": []}, "array: found ; allowed: ways of 2 or more, at most 1,048,576 devices"),
+        ({"array": []}, "array: found none; allowed: ways of 2 or more, at most 1,048,576 devices"),
         ({"array": [4, 1]}, "array: found 4x1; allowed: ways of 2 or more, at most 1,048,576 devices"),
         ({"array": [4.0]}, "array: found 4.0; allowed: ways of 2 or more, at most 1,048,576 devices"),
         ({"chunks": True}, "chunks: found true; allowed: best, layers, one, none, search, or 1 to 4"),

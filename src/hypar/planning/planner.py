@@ -144,7 +144,7 @@ def plan_model(
     array, stages, outside = checked_nodes(array, stages)
     measured = _profile(profile)
     # A stage on one group of identical devices has no layer with shares of several.
-    cut = array is not None or levels != 0
+    cut = levels != 0 if array is None else bool(array)
     apart = has_stages(stages, starts, cut=cut) and not outside and stages != BEST
     shared = machine if isinstance(machine, HeterogeneousMachine) and (not apart or machine.nested) else None
     own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost

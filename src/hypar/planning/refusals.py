@@ -191,7 +191,7 @@ class Asked:
     @property
     def cut(self) -> bool:
         """Return whether there are levels, inside the stages if there are any."""
-        return self.array is not None or self.levels != 0
+        return self.levels != 0 if self.array is None else bool(self.array)
 
     @property
     def staged(self) -> bool:

@@ -17,7 +17,7 @@ def checked_array(
     levels: int | None, array: Sequence[int] | None, *, stages: bool = False
 ) -> tuple[int, ...]:
     """Return the ways of each level; with stages there may be no levels inside."""
-    if stages and array is None and levels == 0:
+    if stages and (levels == 0 if array is None else not array):
         return ()
     most = MOST_DEVICES.bit_length() - 1
     if array is None:
@@ -29,7 +29,7 @@ def checked_array(
         return (2,) * count
     whole = all(isinstance(ways, int) and ways > 1 for ways in array)
     if not array or not whole or math.prod(array) > MOST_DEVICES:
-        shown = "x".join(str(ways) for ways in array)
+        shown = "x".join(str(ways) for ways in array) or "none"
         raise OptionError(
             "array", f"found {shown:.60}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices"
         )
