@@ -172,6 +172,20 @@ def test_stages_inside_levels_are_swept() -> None:
     assert [row["array"] for row in json.loads(printed(*asked))] == ["2", "2xs2"]
 
 
+def test_rows_that_cannot_be_planned_say_so() -> None:
+    arrays: list[tuple[int | str, ...]] = [(8,), (2, "s4"), (2, "s8"), ("s4",)]
+    runs = sweep_model("lenet-c", hardware="hmc", array=arrays, schedule="gpipe")
+    assert [run.totals is not None for run in runs] == [False, True, False, True]
+    assert [run.fits for run in runs] == [False, True, False, True]
+    assert runs[0].note == "schedule: given without stages; allowed: stages, as --stages 4"
+    assert runs[2].note == "stages: found 8; allowed: 1 to 4, one for each layer that is cut"
+    plan = plan_model("lenet-c", hardware="hmc", array=(2, "s4"), schedule="gpipe")
+    assert runs[1].totals == totals_of(plan.score)
+    asked = ("--hardware", "hmc", "--array", "8,2xs4", "--strategy", "hypar", "--schedule", "gpipe")
+    assert [row["time_s"] is None for row in json.loads(printed(*asked, "--json"))] == [True, False]
+    assert "allowed: stages, as --stages 4" in " ".join(printed(*asked).split())
+
+
 def test_an_array_has_stages_once() -> None:
     with pytest.raises(OptionError) as caught:
         sweep_model("lenet-c", hardware="hmc", array=(2, "s2"), stages=2)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
@@ -133,7 +133,7 @@ def sweep_model(
         One run for each combination, the last axis fastest: hardware, changes, batch, strategy, levels or array.
 
     Raises:
-        InputError: the request cannot be met.
+        InputError: the request cannot be met by any combination.
     """
     require_known("sweep_model", asked, HeldArguments)
     graph = model if isinstance(model, LayerGraph) else load_model(model)
@@ -154,20 +154,19 @@ def sweep_model(
     machines = _Machines(tuple(changes or ()), _stages(asked))
     for chosen in every:
         machines.of(chosen)
-    fixed = _Fixed(asked, scale, convention_for(convention))
-    runs = []
+    counted = convention_for(convention)
+    runs, refused = [], []
     for chosen in every:
-        runs.append(_run(graphs[chosen["batch"]], machines, chosen, fixed))
+        try:
+            machine = machines.scaled(chosen) if scale else machines.of(chosen)
+            runs.append(_run(graphs[chosen["batch"]], machine, chosen, counted, asked))
+        except (HardwareError, OptionError, TableLimitError) as error:
+            refused.append(error)
+            runs.append(Run(axes=chosen, totals=None, fits=False, note=str(error)))
         progress(len(runs), len(every))
-    return Sweep(runs, graph.name, fixed.convention, asked)
-
-
-class _Fixed(NamedTuple):
-    """Values that all combinations share."""
-
-    asked: HeldArguments
-    scale: bool
-    convention: str
+    if len(refused) == len(runs) and isinstance(refused[0], OptionError):
+        raise refused[0]
+    return Sweep(runs, graph.name, counted, asked)
 
 
 def _values(given: Any) -> tuple[Any, ...]:
@@ -212,44 +211,38 @@ def _check(axes: Mapping[str, Sequence[Any]], asked: HeldArguments) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
             raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
     for ways in axes.get("array", ()):
-        checked_array(None, checked_nodes(ways, asked.get("stages")).array)
+        nodes = checked_nodes(ways, None)
+        checked_array(None, nodes.array, stages=nodes.stages is not None)
     for name in axes["strategy"]:
         own, cost, weight = load_strategy(name).cost, asked.get("cost"), asked.get("inter_weight")
         load_cost(own if cost is None else cost, {} if weight is None else {"inter_weight": weight})
 
 
-def _run(graph: LayerGraph, machines: _Machines, chosen: Mapping[str, Any], fixed: _Fixed) -> Run:
-    """Plan and score one combination."""
-    try:
-        machine = machines.scaled(chosen) if fixed.scale else machines.of(chosen)
-        totals, fits, note = _totals(graph, machine, chosen, fixed)
-    except (HardwareError, TableLimitError) as error:
-        return Run(axes=chosen, totals=None, fits=False, note=str(error))
-    return Run(axes=chosen, totals=totals, fits=fits, note=note)
-
-
-def _totals(
+def _run(
     graph: LayerGraph,
     machine: Machine | HeterogeneousMachine,
     chosen: Mapping[str, Any],
-    fixed: _Fixed,
-) -> tuple[Totals, bool, str]:
-    """Return the totals of the plan's score, whether they fit, and the space over which the plan is optimal."""
-    asked, levels = fixed.asked, chosen.get("levels")
+    convention: str,
+    asked: HeldArguments,
+) -> Run:
+    """Plan and score one combination."""
+    levels = chosen.get("levels")
     if levels == 0 and not has_stages(asked.get("stages"), asked.get("starts"), cut=False):
         found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
-        return found, machine.fits(found.memory_bytes), "one device"  # type: ignore[union-attr]
+        fits = machine.fits(found.memory_bytes)  # type: ignore[union-attr]
+        return Run(axes=chosen, totals=found, fits=fits, note="one device")
     given = of_baseline(asked) if chosen["strategy"] == BASELINE else asked
     plan = planned(
         graph,
         chosen["strategy"],
-        fixed.convention,
+        convention,
         hardware=machine,
         levels=levels,
         array=chosen.get("array"),
         **given,
     )
-    return totals_of(plan.score), plan.score is not None and plan.score.fits, plan.claim
+    fits = plan.score is not None and plan.score.fits
+    return Run(axes=chosen, totals=totals_of(plan.score), fits=fits, note=plan.claim)
 
 
 def _on_one_device(graph: LayerGraph, machine: Machine | HeterogeneousMachine, optimizer: str) -> Totals:
