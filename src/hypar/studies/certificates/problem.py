@@ -173,6 +173,8 @@ def problem_of(plan: Plan, graph: LayerGraph) -> Problem:
     _require_counted(plan)
     ways, levels = _levels_of(plan)
     nodes = graph.nodes(plan.graph)
+    if nodes.ties:
+        raise _refused("found a weight that several layers use", "layers with weights of their own")
     options = tuple(_options(plan, layer, ways) for layer in nodes.layers)
     most = max(math.comb(levels + len(own) - 1, levels) for own in options)
     if most > MOST_STATES:
