@@ -75,6 +75,22 @@ def test_such_a_plan_is_checked_and_scored_from_any_folder(
     assert run("check", "plans/p.json") == "ok       plans/p.json\n"
 
 
+@pytest.mark.parametrize(("kind", "name"), [("model", "lenet-c"), ("hardware", "hmc")])
+def test_a_file_that_is_gone_is_not_one_of_the_same_name_that_hypar_brings(kind: str, name: str) -> None:
+    folder = "models" if kind == "model" else kind
+    file = Path("nets", f"{name}.yaml")
+    shutil.copy(data_file(folder, name), file)
+    planned(*([str(file)] if kind == "model" else ["nets/net.yaml", "--hardware", str(file)]))
+    assert run("check", "plans/p.json") == "ok       plans/p.json\n"
+    file.unlink()
+    result = CliRunner().invoke(main, ["check", "plans/p.json"])
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (3, "", 1)
+    assert f"there is no '../nets/{name}.yaml' as it records; looked beside the plan, " in result.stderr
+    assert result.stderr.endswith(f"name its file with --{kind}\n")
+    shutil.copy(data_file(folder, name), f"plans/{name}.yaml")
+    assert run("check", "plans/p.json", f"--{kind}", f"plans/{name}.yaml") == "ok       plans/p.json\n"
+
+
 def test_names_and_files_beside_the_plan_are_not_recorded() -> None:
     assert "files" not in planned("sfc", "--hardware", "hmc")
     shutil.copy("nets/net.yaml", "plans/net.yaml")

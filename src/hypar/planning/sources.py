@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.plan.score import Score
 
+OWN = " and, if it records no file, among hypar's own"
+"""Where the name of a model or of a machine is looked for last."""
+
 LONGEST_NAME = 200
 """Largest number of characters in a name, so that with an ending it is a valid file name."""
 
@@ -105,10 +108,12 @@ def model_of(plan: Plan, file: Path, model: str | Path | None = None) -> LayerGr
         if graph.name != name:
             raise PlanError(f"{file}: model.name", f"found {shown(name)}", f"{graph.name!r}, as --model says")
         return graph
-    found = _recorded(plan, "model", file, name) or _found(name, file, "models")
+    found = _recorded(plan, "model", file, name) or _found(plan, name, file, "models")
     if found is None:
-        looked = "looked beside the plan, here, in models/ and among hypar's own; name its file with --model"
-        raise PlanError(f"{file}: model.name", f"no model {shown(name)}", hint=_gone(plan, "model") + looked)
+        hint = (
+            f"{_gone(plan, 'model')}looked beside the plan, here, in models/{OWN}; name its file with --model"
+        )
+        raise PlanError(f"{file}: model.name", f"no model {shown(name)}", hint=hint)
     return load_model(found)
 
 
@@ -133,11 +138,9 @@ def machine_of(
         return None
     record = plan.score
     name = record.hardware
-    found = hardware or _recorded(plan, "hardware", file, name) or _found(name, file, "hardware")
+    found = hardware or _recorded(plan, "hardware", file, name) or _found(plan, name, file, "hardware")
     if found is None:
-        looked = (
-            "looked beside the plan, here, in hardware/ and among hypar's own; name its file with --hardware"
-        )
+        looked = f"looked beside the plan, here, in hardware/{OWN}; name its file with --hardware"
         place = f"{file}: score.hardware"
         raise PlanError(place, f"no hardware {shown(name)}", hint=_gone(plan, "hardware") + looked)
     try:
@@ -235,8 +238,8 @@ def _gone(plan: Plan, kind: str) -> str:
     return "" if place is None else f"there is no {shown(place)} as it records; "
 
 
-def _found(name: str, file: Path, kind: str) -> str | Path | None:
-    """Return the file of a name, or the name itself if it is in hypar's data."""
+def _found(plan: Plan, name: str, file: Path, kind: str) -> str | Path | None:
+    """Return the file of a name, or the name itself if it is in hypar's data and the plan records no file."""
     if not _is_name(name):
         return None
     for folder in (file.parent, Path(), Path(kind)):
@@ -244,7 +247,7 @@ def _found(name: str, file: Path, kind: str) -> str | Path | None:
             beside = folder / f"{name}{ending}"
             if beside.is_file():
                 return beside
-    return name if name in data_names(kind) else None
+    return name if name in data_names(kind) and not _gone(plan, kind.removesuffix("s")) else None
 
 
 def _is_name(name: str) -> bool:
