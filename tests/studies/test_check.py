@@ -360,6 +360,28 @@ def test_what_is_free_is_so_for_a_reason(free: str, asked: dict[str, Any], place
     assert check(str(file)).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "place", "value", "note"),
+    [
+        (KINDS["optimal"], "strategy", "dp", "strategy 'dp': its space is batch; the plan has all"),
+        (KINDS["optimal"], "strategy", "dp", "strategy 'dp': its search is greedy; the plan has joint"),
+        (KINDS["optimal"], "strategy", "another", "no strategy 'another'; allowed: accpar, deepa, dp,"),
+        (KINDS["optimal"], "solver", "exhaustive", "solver 'exhaustive': hypar would take 'elimination'"),
+        (KINDS["greedy"], "solver", "exhaustive", "solver 'exhaustive': hypar would take 'elimination'"),
+    ],
+)
+def test_another_strategy_or_solver_is_said(asked: dict[str, Any], place: str, value: str, note: str) -> None:
+    """The file is then that of a plan with other options: byte by byte, so that it holds."""
+    plan = planned(**asked)
+    written(plan)
+    assert check("changed.json").stderr == ""
+    written(plan, **{place: value})
+    result = check("changed.json")
+    assert (result.exit_code, result.stdout) == (0, "ok       changed.json\n")
+    assert f"changed.json: {note}" in result.stderr
+    assert any(one.startswith(note) for one in json.loads(check("changed.json", "--json").stdout)[0]["notes"])
+
+
 def written(plan: Plan, **changes: Any) -> Path:
     """A plan's file with other values in some places, those that are None left out."""
     data = plan.to_data()

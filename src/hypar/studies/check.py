@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
+from hypar.errors import InputError, PlanError, ProblemError, TableLimitError, UnknownNameError
 from hypar.files.json_file import read_json
 from hypar.files.text import read_text
 from hypar.plan.canonical import same
@@ -18,6 +19,8 @@ from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import Request
 from hypar.planning.searches.base import costs_by_level
 from hypar.planning.sources import machine_of, model_of, profile_of
+from hypar.planning.strategies.base import load_strategy
+from hypar.solve.limits import Limits
 from hypar.studies.certificates.record import beside, read_certificate
 from hypar.studies.certificates.verify import verify_certificate
 
@@ -75,12 +78,14 @@ class Verdict:
         changes: every difference between the stored plan's file and the new one's.
         fresh: the new plan.
         certified: whether a certificate took the place of planning again.
+        notes: where the recorded strategy or solver is not what hypar takes for the rest of the request.
     """
 
     model_changed: bool
     changes: tuple[Change, ...]
     fresh: Plan
     certified: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -126,12 +131,13 @@ def check_plan(
             return Verdict(model_changed=False, changes=(), fresh=stored, certified=True)
     try:
         require_together(Asked.of(request))
-        fresh = _followed(request, graph.with_batch(stored.model.batch), changed=changed)
+        fresh, notes = _followed(request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
         raise PlanError(where, error.found, error.allowed, error.hint) from None
     fresh = fresh.model_copy(update={"files": stored.files})
-    return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh)
+    notes = (*_not_its_own(request), *notes)
+    return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh, notes=notes)
 
 
 def _verified(proof: Path, stored: Plan, graph: LayerGraph, where: str) -> None:
@@ -149,14 +155,37 @@ def _verified(proof: Path, stored: Plan, graph: LayerGraph, where: str) -> None:
                 raise PlanError(f"{where}[{split.level}].costs.{layer}", f"found {cost:,}", f"{found:,.0f}")
 
 
-def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> Plan:
-    """Plan the request today, with another solver if the changed model no longer suits the recorded one."""
+def _not_its_own(request: Request) -> tuple[str, ...]:
+    """Say where a request is not what its strategy stands for: an option was given, or the name is another."""
     try:
-        return follow(request, graph)
+        own = load_strategy(request.strategy)
+    except UnknownNameError as error:
+        return (str(error),)
+    place = f"strategy {request.strategy!r}: its"
+    values = ("space", request.space, own.space), ("search", request.search, own.search)
+    return tuple(
+        f"{place} {name} is {named}; the plan has {now}" for name, now, named in values if now != named
+    )
+
+
+def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> tuple[Plan, tuple[str, ...]]:
+    """Plan the request today, and say if hypar would take another solver than the recorded one.
+
+    If the changed model no longer suits the recorded solver, it is planned by the one that hypar takes.
+    """
+    free, own = replace(request, solver=None), None
+    if request.solver is not None and not request.limited:
+        with suppress(ProblemError, TableLimitError):
+            own = follow(replace(free, limits=Limits()), graph)
+    if own is not None and own.solver == request.solver and own.limits is None:
+        return own, ()
+    notes = () if own is None else (f"solver {request.solver!r}: hypar would take {own.solver!r}",)
+    try:
+        return follow(request, graph), notes
     except (ProblemError, TableLimitError):
         if not changed:
             raise
-        return follow(replace(request, solver=None), graph)
+        return follow(free, graph), ()
 
 
 def plans_below(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -83,6 +83,8 @@ def command(
             continue
         if not as_json:
             write("\n".join(verdict_lines(file, verdict, width())))
+        for text in verdict.notes:
+            note(f"{file}: {text}")
         statuses.append(0 if verdict.ok or update else 1)
         if not verdict.ok:
             drifted.append(file)

@@ -321,6 +321,7 @@ def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
         "model_changed": verdict.model_changed,
         "changes": changes_data(verdict.changes),
         **({"certified": True} if verdict.certified else {}),
+        **({"notes": list(verdict.notes)} if verdict.notes else {}),
     }
 
 
