@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import hypar
 from hypar.planning.counting import bytes_received
+from hypar.reports.terminal import progress_bar
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
@@ -45,11 +46,16 @@ def row(name: str) -> list[str]:
 
 
 def main(names: list[str]) -> None:
-    """Print the table, a row as soon as it is counted."""
+    """Print the table; stderr says how far it is meanwhile."""
+    rows: list[list[str]] = []
+    with progress_bar("counting") as progress:
+        for name in names:
+            progress(len(rows), len(names))
+            rows.append(row(name))
     print(f"| model | {' | '.join(HEADS)} |")
     print(f"|---|{'--:|' * len(HEADS)}")
-    for name in names:
-        print(f"| {' | '.join(row(name))} |", flush=True)
+    for cells in rows:
+        print(f"| {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

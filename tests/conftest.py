@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from hypar.reports import terminal
 from tests import doctests
 from tests.effort import LONG, SHORT
 
@@ -92,6 +93,12 @@ def pytest_unconfigure() -> None:
     """Collect garbage a last time; pytest then does so ten times more, and need not go through all caches each time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_lines_of_progress() -> None:
+    """Keep stderr the same where a slow machine takes more than ten seconds."""
+    terminal.EVERY_S = 1e6
 
 
 @pytest.fixture

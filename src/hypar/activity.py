@@ -1,4 +1,4 @@
-"""The present activity of a long computation, told to a listener: the progress bar of a terminal; its interrupts, and its garbage.
+"""The present activity of a long computation, told to a listener, which shows its progress; its interrupts, and its garbage.
 
 A computation says in a few words what it begins, wherever it is called from; without a listener that costs nothing.
 """

@@ -1,7 +1,8 @@
-"""The progress bar: what is done, at a terminal only, after half a second, removed at the end."""
+"""Progress: at a terminal a bar after half a second, removed at the end; elsewhere a line every ten seconds."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
@@ -10,7 +11,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from hypar.studies.comparison import compare_strategies
 from tests.effort import late
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 pty = pytest.importorskip("pty")
 
@@ -77,7 +78,7 @@ def test_short_work_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("forced", late([False, True], False))
-def test_nothing_is_said_on_a_pipe(forced: bool) -> None:
+def test_work_of_less_than_ten_seconds_says_nothing_on_a_pipe(forced: bool) -> None:
     environment = os.environ | ({"FORCE_COLOR": "1"} if forced else {})
     done = subprocess.run(
         [sys.executable, "-c", CODE, "20"], capture_output=True, text=True, check=True, env=environment
@@ -100,6 +101,60 @@ def test_slow_commands_say_what_they_do(command: str, said: str) -> None:
     out, shown = at_terminal(sys.executable, "-m", "hypar", *command.split())
     assert re.search(said, shown)
     assert not re.search(said, out)
+
+
+class Waits(threading.Event):
+    """The end of work of 25 seconds, which does something more while each line is waited for."""
+
+    def __init__(self, work: Iterable[Callable[[], None]]) -> None:
+        super().__init__()
+        self.work, self.now_s = iter(work), 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        for more in self.work:
+            self.now_s += timeout or 0.0
+            more()
+            return False
+        return True
+
+
+@pytest.mark.parametrize("term", [None, "dumb"])
+def test_a_pipe_gets_a_line_every_ten_seconds(
+    term: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if term is not None:
+        monkeypatch.setenv("TERM", term)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    state: dict[str, Any] = {"description": "scoring 9,216 points", "total": None, "completed": 0}
+    ended = Waits([lambda: None, lambda: state.update(completed=1200, total=9216)])
+    monkeypatch.setattr("hypar.reports.terminal.time.monotonic", lambda: ended.now_s)
+    monkeypatch.setattr(terminal, "EVERY_S", 10.0)
+    terminal._watch(state, ended)
+    lines = "scoring 9,216 points: 10 s\nscoring 9,216 points: 1,200 of 9,216, 20 s\n"
+    assert capsys.readouterr() == ("", lines)
+
+
+class Pipe(io.StringIO):
+    """A stderr that says when something is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = threading.Event()
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        self.told.set()
+        return written
+
+
+def test_lines_are_told_while_work_goes_on_and_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe, before = Pipe(), threading.active_count()
+    monkeypatch.setattr(sys, "stderr", pipe)
+    monkeypatch.setattr(terminal, "EVERY_S", 0.01)
+    with terminal.progress_bar("sweeping"):
+        assert pipe.told.wait(60)
+    assert threading.active_count() == before
+    assert re.fullmatch(r"(sweeping: \d+ s\n)+", pipe.getvalue())
 
 
 class Tty:
@@ -135,6 +190,7 @@ def test_the_bar_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (lambda: plan_model("sfc", levels=2, hardware="hmc", refine=True), ["planning sfc by hypar", "refining fc1", "refining fc2"]),
         (lambda: plan_model("lenet-c", levels=2, hardware="hmc", stages="best"), ["planning lenet-c by hypar", "trying 2 stages of 2, 8 microbatches"]),
+        (lambda: plan_model("sfc", levels=2, strategy="optimal"), ["planning sfc by optimal, at most 60 s a search"]),
         (lambda: compare_strategies("sfc", strategies="owt"), ["planning sfc by dp", "planning sfc by owt"]),
     ],
 )  # fmt: skip

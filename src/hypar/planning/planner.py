@@ -31,6 +31,7 @@ from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Origin, remember
 from hypar.sharding.conventions import MOVED
+from hypar.solve.limits import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -220,7 +221,9 @@ def follow(
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
-    tell(f"planning {graph.name} by {request.strategy}")
+    limited = request.search == "joint" and request.limits != UNLIMITED
+    most = f", at most {request.limits.seconds:g} s a search" if limited else ""
+    tell(f"planning {graph.name} by {request.strategy}{most}")
     with collecting_seldom():
         plan = plan_of(request, graph, _decided(request, graph, progress))
     origin = Origin(plan=plan, network=graph, machine=request.machine, profile=request.profile)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -195,15 +196,16 @@ def write_json(data: Any) -> None:
     write(format_json(data))
 
 
-PATIENCE_S = 0.5
-"""Seconds of work before a progress bar appears."""
+PATIENCE_S, REFRESH_S, EVERY_S = 0.5, 0.1, 10.0
+"""Seconds of work before a progress bar appears, until it is brought up to date, and between lines where there is none."""
 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on stderr, if that is a terminal, what is being done and how far it is; remove it at the end.
+    """Show on stderr what is being done and how far it is: a terminal has a bar, removed at the end, anything else lines.
 
-    It appears after ``PATIENCE_S``. What is done is what the work tells of itself (``hypar.activity``).
+    The bar appears after ``PATIENCE_S``, a line every ``EVERY_S``. What is done is what the work tells of itself
+    (``hypar.activity``).
 
     Args:
         what: what is done, until the work tells more.
@@ -211,63 +213,47 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function that takes the number of finished steps and the number of all.
     """
-    if not sys.stderr.isatty() or Console(stderr=True, force_jupyter=False).is_dumb_terminal:
-        yield lambda _done, _of: None
-        return
-    shown = _Progress(what)
-    timer = threading.Timer(PATIENCE_S, shown.start)
-    timer.daemon = True
-    timer.start()
+    state: dict[str, Any] = {"description": what, "total": None, "completed": 0}
+    ended = threading.Event()
+    watching = threading.Thread(target=_watch, args=(state, ended), daemon=True)
+    watching.start()
     try:
-        with listening(shown.tell):
-            yield shown.update
+        with listening(lambda what: state.update(description=what)):
+            yield lambda done, of: state.update(completed=done, total=of)
     finally:
-        timer.cancel()
-        timer.join()
-        shown.stop()
+        ended.set()
+        watching.join()
 
 
-class _Progress:
-    """A progress bar that may not have appeared yet."""
+def _watch(state: dict[str, Any], ended: threading.Event) -> None:
+    """Show the state of some work until it has ended."""
+    began_s = time.monotonic()
+    dumb = Console(stderr=True, force_jupyter=False).is_dumb_terminal
+    if sys.stderr is None or not sys.stderr.isatty() or dumb:
+        while not ended.wait(EVERY_S):
+            of = state["total"]
+            far = "" if of is None else f"{state['completed']:,} of {of:,}, "
+            note(f"{state['description']}: {far}{time.monotonic() - began_s:.0f} s")
+    elif not ended.wait(PATIENCE_S):
+        with _bar() as bar:
+            task = bar.add_task(**state)
+            while not ended.wait(REFRESH_S):
+                bar.update(task, **state)
 
-    def __init__(self, what: str) -> None:
-        self.state: dict[str, Any] = {"description": what, "total": None, "completed": 0}
-        self.bar: Progress | None = None
 
-    def start(self) -> None:
-        """Show the bar."""
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 (only where there is one to see it)
-        from rich.table import Column  # noqa: PLC0415 (as above)
+def _bar() -> Progress:
+    """Return a bar of no work yet."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 (only where there is one to see it)
+    from rich.table import Column  # noqa: PLC0415 (as above)
 
-        columns = (
-            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
-            BarColumn(20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        options: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
-        bar = Progress(*columns, console=Console(stderr=True), **options)
-        self.task = bar.add_task(**self.state)
-        bar.start()
-        self.bar = bar
-
-    def tell(self, what: str) -> None:
-        """Show what is being done."""
-        self._set(description=what)
-
-    def update(self, done: int, of: int) -> None:
-        """Show how far it is."""
-        self._set(completed=done, total=of)
-
-    def _set(self, **values: Any) -> None:
-        self.state.update(values)
-        if self.bar is not None:
-            self.bar.update(self.task, **values)
-
-    def stop(self) -> None:
-        """Remove the bar."""
-        if self.bar is not None:
-            self.bar.stop()
+    columns = (
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    options: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
+    return Progress(*columns, console=Console(stderr=True), **options)
 
 
 def note(text: str) -> None:
