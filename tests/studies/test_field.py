@@ -211,6 +211,12 @@ def test_what_no_exploration_can_have_is_one_line(tmp_path: Path) -> None:
     assert refused(layers="fc1").startswith("explore_model: no argument 'layers'; allowed: array,")
     for vary in ("fc1", "fc1@H1"):
         assert refused(hardware="hmc", stages=2, levels=0, vary=vary).startswith("vary: found nothing")
+    many = refused(hardware="hmc", levels=4, space="all", vary=("conv2", "fc1", "fc*@H1"))
+    assert many == (
+        "vary: found 151,875 points: 'conv2' alone 625, 'fc1' alone 81, 'fc*@H1' alone 9; "
+        "allowed: LAYER, LAYER@LEVEL or patterns, at most 10,000 points; "
+        "try fewer layers, or one level, as LAYER@H1"
+    )
     kinds = {"a": kind(devices=4, topology="fully_connected"), "b": kind(devices=3)}
     machine = load_heterogeneous(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
     assert {len(split.choices) for split in plan_model("lenet-c", hardware=machine).splits} == {4}

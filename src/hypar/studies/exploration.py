@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 MOST_BARS = 16
 """Number of points that are plotted as bars with their names; more are a line."""
 
-MOST_POINTS = 2**20
-"""The largest number of points of an exploration; a million take some ten minutes."""
+MOST_POINTS = 10_000
+"""The largest number of points of an exploration; so many take some minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +171,16 @@ def explore_model(
     plan = planned(graph, strategy, counted, hardware=machine, **asked)
     graph = graph.with_batch(plan.model.batch)
     field = Field(plan, graph, machine)
-    texts = (vary,) if isinstance(vary, str) else vary
-    places = tuple(dict.fromkeys(place for text in texts for place in field.places(text)))
-    number = math.prod(len(place.options) for place in places)
+    found = {text: [*field.places(text)] for text in ((vary,) if isinstance(vary, str) else vary)}
+    places = tuple(dict.fromkeys(itertools.chain(*found.values())))
+    number = _count(places)
     if not places or number > MOST_POINTS:
-        found = f"{number:,} points" if places else "nothing"
+        each = ", ".join(f"{text!r} alone {_count(own):,}" for text, own in found.items())
         raise OptionError(
-            "vary", f"found {found}", f"LAYER, LAYER@LEVEL or patterns, at most {MOST_POINTS:,} points"
+            "vary",
+            f"found {number:,} points: {each}" if places else "found nothing",
+            f"LAYER, LAYER@LEVEL or patterns, at most {MOST_POINTS:,} points",
+            "try fewer layers, or one level, as LAYER@H1",
         )
     points = []
     tell(f"scoring {number:,} points")
@@ -193,6 +196,11 @@ def explore_model(
         baseline=totals_of(dp.score),
         convention=counted,
     )
+
+
+def _count(places: Sequence[Place]) -> int:
+    """Return the number of combinations of the choices of some places."""
+    return math.prod(len(place.options) for place in places)
 
 
 def _points(field: Field, places: Sequence[Place]) -> Iterator[Point]:
