@@ -14,15 +14,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 from hypar import plan_model
 from hypar.activity import listening
+from hypar.cli.main import main
 from hypar.reports import terminal
 from hypar.studies.comparison import compare_strategies
 from tests.effort import late
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 pty = pytest.importorskip("pty")
 
@@ -155,6 +158,38 @@ def test_lines_are_told_while_work_goes_on_and_end_with_it(monkeypatch: pytest.M
         assert pipe.told.wait(60)
     assert threading.active_count() == before
     assert re.fullmatch(r"(sweeping: \d+ s\n)+", pipe.getvalue())
+
+
+class AtOnce(threading.Thread):
+    """A thread that runs where it is started."""
+
+    def start(self) -> None:
+        self.run()
+
+    def join(self, timeout: float | None = None) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("plan lenet-c --certificate c.json --strategy optimal --convention moved", ["planning lenet-c", "proving the plan of lenet-c"]),
+        ("explore lenet-c --hardware hmc --vary fc1", ["exploring"]),
+        ("sweep lenet-c --hardware hmc", ["sweeping"]),
+        ("verify p.json --shrink", ["verifying p.json"]),
+        ("report p.json", ["reporting p.json"]),
+    ],
+)  # fmt: skip
+def test_commands_say_what_they_begin(
+    command: str, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan_model("lenet-c", levels=2, hardware="hmc").write("p.json")
+    told: list[str] = []
+    monkeypatch.setattr("hypar.reports.terminal.threading.Thread", AtOnce)
+    monkeypatch.setattr(terminal, "_watch", lambda state, _ended: told.append(state["description"]))
+    assert CliRunner().invoke(main, command.split()).exit_code == 0
+    assert told == said
 
 
 class Tty:

@@ -58,7 +58,8 @@ def certify(plan: Plan, network: LayerGraph, file: str) -> None:
     """Write the certificate of a plan."""
     from hypar.studies.certificates.issue import issue_certificate  # noqa: PLC0415 (only where it is asked for)
 
-    issue_certificate(plan, network.with_batch(plan.model.batch)).write(file)
+    with progress_bar(f"proving the plan of {network.name}"):
+        issue_certificate(plan, network.with_batch(plan.model.batch)).write(file)
     note(f"wrote {file}")
 
 

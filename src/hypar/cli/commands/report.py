@@ -13,7 +13,7 @@ from hypar.cli.options import NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.cli.planning import change_option, convention_option, machine_option
 from hypar.files.text import write_text
 from hypar.reports.sections.page import page
-from hypar.reports.terminal import note, write
+from hypar.reports.terminal import note, progress_bar, write
 from hypar.studies.report.gather import gather_report
 
 STDOUT = "-"
@@ -47,7 +47,8 @@ def _page_file(ctx: click.Context, param: click.Parameter, value: str | None) ->
 )
 def command(plan: str, output: str | None, **named: Any) -> None:
     """Write a report of a stored PLAN: one HTML page, readable without a network, on paper and on a phone."""
-    text = page(gather_report(plan, **named), __version__)
+    with progress_bar(f"reporting {plan}"):
+        text = page(gather_report(plan, **named), __version__)
     if output is None:
         write(text)
         return
