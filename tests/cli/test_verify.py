@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,23 @@ def test_a_plan_whose_numbers_differ_exits_1(monkeypatch: pytest.MonkeyPatch) ->
     assert "differ from those of one device" in unbroken(result.stdout)
     found = json.loads(run("verify", SFC, "--shrink", "--json").stdout)
     assert (found["ok"], found["numbers"]["agree"]) == (False, False)
+    assert found["numbers"]["worst_tensor"] in result.stdout
+
+
+def test_rounding_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last digits of floats, which depend on the processor, are in no output."""
+
+    def rounded(*given: Any, **named: Any) -> Any:
+        found = verify_program(*given, **named)
+        return replace(
+            found, loss=found.loss * (1 - 1e-15), errors=dict.fromkeys(reversed(found.errors), 3e-15)
+        )
+
+    asked = [["verify", SFC, "--shrink", *options] for options in ([], ["--json"])]
+    before = [run(*one).stdout for one in asked]
+    monkeypatch.setattr(module, "verify_program", rounded)
+    assert [run(*one).stdout for one in asked] == before
+    assert "worst relative error below 1e-12; allowed: 1e-10" in before[0]
 
 
 def test_a_plan_that_moves_otherwise_than_counted_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from hypar.program.steps import Item
 
 
+BOUNDS = (1e-12, TOLERANCE)
+"""Bounds of the errors that are stated; their digits depend on the processor and the number of threads."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelBytes:
     """The bytes that all devices receive at one level.
@@ -73,14 +77,12 @@ class Numbers:
     Attributes:
         loss: the loss on the devices.
         expected_loss: the loss on one device.
-        loss_error: its relative error.
         errors: the largest relative error of each trained tensor's gradient and updated values.
         zero: the trained tensors whose gradient is zero everywhere, so that it proves nothing.
     """
 
     loss: float
     expected_loss: float
-    loss_error: float
     errors: dict[str, float]
     zero: tuple[str, ...]
 
@@ -95,9 +97,15 @@ class Numbers:
         return self.errors[self.worst_tensor]
 
     @property
+    def error_below(self) -> float | None:
+        """The least of ``BOUNDS`` that no error exceeds; None if one exceeds the tolerance."""
+        loss_error = abs(self.loss - self.expected_loss) / (abs(self.expected_loss) or 1.0)
+        return next((one for one in BOUNDS if loss_error <= one and self.worst <= one), None)
+
+    @property
     def agree(self) -> bool:
         """Whether all numbers are those of one device."""
-        return self.loss_error <= TOLERANCE and self.worst <= TOLERANCE
+        return self.error_below is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,12 +186,4 @@ def _counts(program: Program, microbatches: int) -> list[tuple[Item, Bytes]]:
 
 
 def _numbers(found: Verification) -> Numbers:
-    scale = abs(found.expected_loss) or 1.0
-    error = abs(found.loss - found.expected_loss) / scale
-    return Numbers(
-        loss=found.loss,
-        expected_loss=found.expected_loss,
-        loss_error=error if np.isfinite(error) else float("inf"),
-        errors=found.errors,
-        zero=found.zero,
-    )
+    return Numbers(loss=found.loss, expected_loss=found.expected_loss, errors=found.errors, zero=found.zero)
