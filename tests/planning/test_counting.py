@@ -12,11 +12,11 @@ from hypar.planning.counting import (
     bytes_received,
     conventions_of,
     cost_convention,
-    costs_counted,
     score_convention,
 )
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import BY_LEVELS
+from hypar.studies.counted import costs_of
 
 OF_PAPERS = {"hypar", "accpar", "deepa"}
 
@@ -75,7 +75,7 @@ def test_the_costs_of_a_plan_can_be_counted_by_any_convention() -> None:
     plan = plan_model(graph, levels=3, strategy="mp", convention="paper")
     for convention in BY_LEVELS:
         other = plan_model(graph, levels=3, strategy="mp", convention=convention)
-        assert costs_counted(plan, graph, convention) == tuple(split.cost for split in other.splits)
+        assert costs_of(plan, graph, convention, None) == tuple(split.cost for split in other.splits)
         assert bytes_received(plan, graph, convention) == other.cost.value
 
 

@@ -71,13 +71,18 @@ class Change:
     what: str
     group: str = "all"
 
-    def __str__(self) -> str:
-        """Return the change in one line, as ``fc1 H2: batch -> in_channels``."""
+    @property
+    def name(self) -> str:
+        """The place and the entry that differ, as ``fc1 H2 cost``."""
         group = "" if self.group == WHOLE_ARRAY else self.group
         level = "" if self.level is None else f"H{self.level + 1}"
         place = " ".join(filter(None, [self.layer, group, level]))
         noun = "" if self.what == "choice" else f" {self.what}"
-        return f"{place or 'plan'}{noun}: {self.words[0]} -> {self.words[1]}"
+        return f"{place or 'plan'}{noun}"
+
+    def __str__(self) -> str:
+        """Return the change in one line, as ``fc1 H2: batch -> in_channels``."""
+        return f"{self.name}: {' -> '.join(self.words)}"
 
     @property
     def words(self) -> tuple[str, str]:

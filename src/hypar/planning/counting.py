@@ -17,8 +17,6 @@ from hypar.sharding.conventions import DIRECT, PAPER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
@@ -83,35 +81,16 @@ def _papers(plan: Plan) -> str:
     return DIRECT if load_cost(plan.cost.name, plan.cost.parameters).direct else PAPER
 
 
-def costs_counted(
-    plan: Plan,
-    graph: LayerGraph,
-    convention: str,
-    machine: Machine | None = None,
-    profile: Profile | None = None,
-) -> tuple[float, ...]:
-    """Return the cost of each level of a plan if its choices are counted by a convention.
+def bytes_received(plan: Plan, graph: LayerGraph, convention: str) -> float:
+    """Return the bytes that all devices receive under a plan's choices, counted by a convention.
 
     Args:
         plan: a plan for identical devices, without several stages.
         graph: the network, with the plan's batch.
         convention: the convention.
-        machine: the machine of its score.
-        profile: the measured times that its cost counts.
     """
-    if not follows(plan.cost.name) or convention == (plan.convention or PAPER):
-        return tuple(split.cost for split in plan.splits)
-    return _counted(plan, graph, replace(Request.of(plan, machine, profile), convention=convention))
-
-
-def bytes_received(plan: Plan, graph: LayerGraph, convention: str) -> float:
-    """Return the bytes that all devices receive under a plan's choices, counted by a convention; as above."""
     none: Mapping[str, float] = {}
     request = replace(Request.of(plan), cost="volume", parameters=none, convention=convention, profile=None)
-    return math.fsum(_counted(plan, graph, request))
-
-
-def _counted(plan: Plan, graph: LayerGraph, request: Request) -> tuple[float, ...]:
     question, _ = ask(replace(request, pins=()), graph)
-    choices = tuple(plan.choices(layer) for layer in plan.layers)
-    return tuple(math.fsum(of_level) for of_level in costs_by_level(question, choices))
+    costs = costs_by_level(question, tuple(plan.choices(layer) for layer in plan.layers))
+    return math.fsum(math.fsum(of_level) for of_level in costs)

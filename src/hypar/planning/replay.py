@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.activity import tell
@@ -16,28 +16,37 @@ from hypar.plan.plan import Plan, read_plan
 from hypar.planning.checks.words import checked_optimizer
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.counting import score_convention
+from hypar.planning.question import ask
+from hypar.planning.records import decided
 from hypar.planning.request import Request
+from hypar.planning.searches.base import Answer, costs_by_level
 from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
-from hypar.planning.stages.records import stages_of
+from hypar.planning.stages.records import stage_splits, stages_of
 from hypar.planning.stages.replay import stored_stages
+from hypar.planning.uneven.planner import Planner, as_branching
 from hypar.planning.uneven.replay import branch_of
-from hypar.results import Origin, remember
+from hypar.results import Origin, origin_of, remember
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.score import Score
     from hypar.plan.splits import StagesRecord
     from hypar.planning.chunks.search import Chunked
+    from hypar.planning.records import Decided
+    from hypar.planning.uneven.tree import Branching
     from hypar.schedule.lanes import Lane
     from hypar.schedule.stages import Ran
     from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
+    from hypar.sharding.uneven.entered import Entered
     from hypar.timeline import Timeline
 
 
@@ -117,8 +126,8 @@ def run_plan(
     convention: str | None = None,
 ) -> ScoredStep:
     """Run a plan as ``score_plan`` does, and return its step and timeline, from which the score follows."""
-    file = Path("plan") if isinstance(plan, Plan) else Path(plan)
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    file = origin_of(plan).file
     graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
     graph = as_planned(plan, graph, file)
     tell(f"scoring {graph.name} by {plan.strategy}")
@@ -141,6 +150,43 @@ def run_plan(
         lanes=work.lanes,
         stages=stages,
     )
+
+
+def recosted(plan: Plan, graph: LayerGraph, request: Request) -> Plan:
+    """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
+    request, path = replace(request, pins=()), plan.path
+    if plan.stages is not None and plan.staged:
+        choices = choices_of(plan, graph, origin_of(plan).file)
+        staging = stored_stages(plan, plan.stages, graph, choices, request, costed=True)
+        splits = [*stage_splits(staging)]
+        cost = math.fsum(split.cost for split in splits)
+    else:
+        found = _decided(plan, graph, request)
+        splits, cost, path = [*found.splits], found.cost, found.path
+    value = plan.cost.model_copy(update={"value": exact_number(cost)})
+    return plan.model_copy(update={"splits": splits, "cost": value, "path": path})
+
+
+def _decided(plan: Plan, graph: LayerGraph, request: Request) -> Decided:
+    """Return the decisions of a stored plan without stages, with their costs."""
+    if request.heterogeneous is not None:
+        planner, branch, _ = costed_tree(request, plan, graph, request.heterogeneous)
+        return planner.decided(branch, plan.claim)
+    question, _ = ask(request, graph)
+    choices = tuple(plan.choices(layer) for layer in plan.layers)
+    answer = Answer(choices=choices, costs=costs_by_level(question, choices), solver=plan.solver, exact=False)
+    return decided(request, question, (), answer, plan.claim)
+
+
+def costed_tree(
+    request: Request, plan: Plan, graph: LayerGraph, machine: HeterogeneousMachine
+) -> tuple[Planner, Branching, Entered | None]:
+    """Return a plan's tree of device groups with its costs, and the state above it."""
+    nodes = graph.nodes(plan.graph)
+    planner = Planner(request, (), graph.element_bytes)
+    entered = planner.state_above(nodes)
+    stored = branch_of(plan, machine, nodes, graph.element_bytes, request.optimizer)
+    return planner, as_branching(planner.costed(stored, entered)), entered
 
 
 def _again(

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError, UnknownNameError
 from hypar.files.json_file import read_json
 from hypar.files.text import read_text
-from hypar.plan.canonical import same
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.planner import follow
-from hypar.planning.question import ask
 from hypar.planning.refusals import Asked, require_together
+from hypar.planning.replay import recosted
 from hypar.planning.request import Request
-from hypar.planning.searches.base import costs_by_level
 from hypar.planning.sources import machine_of, model_of, profile_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.solve.limits import Limits
@@ -126,7 +124,7 @@ def check_plan(
     changed = graph.digest != stored.model.digest
     proof = certificate if certificate is not None else beside(file)
     if certificate is not None or beside(file).is_file():
-        _verified(Path(proof), stored, graph.with_batch(stored.model.batch), f"{file}: splits")
+        _verified(Path(proof), stored, graph.with_batch(stored.model.batch), file)
         if stored.score is None:
             return Verdict(model_changed=False, changes=(), fresh=stored, certified=True)
     try:
@@ -140,19 +138,15 @@ def check_plan(
     return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh, notes=notes)
 
 
-def _verified(proof: Path, stored: Plan, graph: LayerGraph, where: str) -> None:
-    """Verify a plan's certificate, and the costs of its layers.
+def _verified(proof: Path, stored: Plan, graph: LayerGraph, file: str | Path) -> None:
+    """Verify a plan's certificate, and its costs.
 
     Raises:
-        PlanError: the certificate does not prove the plan, or a cost is not what its layer costs.
+        PlanError: the certificate does not prove the plan, or a cost is not that of its choices.
     """
     verify_certificate(read_certificate(proof), stored, graph, str(proof))
-    question, _ = ask(replace(Request.of(stored), pins=()), graph)
-    costs = costs_by_level(question, tuple(stored.choices(layer) for layer in stored.layers))
-    for split, of_layers in zip(stored.splits, costs, strict=True):
-        for (layer, cost), found in zip(split.costs.items(), of_layers, strict=True):
-            if not same(float(cost), float(found)):
-                raise PlanError(f"{where}[{split.level}].costs.{layer}", f"found {cost:,}", f"{found:,.0f}")
+    for change in changes_between(stored, recosted(stored, graph, Request.of(stored))):
+        raise PlanError(f"{file}: {change.name}", f"found {change.words[0]}", change.words[1])
 
 
 def _not_its_own(request: Request) -> tuple[str, ...]:

@@ -6,31 +6,23 @@ counted. The bytes and seconds of every plan are those of the one convention.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Unpack
 
 from hypar.plan.conventions import checked
-from hypar.planning.counting import costs_counted, follows
+from hypar.planning.counting import follows
 from hypar.planning.planner import plan_model
-from hypar.planning.replay import score_plan
+from hypar.planning.replay import recosted, score_plan
 from hypar.planning.request import Request
-from hypar.planning.searches.base import costs_by_level
 from hypar.planning.sources import times_of
-from hypar.planning.stages.sites import of_stage
-from hypar.planning.stages.spans import CutSpans
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import MOVED, PAPER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import StagesRecord
     from hypar.planning.arguments import PlanArguments
 
 
@@ -85,25 +77,8 @@ def costs_of(
         convention: the convention.
         machine: the machine of its score.
     """
-    if plan.heterogeneous:
-        return tuple(split.cost for split in plan.summed)
-    identical = cast("Machine | None", machine)
-    if plan.stages is None or not plan.staged:
-        return costs_counted(plan, graph, convention, identical, times_of(plan))
     own = plan.convention or PAPER
-    if not follows(plan.cost.name) or convention == own:
-        return tuple(split.cost for split in plan.splits)
-    request = replace(Request.of(plan, identical).as_planned(plan), convention=convention)
-    return tuple(map(math.fsum, zip(*_costs_of_stages(plan, plan.stages, graph, request), strict=True)))
-
-
-def _costs_of_stages(
-    plan: Plan, stages: StagesRecord, graph: LayerGraph, request: Request
-) -> Iterator[list[float]]:
-    """Yield the cost of each level inside each stage."""
-    own = of_stage(replace(request, pins=()), len(stages.stages))
-    spans = CutSpans.of(own, graph, (len(stages.stages), stages.microbatches))
-    bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
-    for ends, (_, layers) in zip(pairwise(bounds), stages.spans, strict=True):
-        choices = tuple(plan.choices(layer) for layer in layers)
-        yield [math.fsum(costs) for costs in costs_by_level(spans.question(*ends), choices)]
+    if plan.heterogeneous or not follows(plan.cost.name) or convention == own:
+        return tuple(split.cost for split in plan.summed)
+    request = replace(Request.of(plan, machine, times_of(plan)), convention=convention)
+    return tuple(split.cost for split in recosted(plan, graph, request).splits)

@@ -17,12 +17,11 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
 from hypar.planning.refusals import refusal
+from hypar.planning.replay import costed_tree
 from hypar.planning.request import Request
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
-from hypar.planning.uneven.planner import Planner, as_branching, as_planner, split_options
-from hypar.planning.uneven.replay import branch_of
-from hypar.planning.uneven.tree import Branching
+from hypar.planning.uneven.planner import as_branching, as_planner, split_options
 from hypar.results import Result
 from hypar.sharding.pins import level_of
 from hypar.sharding.space import parse_space
@@ -43,8 +42,9 @@ if TYPE_CHECKING:
     from hypar.plan.splits import StagesRecord
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.spans import CutSpans
+    from hypar.planning.uneven.planner import Planner
     from hypar.planning.uneven.split import UnevenSplit
-    from hypar.planning.uneven.tree import Branch
+    from hypar.planning.uneven.tree import Branch, Branching
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.solve.cost_graph import Structure
@@ -182,7 +182,7 @@ def explain_plan(
     if plan.stages is not None and plan.staged:
         shape, explained = _in_stages(asked, plan.stages, request, graph)
     elif isinstance(machine, HeterogeneousMachine):
-        planner, branch, entered = _tree(request, plan, graph, machine)
+        planner, branch, entered = costed_tree(request, plan, graph, machine)
         shape = SplitQuestion.of(planner, branch, entered).problem.structure
         explained = _in_tree(asked, planner, branch, entered)
     else:
@@ -252,19 +252,6 @@ def _with_choices(question: Question, choices: Sequence[Options]) -> Question:
         for chosen, at_layer in zip(choices, question.options, strict=True)
     )
     return replace(question, options=options)
-
-
-def _tree(
-    request: Request, plan: Plan, graph: LayerGraph, machine: HeterogeneousMachine
-) -> tuple[Planner, Branching, Entered | None]:
-    """Return a plan's tree of device groups with its costs, and the state above it."""
-    nodes = graph.nodes(plan.graph)
-    planner = Planner(request, (), graph.element_bytes)
-    entered = planner.state_above(nodes)
-    stored = branch_of(plan, machine, nodes, graph.element_bytes, request.optimizer)
-    branch = planner.costed(stored, entered)
-    assert isinstance(branch, Branching)  # noqa: S101 (the root is a split)
-    return planner, branch, entered
 
 
 def _in_tree(

@@ -237,7 +237,7 @@ def test_a_plan_is_checked_by_the_certificate_beside_it(tmp_path: Path) -> None:
     data = plan.to_data()
     data["splits"][0]["costs"]["fc1"] += 4
     type(plan).model_validate(data).write(file)
-    with pytest.raises(PlanError, match=r"splits\[0\]\.costs\.fc1"):
+    with pytest.raises(PlanError, match="fc1 H1 cost"):
         check_plan(file)
     other = tmp_path / "other.json"
     certificate.model_copy(update={"batch": 1}).write(other)

@@ -62,7 +62,7 @@ def decided_stages(
     refined = None
     if request.refine:
         staging, refined = refine_stages(staging, spans, progress)
-    splits = list(_splits_of(staging))
+    splits = list(stage_splits(staging))
     return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
         solver=", ".join(dict.fromkeys(span.cuts.solver for span in staging.stages if _cut(span))),
@@ -200,7 +200,7 @@ def _cut(span: CutSpan) -> bool:
     return isinstance(span.cuts.node, Branching) or bool(span.cuts.lane.setting.array)
 
 
-def _splits_of(staging: Staging) -> Iterator[Split]:
+def stage_splits(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
     for group in dict.fromkeys(span.site.group for span in staging.stages):
         stages = [span for span in staging.stages if span.site.group == group]

@@ -51,8 +51,5 @@ def refine_stages(
 
     slots = [slot for own, node in zip(spans, start, strict=True) for slot in own.planner.slots(node)]
     found = refine(slots, seconds, progress)
-    nodes = [
-        own.planner.costed(node, own.planner.state_above(node.graph))
-        for own, node in zip(spans, taking(found.choices), strict=True)
-    ]
+    nodes = [own.costed(node, *ends) for (own, ends), node in zip(places, taking(found.choices), strict=True)]
     return run_stages(staging.request, staging.microbatches, cut(nodes)), found.record

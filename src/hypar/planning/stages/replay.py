@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 def stored_stages(
-    plan: Plan, stages: StagesRecord, graph: LayerGraph, choices: Sequence[Options], request: Request
+    plan: Plan,
+    stages: StagesRecord,
+    graph: LayerGraph,
+    choices: Sequence[Options],
+    request: Request,
+    *,
+    costed: bool = False,
 ) -> Staging:
     """Run the stages that a plan records.
 
@@ -32,6 +38,7 @@ def stored_stages(
         graph: the network, with the plan's mini-batch.
         choices: for each layer a choice at each level.
         request: the request, for its machine and optimizer.
+        costed: whether the cuts have the costs by the request.
 
     Raises:
         HardwareError: the array does not fit the machine.
@@ -41,7 +48,7 @@ def stored_stages(
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
     found = [
-        of_stage.stored(plan, start, end, tuple(choices[start:end]))
+        of_stage.stored(plan, start, end, tuple(choices[start:end]), costed=costed)
         for of_stage, (start, end) in zip(spans, pairwise(bounds), strict=True)
     ]
     return run_stages(own, stages.microbatches, joined(spans, found), plan.chunks)

@@ -182,13 +182,17 @@ class CutSpans:
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
         return self.planner.answered(self.request, "", graph, 0, answer)
 
-    def stored(self, plan: Plan, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
+    def stored(
+        self, plan: Plan, start: int, end: int, choices: tuple[Options, ...], *, costed: bool = False
+    ) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan; those of device groups have shares."""
         if self.request.heterogeneous is None:
-            return self.given(start, end, choices)
-        graph, own = self._of(self.microbatch, start, end), as_planner(self.planner)
-        counted = (self.setting.element_bytes, self.setting.optimizer, own.counted)
-        return self.having(start, end, subtree_of(plan, own.root, own.machine, graph, *counted))
+            found = self.given(start, end, choices)
+        else:
+            graph, own = self._of(self.microbatch, start, end), as_planner(self.planner)
+            counted = (self.setting.element_bytes, self.setting.optimizer, own.counted)
+            found = self.having(start, end, subtree_of(plan, own.root, own.machine, graph, *counted))
+        return self.having(start, end, self.costed(found.cuts.node, start, end)) if costed else found
 
     def having(self, start: int, end: int, node: Node) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with the cuts of a planned node."""
@@ -330,6 +334,11 @@ class CutSpans:
     def of_batch(self, node: Node, start: int, end: int) -> Node:
         """Return the cuts of a span with the layers of a mini-batch, as a search has them."""
         return node.of(self._of(self.whole, start, end))
+
+    def costed(self, node: Node, start: int, end: int) -> Node:
+        """Return the cuts of a span with the layers of a mini-batch, and with their costs."""
+        whole = self.of_batch(node, start, end)
+        return self.planner.costed(whole, self.planner.state_above(whole.graph))
 
     def question(self, start: int, end: int) -> Question:
         """Return the search problem of the cuts of a span on identical devices."""

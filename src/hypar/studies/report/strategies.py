@@ -10,8 +10,8 @@ from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
 from hypar.planning.arguments import BASELINE
-from hypar.planning.counting import costs_counted
 from hypar.studies.comparison import compare_strategies
+from hypar.studies.counted import costs_of
 from hypar.studies.report.again import uneven_array
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def rivals_of(
     """
     cost = plan.cost.value
     if score is None and convention is not None:
-        cost = math.fsum(costs_counted(plan, graph, convention))
+        cost = math.fsum(costs_of(plan, graph, convention, machine))
     own = Rival(name=own_name(plan), plan=plan, cost=cost, score=score, this=True, note=plan.claim)
     try:
         rows = compare_strategies(
