@@ -30,6 +30,19 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 SFC, LENET, STAGES = (
     str(GOLDEN / f"{name}.json") for name in ("sfc-hypar", "lenet-c-hypar", "resnet18-stages")
 )
+STATED = [
+    ("lenet-c-hypar", "cost/value", "plan cost"),
+    ("lenet-c-hypar", "splits/0/cost", "H1 cost"),
+    ("lenet-c-hypar", "splits/1/costs/fc1", "fc1 H2 cost"),
+    ("lenet-c-scored", "score/time_s", "plan time_s"),
+    ("lenet-c-scored", "score/communication/H1", "plan communication H1"),
+    ("lenet-c-scored", "score/energy/memory", "plan energy memory"),
+    ("lenet-c-scored", "score/memory/weights", "plan memory weights"),
+    ("lenet-c-best-stages", "stages/bottleneck_s", "plan bottleneck_s"),
+    ("resnet18-stages", "splits/0/costs/fc", "fc H1 cost"),
+    ("lenet-c-stages-on-groups", "splits/0/costs/conv1", "conv1 tpu-v2 H1 cost"),
+]
+"""Results in golden plans, and their names where they are not what is counted."""
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +103,23 @@ def test_rounding_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "verify_program", rounded)
     assert [run(*one).stdout for one in asked] == before
     assert "worst relative error below 1e-12; allowed: 1e-10" in before[0]
+
+
+@pytest.mark.parametrize(("name", "place", "named"), STATED)
+def test_a_result_that_is_not_what_is_counted_is_named_and_exits_1(name: str, place: str, named: str) -> None:
+    data = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    *keys, last = place.split("/")
+    entry = data
+    for key in keys:
+        entry = entry[int(key)] if isinstance(entry, list) else entry[key]
+    counted, entry[last] = entry[last], entry[last] * 2 + 1
+    Path("changed.json").write_text(json.dumps(data), encoding="utf-8")
+    result = run("verify", "changed.json", "--count")
+    assert result.exit_code == 1
+    assert "results are not as stated" in unbroken(result.stdout)
+    assert re.search(rf"^{named} +{entry[last]:,} +{counted:,}$", result.stdout, re.MULTILINE), result.stdout
+    found = json.loads(run("verify", "changed.json", "--count", "--json").stdout)
+    assert [(each["before"], each["after"]) for each in found["changes"]] == [(entry[last], counted)]
 
 
 def test_a_plan_that_moves_otherwise_than_counted_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,9 +59,10 @@ from hypar.studies.verification.run import verify_plan
 @as_json
 @click.pass_context
 def command(ctx: click.Context, /, plan: str, full: bool, as_json: bool, **asked: Any) -> None:
-    """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers or bytes are wrong, 3 on an error.
+    """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes or results are wrong, 3 on an error.
 
-    The numbers must be those of one device, and every level must move the bytes that are counted there.
+    The numbers must be those of one device, every level must move the bytes that are counted there, and the plan's
+    cost and score must be those of its choices.
     """
     with progress_bar(f"verifying {plan}"):
         found = verify_plan(plan, **asked)

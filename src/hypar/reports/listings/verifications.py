@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.execution.verify import TOLERANCE
 from hypar.reports.listings.base import make_table
+from hypar.reports.listings.changes import changes_data
 from hypar.reports.prose import Note
 from hypar.reports.terminal import Page
 from hypar.studies.verification.cases import REASONS
@@ -17,6 +18,7 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.plan.diff import Change
     from hypar.program.steps import Item
     from hypar.reports.columns import Sheet
     from hypar.studies.verification.result import Difference, Mismatch, Numbers, Verified
@@ -41,6 +43,8 @@ def verification_page(found: Verified, *, full: bool = False) -> Page:
     tables = [levels_table(found)]
     if found.mismatches:
         tables.append(mismatches_table(found.mismatches))
+    if found.changes:
+        tables.append(changes_table(found.changes))
     if found.differences:
         tables.append(differences_table(found.differences, full=full))
     letters = dict.fromkeys(sorted(each.case for each in found.differences))
@@ -53,13 +57,14 @@ def verification_page(found: Verified, *, full: bool = False) -> Page:
 def headline(found: Verified) -> str:
     """Say whether the numbers and the bytes agree."""
     name, ways = found.plan.model.name, f"{found.devices:,} devices"
+    stated = "; results are not as stated" if found.changes else ""
     if found.numbers is None:
-        return f"{name}: counted on {ways}, nothing was run"
+        return f"{name}: counted on {ways}, nothing was run{stated}"
     agree = found.numbers.agree
     numbers = "equal those of one device" if agree else "differ from those of one device"
     moved = "some level did not move" if found.mismatches else "every level moved"
     joined = "and" if agree != bool(found.mismatches) else "but"
-    return f"{name}: the numbers of {ways} {numbers}, {joined} {moved} what was counted"
+    return f"{name}: the numbers of {ways} {numbers}, {joined} {moved} what was counted{stated}"
 
 
 def asked_line(found: Verified) -> str:
@@ -123,6 +128,14 @@ def mismatches_table(found: Sequence[Mismatch]) -> Sheet:
     table = make_table(["transfer", "level", "counted", "moved"], "llrr", keys=2)
     for each in found:
         table.add_row(transfer_of(each.item), each.level, f"{each.counted:,}", f"{each.moved:,}")
+    return table
+
+
+def changes_table(found: Sequence[Change]) -> Sheet:
+    """Return one row for each result that is not as the plan states it."""
+    table = make_table(["result", "stated", "counted"], "lrr")
+    for each in found:
+        table.add_row(each.name, *each.words)
     return table
 
 
@@ -208,6 +221,7 @@ def verification_data(found: Verified) -> dict[str, Any]:
             {**_place(each.item, each.level), "counted_bytes": each.counted, "moved_bytes": each.moved}
             for each in found.mismatches
         ],
+        "changes": changes_data(found.changes),
         "numbers": None if found.numbers is None else _numbers_data(found.numbers),
         "notes": list(found.notes),
     }

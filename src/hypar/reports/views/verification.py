@@ -80,6 +80,7 @@ class VerificationView:
         notes = [
             *more(len(found.differences), MOST_ROWS),
             *reasons,
+            *map(str, found.changes[:MOST_ROWS]),
             *number_lines(found.numbers),
             *found.notes,
         ]

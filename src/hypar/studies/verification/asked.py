@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import convention_of, load_cost
 from hypar.errors import InputError, OptionError, PlanError, UnknownNameError
-from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.splits import FLUSHES
 from hypar.planning.replay import choices_of
-from hypar.planning.sources import as_planned, machine_of, model_of, network_of, scored_on
+from hypar.planning.sources import as_planned, machine_of, network_of, scored_on, times_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.verification.shrink import shrunk
 
 if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
+    from hypar.machine.profiles import Profile
+    from hypar.network.graph import LayerGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,8 @@ class Asked:
         plan: the plan.
         file: its file.
         graph: its network.
-        machine: the machine of its score, where its count needs one.
+        machine: the machine of its score; None without a score.
+        profile: the measured times of its cost; None without any.
         planned_by: the convention of its count.
         run_by: the convention of its program.
     """
@@ -38,6 +40,7 @@ class Asked:
     file: Path
     graph: LayerGraph
     machine: Machine | HeterogeneousMachine | None
+    profile: Profile | None
     planned_by: str
     run_by: str
 
@@ -74,34 +77,23 @@ def ask(
         raise UnknownNameError("convention", str(convention), CONVENTIONS)
     file = Path("plan") if isinstance(given, Plan) else Path(given)
     plan = given if isinstance(given, Plan) else read_plan(given)
-    if plan is given or isinstance(model, LayerGraph):
-        graph = network_of(plan, model)
-    else:
-        graph = model_of(plan, file, model)
-    graph = as_planned(plan, graph, file)
+    graph = as_planned(plan, network_of(plan, model), file)
     if plan.stages is not None and plan.staged and not FLUSHES[plan.stages.schedule]:
         flushing = ", ".join(name for name, flushes in FLUSHES.items() if flushes)
         found = f"found {plan.stages.schedule!r}, whose weights are stale: no step equals one device's"
         raise PlanError(f"{file}: stages.schedule", found, f"a schedule that flushes: {flushing}")
     choices_of(plan, graph, file)
-    needed = plan.heterogeneous or plan.staged
     own = _convention(plan, file)
     run_by = convention or own
     return Asked(
         plan=plan,
         file=file,
         graph=graph,
-        machine=_machine(plan, file, hardware, known=plan is given) if needed else None,
+        machine=scored_on(plan) if hardware is None else machine_of(plan, file, hardware),
+        profile=times_of(plan),
         planned_by=PAPER if convention == PAPER else own,
         run_by=run_by if run_by in {FUSED, DIRECT} else MOVED,
     )
-
-
-def _machine(
-    plan: Plan, file: Path, hardware: str | Path | None, *, known: bool
-) -> Machine | HeterogeneousMachine | None:
-    """Return the machine of a plan's score: for a plan in memory the one that it was made for."""
-    return scored_on(plan) if known and hardware is None else machine_of(plan, file, hardware)
 
 
 def _convention(plan: Plan, file: Path) -> str:

@@ -9,6 +9,7 @@ from hypar.execution.verify import TOLERANCE
 from hypar.results import Result
 
 if TYPE_CHECKING:
+    from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
     from hypar.program.steps import Item
 
@@ -121,6 +122,7 @@ class Verified(Result):
         levels: the bytes of each level, outermost first.
         differences: the transfers that the plan's cost counts otherwise.
         mismatches: the transfers that moved other bytes than were counted; none of a correct program.
+        changes: the results that the plan states, its cost, stages and score, that are other ones when counted again.
         numbers: the numbers; None if the program was only counted.
         notes: what differs between the plan and what was run.
     """
@@ -135,10 +137,11 @@ class Verified(Result):
     levels: tuple[LevelBytes, ...]
     differences: tuple[Difference, ...]
     mismatches: tuple[Mismatch, ...]
+    changes: tuple[Change, ...]
     numbers: Numbers | None
     notes: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against the plan: all numbers agree, and every level moved what was counted."""
-        return not self.mismatches and (self.numbers is None or self.numbers.agree)
+        """Whether nothing speaks against the plan: numbers agree, levels moved what was counted, and results are as stated."""
+        return not (self.mismatches or self.changes) and (self.numbers is None or self.numbers.agree)

@@ -11,6 +11,9 @@ from hypar.activity import tell
 from hypar.errors import PlanError
 from hypar.execution.lifetimes import MOST_ENTRIES, entries_of, exchanges_gradients, most_elements
 from hypar.execution.verify import verify_program
+from hypar.plan.diff import changes_between
+from hypar.planning.replay import recosted, run_plan
+from hypar.planning.request import Request
 from hypar.program.of_plan import program_of
 from hypar.studies.verification.asked import ask
 from hypar.studies.verification.comparing import Comparison
@@ -46,11 +49,12 @@ def verify_plan(
 ) -> Verified:
     """Run one training step of a plan on simulated devices, and compare it with one device and with the plan's count.
 
+    The cost and the score that the plan states are counted again at its own size.
+
     Args:
         plan: the plan, or its file.
         model: the network or its file, if the plan's model name does not find it.
-        hardware: the hardware file of the plan's score, if its name does not find it; needed for stages and for
-            heterogeneous machines alone.
+        hardware: the hardware file of the plan's score, if its name does not find it.
         batch: samples in the mini-batch; the plan's own if not given, or with ``shrink`` the fewest.
         shrink: whether to run a smaller network with the same cuts.
         convention: ``moved``, ``fused`` or ``direct``: what becomes of partial sums; by default as the plan's cost counts,
@@ -132,9 +136,19 @@ class _Verification:
             levels=levels,
             differences=comparison.differences(amounts, own),
             mismatches=self._mismatches(names),
+            changes=changes_between(plan, self._again()),
             numbers=None if self.found is None else _numbers(self.found),
             notes=self._notes(),
         )
+
+    def _again(self) -> Plan:
+        """Return the plan with its results counted again: its cost, and on the machine of its score stages and score."""
+        plan, graph, machine = self.asked.plan, self.asked.graph, self.asked.machine
+        again = recosted(plan, graph, Request.of(plan, machine, self.asked.profile))
+        if machine is None:
+            return again
+        ran = run_plan(plan, hardware=machine, model=graph)
+        return again.model_copy(update={"score": ran.score, "stages": ran.stages or plan.stages})
 
     def _names(self) -> list[str]:
         """Return the names of the levels."""
