@@ -313,8 +313,8 @@ def own_peak() -> float:
     return kilobytes / 1024
 
 
-def imported_405b() -> tuple[int, bool, float, float]:
-    """Import Llama-3 405B: its parameters, whether its blocks are one, processor's seconds, and the most megabytes of the process."""
+def imported_405b() -> tuple[int, bool, float]:
+    """Import Llama-3 405B: its parameters, whether its blocks are one, and the most megabytes of the process."""
     torch, library = pytorch(), package("transformers")
     from hypar.importers.imported import imported  # noqa: PLC0415
     from hypar.importers.torch_capture import capture  # noqa: PLC0415
@@ -335,16 +335,15 @@ def imported_405b() -> tuple[int, bool, float, float]:
     spent = time.process_time() - begin
     peak = own_peak()
     print(f"Llama-3 405B: {found.coverage}; {spent:.1f} CPU s, {peak:.0f} MB")  # noqa: T201
-    return parameters, ", repeat: 126}" in found.text(), spent, peak
+    return parameters, ", repeat: 126}" in found.text(), peak
 
 
-def test_llama3_405b_takes_a_minute_and_a_gigabyte_without_weights() -> None:
+def test_llama3_405b_takes_a_gigabyte_without_weights() -> None:
     pytorch()
     package("transformers")
     # In a process of its own: a process keeps the most memory that any test before took.
     with ProcessPoolExecutor(1, get_context("spawn")) as alone:
-        parameters, one_block, spent, peak = alone.submit(imported_405b).result()
+        parameters, one_block, peak = alone.submit(imported_405b).result()
     assert parameters == 405_853_388_800
     assert one_block
-    assert spent < 60
     assert peak < 1024
