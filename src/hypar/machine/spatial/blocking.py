@@ -215,7 +215,7 @@ def _least_traffic(
 
 def _joined(nests: tuple[Nest, ...], counts: list[int]) -> Nest:
     """Return the loops of all parts, those in which they differ as columns with an entry for each of its layouts."""
-    if len(nests) == 1:
+    if len({*nests}) == 1:
         return nests[0]
     fields = zip(Nest._fields, zip(*nests, strict=True), strict=True)
     differing = {name: values for name, values in fields if len({*values}) > 1}
