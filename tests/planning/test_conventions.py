@@ -16,6 +16,7 @@ from hypar import load_machine, load_model, plan_model
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
 from hypar.planning.searches.jointly import answers, tuples
+from hypar.solve.limits import Budget
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of, random_network
 from tests.effort import crossed, late
 
@@ -112,7 +113,7 @@ def test_leaving_tuples_out_changes_no_plan(
 def test_few_tuples_are_left_and_the_optimum_is_among_them() -> None:
     question = question_of(graph_of("vgg16"), (2,) * 4, "moved", space="all")
     best = Joint().run(question)
-    left = question.narrowed(total(best.costs))
+    left = question.narrowed(total(best.costs), Budget())
     sizes = [kept.size for kept in left.kept]
     assert sum(sizes) < sum(question.structure(0, 4).sizes) / 10
     for kept, options, chosen in zip(left.kept, question.options, best.choices, strict=True):

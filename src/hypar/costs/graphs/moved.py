@@ -21,15 +21,20 @@ from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.costs.base import MovingCost
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Indices
+
+    Pair = tuple[Indices, Indices]
+
+BLOCK = 2**19
+"""Pairs of tuples whose costs are computed at once where only the least of them are kept."""
 
 
 def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
@@ -75,7 +80,7 @@ class Builder:
             self.keys.append(key)
             if key not in nodes:
                 costs, left = _node(cost, layer, levels, choices, sizes, sums)
-                costs = even(costs, layer) if self.rounds else costs
+                costs = even(costs, layer.einsum) if self.rounds else costs
                 nodes[key] = (costs.reshape(-1, len(choices[0])).min(axis=0) if above.least else costs, left)
         self.nodes = [nodes[key][0] for key in self.keys]
         self.ways: list[Way] = []
@@ -102,30 +107,43 @@ class Builder:
                 )
             self.ways.append(shared[pair])
 
-    def least_alone(self) -> list[Costs]:
-        """Return the cost of each tuple of each layer, with what its edges cost whatever the other end is."""
-        found: dict[object, Costs] = {}
-        around: list[list[tuple[Way, int]]] = [[] for _ in self.nodes]
-        for tensor, way in zip(self.above.tensors, self.ways, strict=True):
-            if way.counts_alone:
-                around[tensor.producer].append((way, 0))
-                around[tensor.consumer].append((way, 1))
-        for costs, beside in zip(self.nodes, around, strict=True):
-            key = (id(costs), *[(id(way), end) for way, end in beside])
-            if key not in found:
-                found[key] = costs + sum(way.alone(self.levels, end) for way, end in beside)
-        return [
-            found[id(costs), *[(id(way), end) for way, end in beside]]
-            for costs, beside in zip(self.nodes, around, strict=True)
-        ]
+    def least(self, kept: Sequence[Indices] | None = None) -> list[Costs]:
+        """Return the cost of each tuple with what its edges cost whatever the other end is, half of the least of a selection's pairs."""
+        found = [costs.copy() if kept is None else costs[kept[at]] for at, costs in enumerate(self.nodes)]
+        done: dict[object, Sequence[Costs | float]] = {}
+        for tensor, way, pair, key in self._pairs(kept):
+            if key not in done:
+                done[key] = self._halves(way, pair) if pair else [way.alone(self.levels, at) for at in (0, 1)]
+            for end, least in zip((tensor.producer, tensor.consumer), done[key], strict=True):
+                found[end] += least
+        return found
 
     def pairs(self, kept: Sequence[Indices]) -> int:
         """Return the number of pairs of some tuples, of all tensors that do not share them."""
-        found = {}
+        edges = self._pairs(kept)
+        return sum({key: len(pair[0]) * len(pair[1]) for _, _, pair, key in edges if pair}.values())
+
+    def _pairs(self, kept: Sequence[Indices] | None) -> Iterator[tuple[Tensor, Way, Pair | None, object]]:
+        """Yield each edge with the tuples of its ends, and what equal edges have in common."""
         for tensor, way in zip(self.above.tensors, self.ways, strict=True):
-            made, read = kept[tensor.producer], kept[tensor.consumer]
-            found[id(way), id(made), id(read)] = len(made) * len(read)
-        return sum(found.values())
+            pair = None if kept is None else (kept[tensor.producer], kept[tensor.consumer])
+            yield tensor, way, pair, (id(way), *map(id, pair or ()))
+
+    def _halves(self, way: Way, pair: Pair) -> tuple[Costs, Costs]:
+        """Return half of the least cost of an edge for each tuple of both ends, computed some rows at a time."""
+        made, read = pair
+        rows, columns = np.empty(len(made)), np.full(len(read), np.inf)
+        height = max(1, BLOCK // len(read))
+        for row in range(0, len(made), height):
+            block = self._edge(way, (made[row : row + height], read))
+            rows[row : row + height] = block.min(axis=1)
+            np.minimum(columns, block.min(axis=0), out=columns)
+        return rows / 2, columns / 2
+
+    def _edge(self, way: Way, pair: Pair | None) -> Costs:
+        """Return the cost of some pairs of tuples of both ends, of all of them without a selection."""
+        costs = way.costs(self.levels, pair)
+        return even(costs, way.reader) if self.rounds else costs
 
     def built(self, kept: Sequence[Indices] | None = None) -> CostGraph:
         """Return the cost graph of some tuples; equal selections of equal layers are one object.
@@ -135,15 +153,10 @@ class Builder:
         """
         edges: dict[object, Costs] = {}
         found = []
-        for tensor, way in zip(self.above.tensors, self.ways, strict=True):
-            ends = (tensor.producer, tensor.consumer)
-            pair = None if kept is None else (kept[ends[0]], kept[ends[1]])
-            key = (id(way), *map(id, pair or ()))
+        for tensor, way, pair, key in self._pairs(kept):
             if key not in edges:
-                costs = way.costs(self.levels, pair)
-                read = self.graph.ends(tensor)[1]
-                edges[key] = (even(costs, read) if self.rounds else costs)[:, None, :]
-            found.append(Edge(source=ends[0], target=ends[1], terms=(edges[key],)))
+                edges[key] = self._edge(way, pair)[:, None, :]
+            found.append(Edge(source=tensor.producer, target=tensor.consumer, terms=(edges[key],)))
         if kept is None:
             return CostGraph(nodes=tuple(self.nodes), edges=tuple(found))
         cut: dict[object, Costs] = {}

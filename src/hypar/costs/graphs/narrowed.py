@@ -1,8 +1,8 @@
 """Tuples that no optimum takes, left out before the matrices of their pairs are built.
 
 Idea: the cost of a tuple and the least costs of everything else exceed the cost of a plan that is known. Edges cost
-nothing or more, so they count as nothing until they are built; then each end is charged with half of the least cost of
-a pair. Guarantee: every optimum stays, by more than rounding.
+nothing or more, so they count as nothing at first; then each end is charged with half of the least cost of a pair, of
+matrices that are computed a block of rows at a time and not kept. Guarantee: every optimum stays, by more than rounding.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.errors import TableLimitError
-from hypar.solve.cost_graph import CostGraph
-from hypar.solve.edge import Edge
+from hypar.solve.limits import ENTRY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.graphs.moved import Builder
+    from hypar.solve.cost_graph import CostGraph
     from hypar.solve.edge import Costs, Indices
+    from hypar.solve.limits import Budget
 
 MOST_PAIRS = 2**28
-"""Most pairs of tuples of all distinct tensors: some seven gigabytes while their costs are computed."""
+"""Most pairs of tuples of all distinct tensors whose costs are computed."""
 
 ROUNDING = 1e-9
 """Largest rounding error of a sum of costs, relative to it."""
@@ -44,21 +45,26 @@ class Narrowed(NamedTuple):
         return tuple(int(kept[choice]) for kept, choice in zip(self.kept, assignment, strict=True))
 
 
-def narrowed(builder: Builder, known: float) -> Narrowed:
+def narrowed(builder: Builder, known: float, budget: Budget) -> Narrowed:
     """Return the cost graph of the tuples that may be part of a plan of no more than a known cost.
 
     Raises:
-        TableLimitError: more pairs of tuples are left than their costs have room.
+        TableLimitError: the pairs of tuples are too many, or the costs of those that are left exceed the memory.
     """
-    kept = _shared([*builder.nodes], _promising(builder.least_alone(), known))
+    kept = _shared([*builder.nodes], _promising(builder.least(), known))
     pairs = builder.pairs(kept)
     if pairs > MOST_PAIRS:
         message = f"search 'joint': found {pairs:,} pairs of choices over all levels; allowed: {MOST_PAIRS:,}"
         raise TableLimitError(message, pairs, MOST_PAIRS)
-    problem = builder.built(kept)
-    left = _shared([*problem.nodes], _promising(_with_edges(problem), known))
-    found = tuple(own[keep] for own, keep in zip(kept, left, strict=True))
-    return Narrowed(_part(problem, left), found)
+    left = _promising(builder.least(kept), known)
+    found = _shared([*builder.nodes], [own[keep] for own, keep in zip(kept, left, strict=True)])
+    # While a matrix is built, its pairs take as much again for each of up to three products.
+    stored = 4 * builder.pairs(found)
+    if not budget.allows(stored=stored):
+        most = int(budget.limits.bytes / ENTRY_BYTES)
+        message = f"search 'joint': would hold tables of {stored:,} entries; allowed: {most:,}"
+        raise TableLimitError(message, stored, most)
+    return Narrowed(builder.built(found), tuple(found))
 
 
 def _promising(least: Sequence[Costs], known: float) -> list[Indices]:
@@ -68,36 +74,7 @@ def _promising(least: Sequence[Costs], known: float) -> list[Indices]:
     return [np.flatnonzero(costs - low <= slack) for costs, low in zip(least, lowest, strict=True)]
 
 
-def _with_edges(problem: CostGraph) -> list[Costs]:
-    """Return the cost of each node's choices with half of the least cost of every edge."""
-    found = [costs.copy() for costs in problem.nodes]
-    halves: dict[int, tuple[Costs, Costs]] = {}
-    for edge in problem.edges:
-        term = edge.terms[0]
-        if id(term) not in halves:
-            halves[id(term)] = (term[:, 0].min(axis=1) / 2, term[:, 0].min(axis=0) / 2)
-        made, read = halves[id(term)]
-        found[edge.source] += made
-        found[edge.target] += read
-    return found
-
-
 def _shared(nodes: Sequence[Costs], kept: Sequence[Indices]) -> list[Indices]:
     """Return selections, equal ones of equal nodes as one object."""
     found: dict[object, Indices] = {}
     return [found.setdefault((id(costs), own.tobytes()), own) for costs, own in zip(nodes, kept, strict=True)]
-
-
-def _part(problem: CostGraph, left: Sequence[Indices]) -> CostGraph:
-    """Return the cost graph of some choices; equal selections of one array are one array."""
-    cut: dict[object, Costs] = {}
-    nodes, edges = [], []
-    for costs, own in zip(problem.nodes, left, strict=True):
-        nodes.append(cut.setdefault((id(costs), id(own)), costs[own]))
-    for edge in problem.edges:
-        term, rows, columns = edge.terms[0], left[edge.source], left[edge.target]
-        key = (id(term), id(rows), id(columns))
-        if key not in cut:
-            cut[key] = term[np.ix_(rows, np.arange(1), columns)]
-        edges.append(Edge(source=edge.source, target=edge.target, terms=(cut[key],)))
-    return CostGraph(nodes=tuple(nodes), edges=tuple(edges))

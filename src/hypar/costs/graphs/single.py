@@ -107,7 +107,7 @@ class SingleLevel:
             items = layer_items(self.cost, self.level, layers, options, sizes, sums)
             rows = reduce(np.add, items.values()).reshape(len(layers), -1)
             for key, layer, costs in zip(distinct, layers, rows, strict=True):
-                found[key] = even(costs, layer) if self.rounds else costs
+                found[key] = even(costs, layer.einsum) if self.rounds else costs
         return [found[key] for key in keys]
 
     def _edges(self) -> list[tuple[Costs]]:
@@ -144,7 +144,7 @@ class SingleLevel:
             (above[ends[0]], above[ends[1]].read_at(tensor.operand)),
         )
         costs = moved_costs(above.parts[at], of_level, above.products[at], self.cost.rates(self.level), None)
-        return even(costs, read) if self.rounds else costs
+        return even(costs, read.einsum) if self.rounds else costs
 
     def _together(
         self, distinct: Mapping[Hashable, int], prices: tuple[float, float]

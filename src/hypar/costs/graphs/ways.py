@@ -101,14 +101,11 @@ class Way:
         )
         return [Places(*both) for both in zip(made, read, strict=True)]
 
-    @property
-    def counts_alone(self) -> bool:
-        """Whether some costs of an end's tuples are the same whatever the other end's are: those of ``fused`` sums."""
-        return any(_alone(change.gets, change.has) for part in self.parts for change in part.changes)
-
     def alone(self, levels: Sequence[Level], end: int) -> Costs | float:
         """Return the least cost of each tuple of one end, whatever that of the other; 0 if rates differ by level."""
-        if self.prices is None:
+        if self.prices is None or not any(
+            _alone(one.gets, one.has) for own in self.parts for one in own.changes
+        ):
             return 0.0
         places = self.places((None, np.zeros(1, np.intp)) if end == 0 else (np.zeros(1, np.intp), None))
         products = self.below([self.at(at, level) for at, level in enumerate(levels)], self.products, places)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hypar.solve.coarse.ladder import Ladder
     from hypar.solve.coarse.merged import Classes
     from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.limits import Cut, Limits
+    from hypar.solve.limits import Budget, Cut, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +114,11 @@ class Question:
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
         return cost_graph(self.cost, self.graph, levels, options, sizes)
 
-    def narrowed(self, known: float) -> Narrowed:
+    def narrowed(self, known: float, budget: Budget) -> Narrowed:
         """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
         from hypar.costs.graphs.narrowed import narrowed  # noqa: PLC0415 (only for products over levels)
 
-        return narrowed(self._builder(0, len(self.levels), self._above()), known)
+        return narrowed(self._builder(0, len(self.levels), self._above()), known, budget)
 
     def counted(self) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, runtime_checka
 
 from hypar.errors import ProblemError, TableLimitError
 from hypar.registry import load_plugin, own_names
+from hypar.solve.limits import ENTRY_BYTES
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -132,20 +133,21 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
     return min(found)[1] if found else FALLBACK
 
 
-def require_tables(name: str, tables: Tables) -> None:
-    """Raise if tables exceed the limits.
+def require_tables(name: str, tables: Tables, most_bytes: float = math.inf) -> None:
+    """Raise if tables exceed the limits, those of all solvers or the memory of a search.
 
     Raises:
         TableLimitError: the tables are too large.
     """
-    if tables.fit:
-        return
-    if tables.stored > STORED_LIMIT:
-        entries, limit, verb = tables.stored, STORED_LIMIT, "hold"
-    else:
+    stored = int(min(STORED_LIMIT, most_bytes / ENTRY_BYTES))
+    if tables.stored > stored:
+        entries, limit, verb = tables.stored, stored, "hold"
+    elif tables.work > WORK_LIMIT:
         entries, limit, verb = tables.work, WORK_LIMIT, "compute"
+    else:
+        return
     number = f"{entries:,}" if entries < 10**15 else f"10^{int(math.log10(entries))}"
-    size = f" ({format_bytes(8 * entries)})" if verb == "hold" and entries < 10**15 else ""
+    size = f" ({format_bytes(ENTRY_BYTES * entries)})" if verb == "hold" and entries < 10**15 else ""
     width = f", width {tables.width}" if tables.width else ""
     least = "" if tables.complete and entries < 10**15 else "more than "
     hint = "" if name == FALLBACK else f"; solver {FALLBACK!r} says how far from the optimum it may be"

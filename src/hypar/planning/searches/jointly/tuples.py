@@ -40,7 +40,7 @@ MOST_TUPLES = 2**22
 def by_tuples(question: Question, structure: Structure, budget: Budget) -> Iterator[Standing]:
     """Search the tuples of choices."""
     try:
-        left = _narrowed(question, structure)
+        left = _narrowed(question, structure, budget)
     except TableLimitError:
         if question.solver is not None:
             raise
@@ -54,7 +54,7 @@ def by_tuples(question: Question, structure: Structure, budget: Budget) -> Itera
         yield standing_of(level_by_level(question))
         return
     if tables is not None:
-        require_tables(name, tables)
+        require_tables(name, tables, budget.limits.bytes)
     problem = left.problem if left else question.cost_graph(0, len(question.levels), question.outermost())
     for solution in _solutions(solver, problem):
         exact = solver.exact or solution.cost == solution.bound
@@ -93,7 +93,7 @@ def _answer(
     return min(answer, greedy_answer(question, solution.bound, FALLBACK), key=cost_of)
 
 
-def _narrowed(question: Question, structure: Structure) -> Narrowed | None:
+def _narrowed(question: Question, structure: Structure, budget: Budget) -> Narrowed | None:
     """Leave out the tuples that cost more than the greedy plan, where whole matrices of pairs would be large."""
     exact = question.solver is None or load_solver(question.solver).exact
     if not (question.by_products and exact and structure.entries > NARROWING_PAYS):
@@ -101,7 +101,7 @@ def _narrowed(question: Question, structure: Structure) -> Narrowed | None:
     if sum(structure.sizes) > MOST_TUPLES:
         return None
     known = load_search("greedy").run(replace(question, solver=None))
-    return question.narrowed(cost_of(known))
+    return question.narrowed(cost_of(known), budget)
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
