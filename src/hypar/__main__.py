@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False  # saves importing typing before interrupts are handled
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ def _run() -> int | str | None:
         main()
     except SystemExit as ended:
         status = ended.code
-    except BaseException:
+    except BaseException as error:  # noqa: BLE001 (whatever it is)
         if not interrupts.came:
-            raise
+            status = _unexpected(error)
     interrupts.done()
     if interrupts.came and status != STATUS:
         # The interrupt was turned into another error, or swallowed.
@@ -63,6 +64,18 @@ def _run() -> int | str | None:
         _settle(stream)
     gc.freeze()  # the process ends: its memory need not be searched for garbage
     return status
+
+
+def _unexpected(error: BaseException) -> int:
+    """Ask for a report of an error that is none of hypar's own, and return the exit status: ``EX_SOFTWARE`` of sysexits.h."""
+    from hypar.errors import printable, reason  # noqa: PLC0415 (only where something failed)
+
+    line = f"error: hypar failed: {reason(error)}; please report it, with what HYPAR_TRACEBACK=1 prints"
+    with suppress(OSError):
+        if os.environ.get("HYPAR_TRACEBACK") == "1":
+            sys.excepthook(type(error), error, error.__traceback__)
+        print(printable(line), file=sys.stderr)  # noqa: T201
+    return 70
 
 
 def _settle(stream: TextIO) -> None:

@@ -37,6 +37,8 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 LONGEST_WORD = 100
 """Largest length of a word that is compared with others or quoted whole."""
 
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "?")
+
 _QUOTED = reprlib.Repr()
 _QUOTED.maxstring = LONGEST_WORD
 
@@ -178,6 +180,19 @@ def _listing(words: tuple[str, ...], most: int = 40) -> str:
 
 Where = tuple[str | int, ...]
 """A place in a document: keys and indices from the top."""
+
+
+def reason(error: BaseException) -> str:
+    """Return the kind of an exception and the first line of its message that says something, 300 characters at most."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    text = next((line for line in lines if any(map(str.isalnum, line))), "")
+    kind = type(error).__name__
+    return f"{kind}: {text[:300]}" if text else kind
+
+
+def printable(text: str) -> str:
+    """Replace the control characters of a text, which a terminal obeys, but for line breaks and tabs, by ``?``."""
+    return text.translate(_CONTROLS)
 
 
 def field_name(where: Where) -> str:

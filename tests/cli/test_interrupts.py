@@ -81,6 +81,28 @@ def test_an_interrupt_is_one_line_and_leaves_no_file(where: str) -> None:
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("raised", "line"),
+    [
+        ("MemoryError", "MemoryError"),
+        ("RecursionError('too deep')", "RecursionError: too deep"),
+        ("AssertionError('a\\x1b')", "AssertionError: a?"),
+    ],
+)
+def test_any_other_error_is_one_line_that_asks_for_a_report(
+    raised: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = f"def failing(_): raise {raised}\nos.fsync = failing"
+    said = f"error: hypar failed: {line}; please report it, with what HYPAR_TRACEBACK=1 prints\n"
+    assert program(code) == (70, "", said)
+    assert list(Path().iterdir()) == []
+    monkeypatch.setenv("HYPAR_TRACEBACK", "1")
+    status, _, text = program(code)
+    assert status == 70
+    assert text.startswith("Traceback (most recent call last):\n")
+    assert text.endswith(said)
+
+
 def test_one_that_is_not_heeded_ends_the_program_when_it_comes_again() -> None:
     """Only after some time: ``timeout`` sends two at once."""
     code = """

@@ -12,7 +12,7 @@ import click
 
 from hypar import __version__
 from hypar.cli.interrupts import LINE, STATUS
-from hypar.errors import HyparError, UnknownNameError
+from hypar.errors import HyparError, UnknownNameError, printable
 from hypar.files.text import not_printed
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class _Refusal(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line, ignoring a closed pipe."""
         with suppress(OSError):
-            click.echo(self.message, file=file, err=file is None, nl=bool(self.message))
+            click.echo(printable(self.message), file=file, err=file is None, nl=bool(self.message))
 
 
 @contextmanager
@@ -41,6 +41,9 @@ def _one_line() -> Iterator[None]:
     except HyparError as error:
         lines = "\n".join(f"error: {line}" for line in str(error).splitlines())
         raise _Refusal(lines, error.exit_status) from error
+    except click.UsageError as error:
+        error.message = printable(error.message)  # type: ignore[misc]
+        raise
     except KeyboardInterrupt as error:
         raise _Refusal(LINE, STATUS) from error
     except BrokenPipeError as error:
@@ -114,5 +117,5 @@ def main() -> None:
 
     Results go to stdout, notes to stderr. Exit status: 0 done; 1 the answer is no: a plan drifted, or does not fit
     the memory of its machine; 2 wrong usage; 3 the input is wrong: a file that cannot be read or written, a value that
-    is not allowed, a search that would be too large; 130 interrupted.
+    is not allowed, a search that would be too large; 70 an error in hypar itself, to be reported; 130 interrupted.
     """

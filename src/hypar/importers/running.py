@@ -8,13 +8,10 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import HyparError, ModelError, UnknownNameError, shown
+from hypar.errors import HyparError, ModelError, UnknownNameError, reason, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-LONGEST_REASON = 300
-"""Characters of another program's message that are quoted."""
 
 
 def named_object(name: str) -> Any:
@@ -56,11 +53,3 @@ def one_line(where: str, doing: str = "raised") -> Iterator[None]:
         raise
     except BaseException as error:
         raise ModelError(where, f"{doing} {reason(error)}") from error
-
-
-def reason(error: BaseException) -> str:
-    """Return the kind of an exception and the first line of its message that says something."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    text = next((line for line in lines if any(map(str.isalnum, line))), "")
-    kind = type(error).__name__
-    return f"{kind}: {text[:LONGEST_REASON]}" if text else kind
