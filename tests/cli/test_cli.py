@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from functools import cache
@@ -147,6 +148,34 @@ def test_a_terminal_without_the_characters_gets_others(monkeypatch: pytest.Monke
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "fc1" in done.stdout
+
+
+def test_a_file_on_stdout_is_utf_8_whatever_the_terminal(tmp_path: Path) -> None:
+    plan_model("sfc", hardware="hmc", levels=1).write(tmp_path / "plan.json")
+    page = output("report", str(tmp_path / "plan.json"))
+    assert not page.isascii()
+    command = [sys.executable, "-m", "hypar", "report", str(tmp_path / "plan.json")]
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, capture_output=True, env=env, check=True)
+    assert done.stdout.decode() == page
+
+
+def test_names_from_a_file_are_neither_escapes_nor_markup(tmp_path: Path) -> None:
+    file = tmp_path / "a\x1b[1m.json"
+    text = plan_model("sfc", levels=1).to_json()
+    file.write_text(text.replace('"fc1"', '"<b>[x](y)\\u001b[31m"'), encoding="utf-8")
+    assert "\n| &lt;b>\\[x](y)?\\[31m | " in output("show", str(file), "--format", "markdown")
+    assert "<b>[x](y)?[31m " in output("show", str(file))
+    for arguments, said in (
+        (["score", str(file), "--hardware", "hmc"], "a?[1m.json: splits: the layers are not those of 'sfc'"),
+        (["check", str(file), str(tmp_path / "no\x1bne")], "no?ne: cannot be read"),
+        (["check", str(file)], "a?[1m.json"),
+        (["show", str(file), "more\x1b"], "Got unexpected extra argument (more?)"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code > 0
+        assert said in result.output
+        assert "\x1b" not in result.output
 
 
 def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from hypar.reports.columns import Cell, Column, Sheet
+from hypar.reports.listings.base import csv_text
 from hypar.reports.prose import Note
-from hypar.reports.terminal import WIDTH_OF_A_PIPE, Page, as_text, width
+from hypar.reports.terminal import WIDTH_OF_A_PIPE, Page, as_text, note, show, warn, width, write, write_lines
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,29 @@ def test_bars_are_drawn_in_ascii_where_the_encoding_has_no_lines(
     assert done.stderr == b""
     both, little = bar.split()
     assert done.stdout.decode(encoding).split() == [both[0] * 8 + both[-1] * 8, little]
+
+
+def test_control_characters_reach_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = "a\x1b[31m\x9bb"
+    for colour in ("", "1"):
+        monkeypatch.setenv("FORCE_COLOR", colour)
+        show(above=hostile)
+        write_lines([hostile])
+        write(hostile)
+        write(hostile, document=True)
+        warn(hostile)
+        warn(hostile, aside=True)
+        note(hostile)
+        found = "".join(capsys.readouterr())
+        assert found.count("a?[31m?b") == 7
+        assert "\x9b" not in found
+
+
+def test_a_text_that_spreadsheets_take_for_a_formula_is_none() -> None:
+    rows = [{"a": "=1+1", "b": -2.5, "c": "dp"}, {"a": "@x", "b": 1, "c": "-"}]
+    assert csv_text(rows) == "a,b,c\n'=1+1,-2.5,dp\n'@x,1,'-\n"
 
 
 def test_a_cell_has_a_style_on_a_terminal_alone() -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hypar.activity import listening
+from hypar.errors import printable
 from hypar.files.json_file import format_json
 from hypar.files.text import not_printed
 from hypar.reports.columns import COMPUTES, LITTLE, RECEIVES, apart
@@ -115,26 +116,31 @@ def show(*tables: Sheet, above: str = "", below: Iterable[Note | str] = ()) -> N
 
 def show_page(page: Page) -> None:
     """Print a page on stdout, coloured on a terminal, no line wider than it."""
-    console = Console(**_PLAIN)
-    if not console.is_terminal:
-        write(as_text(page))
-        return
-    lines = [Text.assemble(*line) for line in page.lines(width())]
-    for line in lines:
+    _print(page.lines(width()))
+
+
+def _print(lines: Iterable[Line]) -> None:
+    """Print lines on stdout, coloured on a terminal."""
+    console, found = Console(**_PLAIN), [Text.assemble(*line) for line in lines]
+    for line in found:
         line.rstrip()
-    text = Text("\n").join(lines)
-    if not _encodes(text.plain, console.encoding):
-        text.plain = text.plain.translate(_ASCII)
+    text = Text("\n").join(found)
+    if not console.is_terminal:
+        write(text.plain)
+        return
+    text.plain = _shown(text.plain, console.encoding)
     with _printing():
         console.print(text, soft_wrap=True)
 
 
-def _encodes(text: str, encoding: str) -> bool:
+def _shown(text: str, encoding: str) -> str:
+    """Return a text without control characters, and with marks that an encoding has."""
+    text = printable(text)
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return False
-    return True
+        return text.translate(_ASCII)
+    return text
 
 
 def warn(text: str, *, aside: bool = False) -> None:
@@ -144,28 +150,26 @@ def warn(text: str, *, aside: bool = False) -> None:
         text: the line.
         aside: whether it goes to stderr, because stdout carries data.
     """
-    console = Console(stderr=aside, soft_wrap=True, **_PLAIN)
     if aside:
-        with suppress(OSError):
-            console.print(text, style="bold red")
-    elif console.is_terminal:
-        with _printing():
-            console.print(hanging(text), style="bold red")
+        note(text, style="bold red")
     else:
-        write(hanging(text))
+        _print([[(hanging(text), "bold red")]])
 
 
-def write(text: str) -> None:
-    """Print text on stdout, with ``?`` for characters that the terminal's encoding lacks.
+def write(text: str, *, document: bool = False) -> None:
+    """Print text on stdout, with ``?`` for characters that the terminal's encoding lacks; a file's content in UTF-8 as files are.
 
     Raises:
         DocumentError: stdout cannot be written to.
     """
     with _printing() as stream:
-        encoding = stream.encoding or "utf-8"
-        if not _encodes(text, encoding):
-            text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
-        print(text, end="" if text.endswith("\n") else "\n", file=stream)
+        encoding = "utf-8" if document else stream.encoding or "utf-8"
+        content = _shown(text if text.endswith("\n") else f"{text}\n", encoding).encode(encoding, "replace")
+        if document:
+            stream.flush()
+            stream.buffer.write(content)
+        else:
+            stream.write(content.decode(encoding))
 
 
 @contextmanager
@@ -182,18 +186,12 @@ def _printing() -> Iterator[TextIO]:
 
 def write_lines(lines: Sequence[str]) -> None:
     """Print lines on stdout, the first of them, which is the answer, bold on a terminal."""
-    console = Console(soft_wrap=True, **_PLAIN)
-    if not console.is_terminal:
-        write("\n".join(lines))
-        return
-    with _printing():
-        for number, line in enumerate(lines):
-            console.print(line, style="" if number else "bold")
+    _print([(line, "" if number else "bold")] for number, line in enumerate(lines))
 
 
 def write_json(data: Any) -> None:
     """Print plain data on stdout as JSON."""
-    write(format_json(data))
+    write(format_json(data), document=True)
 
 
 PATIENCE_S, REFRESH_S, EVERY_S = 0.5, 0.1, 10.0
@@ -213,12 +211,12 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function that takes the number of finished steps and the number of all.
     """
-    state: dict[str, Any] = {"description": what, "total": None, "completed": 0}
+    state: dict[str, Any] = {"description": printable(what), "total": None, "completed": 0}
     ended = threading.Event()
     watching = threading.Thread(target=_watch, args=(state, ended), daemon=True)
     watching.start()
     try:
-        with listening(lambda what: state.update(description=what)):
+        with listening(lambda told: state.update(description=printable(told))):
             yield lambda done, of: state.update(completed=done, total=of)
     finally:
         ended.set()
@@ -256,7 +254,7 @@ def _bar() -> Progress:
     return Progress(*columns, console=Console(stderr=True), **options)
 
 
-def note(text: str) -> None:
+def note(text: str, style: str = "dim") -> None:
     """Print a note on stderr."""
     with suppress(OSError):
-        Console(stderr=True, soft_wrap=True, **_PLAIN).print(text, style="dim")
+        Console(stderr=True, soft_wrap=True, **_PLAIN).print(printable(text), style=style)

@@ -78,7 +78,7 @@ def command(
         findings.append(verdict_data(file, verdict))
         if isinstance(verdict, HyparError):
             for line in str(verdict).splitlines():
-                click.echo(f"error: {line if line.startswith(file) else f'{file}: {line}'}", err=True)
+                note(f"error: {line if line.startswith(file) else f'{file}: {line}'}", style="")
             statuses.append(verdict.exit_status)
             continue
         if not as_json:

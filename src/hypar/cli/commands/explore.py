@@ -62,7 +62,7 @@ def command(
     if as_json:
         write_json(exploration_data(found, ranked))
     elif as_csv:
-        write(csv_text(exploration_data(found, ranked)))
+        write(csv_text(exploration_data(found, ranked)), document=True)
     else:
         show(
             exploration_table(found, ranked[:top]),

@@ -106,7 +106,7 @@ def command(
     if as_yaml and (as_json or validate or model is not None):
         raise click.UsageError("--yaml excludes --json, --validate and --model")
     if as_yaml and hardware is not None:
-        write(hardware_yaml(hardware, changes))
+        write(hardware_yaml(hardware, changes), document=True)
         return
     if hardware is None:
         machines = [load_hardware(name) for name in data_names("hardware")]

@@ -85,7 +85,7 @@ def command(
     for line in found.notes:
         note(line)
     if output is None:
-        write(found.text().rstrip("\n"))
+        write(found.text(), document=True)
     else:
         found.write(output)
         note(f"wrote {output}")

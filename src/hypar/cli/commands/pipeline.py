@@ -81,7 +81,7 @@ def command(
     ran = run_plan(plan, hardware=machine, model=network)
     _write_files(ran, plot, trace)
     if as_json:
-        write(plan.to_json())
+        write(plan.to_json(), document=True)
         return
     against = data_parallel_score(plan, network, machine)
     show(pipeline_table(ran), above=pipeline_head(plan), below=pipeline_notes(plan, against))

@@ -151,6 +151,6 @@ def command(
         elif page is not None:
             show_page(page)
         else:
-            write(plan.to_json())
+            write(plan.to_json(), document=True)
             for line in said:
                 note(line)

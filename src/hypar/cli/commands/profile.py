@@ -59,6 +59,6 @@ def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None
         profile.write(output)
         note(f"wrote {output}")
     if as_json:
-        write(profile.to_json())
+        write(profile.to_json(), document=True)
     else:
         show(profile_table(profile), above=profile_head(profile))

@@ -50,7 +50,7 @@ def command(plan: str, output: str | None, **named: Any) -> None:
     with progress_bar(f"reporting {plan}"):
         text = page(gather_report(plan, **named), __version__)
     if output is None:
-        write(text)
+        write(text, document=True)
         return
     write_text(Path(output), text)
     note(f"wrote {output}")

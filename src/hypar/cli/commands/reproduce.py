@@ -27,7 +27,7 @@ def command(paper: str, output: str | None) -> None:
     with progress_bar(f"reproducing {paper}") as progress:
         page = reproduction.run(progress)
     if output is None:
-        write(page.markdown(pictures=False))
+        write(page.markdown(pictures=False), document=True)
     else:
         for file in page.write(output):
             note(f"wrote {file}")

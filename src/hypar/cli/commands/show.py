@@ -22,9 +22,9 @@ def command(plan: str, report: str, full: bool, as_json: bool) -> None:
     """Show a stored PLAN."""
     stored = read_plan(plan)
     if as_json:
-        write(stored.to_json())
+        write(stored.to_json(), document=True)
     elif report == "table":
         with judged([unfit_line(stored.score)], fit=False, aside=False):
             show_page(plan_page(stored, full=full))
     else:
-        write(stored.render(report))
+        write(stored.render(report), document=True)

@@ -92,6 +92,6 @@ def command(model: str, plot: str | None, as_csv: bool, as_json: bool, **asked: 
     if as_json:
         write_json(runs_data(runs))
     elif as_csv:
-        write(csv_text(runs_data(runs)))
+        write(csv_text(runs_data(runs)), document=True)
     else:
         show(runs_table(runs), above=runs_head(model, runs), below=runs_notes(runs))

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
 
 
+_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", "[": "\\["})
+"""Characters of names that Markdown would take for HTML or for a link; the report has none of its own."""
+
+
 class Markdown:
     """A report in GitHub's table syntax."""
 
@@ -31,7 +35,8 @@ class Markdown:
             used = [str(plan.devices(layer)) for _ in devices]
             number = [str(stages[layer]) for _ in stage]
             lines.append(f"| {' | '.join([layer, *number, *words, amount(cost, plan.cost.unit), *used])} |")
-        return "\n".join([*lines, "", *(f"- {line}" for line in summary(plan))]) + "\n"
+        lines += ["", *(f"- {line}" for line in summary(plan)), ""]
+        return "\n".join(lines).translate(_TEXT)
 
 
 plugin: Report = Markdown()

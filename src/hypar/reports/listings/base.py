@@ -44,11 +44,15 @@ def make_table(
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format rows with equal keys as CSV with a head."""
+    """Format rows with equal keys as CSV with a head; a text that spreadsheets take for a formula gets an apostrophe."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        texts = {
+            key: cell for key, cell in row.items() if isinstance(cell, str) and cell[:1] in {*"=+-@\t\r"}
+        }
+        writer.writerow({**row, **{key: f"'{text}" for key, text in texts.items()}})
     return stream.getvalue()
 
 
