@@ -28,10 +28,16 @@ def weight(name: str, *sizes: int, external: bool = True) -> Any:
 
 
 def save(
-    file: Path, nodes: list[Any], weights: list[Any], *, sizes: Any = ("N", 3, 32, 32), out: str = "y"
+    file: Path,
+    nodes: list[Any],
+    weights: list[Any],
+    *,
+    sizes: Any = ("N", 3, 32, 32),
+    out: str = "y",
+    version: int = 17,
+    real: int = 1,
 ) -> Path:
     """Write a file."""
-    real = onnx.TensorProto.FLOAT
     graph = onnx.helper.make_graph(
         nodes,
         "net",
@@ -39,7 +45,7 @@ def save(
         [onnx.helper.make_tensor_value_info(out, real, None)],
         weights,
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", version)], ir_version=8)
     file.write_bytes(model.SerializeToString())
     return file
 
@@ -149,6 +155,49 @@ BAD: dict[str, tuple[Any, str]] = {
     "a result of nothing": (
         lambda file: one(file, [weight("w", 8, 3, 3, 3)], out="z"),
         "does not depend on the input",
+    ),
+    "a name of other bytes": (
+        lambda file: one(file, [weight("w", 8, 3, 3, 3)]).write_bytes(
+            file.read_bytes().replace(b"Conv", b"Co\xffv")
+        ),
+        r"found the name b'Co\xffv'; allowed: UTF-8 text",
+    ),
+    "a number format of no name": (
+        lambda file: one(file, [onnx.TensorProto(name="w", data_type=99, dims=[8, 3, 3, 3])]),
+        "tensor 'w' has no number format of onnx: KeyError: 99",
+    ),
+    "an input of such a format": (
+        lambda file: save(file, [onnx.helper.make_node("Relu", ["x"], ["y"])], [], real=117),
+        "an input has no number format of onnx: ",
+    ),
+    "a constant of such a format": (
+        lambda file: save(
+            file,
+            [
+                onnx.helper.make_node(
+                    "Constant", [], ["c"], value=onnx.TensorProto(data_type=99, dims=[1], raw_data=b"0")
+                ),
+                onnx.helper.make_node("Add", ["x", "c"], ["y"]),
+            ],
+            [],
+        ),
+        "tensor 'c' cannot be read: KeyError: 99",
+    ),
+    "an operator without an operand": (
+        lambda file: save(file, [onnx.helper.make_node("Expand", ["x"], ["y"])], []),
+        "not a valid model: ValidationError: Node with schema(::Expand:13) has input size 1",
+    ),
+    "an operator without a result": (
+        lambda file: save(file, [onnx.helper.make_node("Relu", ["x"], [])], [], out="x"),
+        "Output 0 is out of bounds",
+    ),
+    "a value that nothing makes": (
+        lambda file: save(file, [onnx.helper.make_node("Add", ["x", "nothing"], ["y"])], []),
+        "however input 'nothing' of node",
+    ),
+    "an axis that is none": (
+        lambda file: save(file, [onnx.helper.make_node("Softmax", ["x"], ["y"], axis=2**34 + 1)], []),
+        "no layer has a weight",
     ),
     "no sample": (
         lambda file: save(file, [onnx.helper.make_node("Relu", ["x"], ["y"])], [], sizes=("N",)),

@@ -222,7 +222,10 @@ def _in_steps(view: View, queries: Held, keys: Held, values: Held, mask: str | N
 
 def softmax(view: View, axis: int) -> Held | None:
     """Say a softmax over an axis."""
-    return same(view, "softmax", roles={"over": view.drafts.atoms.leaves(view.axes(view.data[0])[axis])})
+    axes = view.axes(view.data[0])
+    if not -len(axes) <= axis < len(axes):
+        return None
+    return same(view, "softmax", roles={"over": view.drafts.atoms.leaves(axes[axis])})
 
 
 def norm(view: View, op: str, axes: Sequence[int], trained: Mapping[str, bool]) -> Held | None:

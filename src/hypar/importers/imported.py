@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
 
 FORMATS = ("float64", "float32", "float16", "bfloat16")
-LINE = 110
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

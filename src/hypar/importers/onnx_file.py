@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import DocumentError, ModelError
+from hypar.errors import DocumentError, ModelError, shown
 from hypar.importers.formats import BATCH
 from hypar.importers.imported import Imported, imported
 from hypar.importers.onnx_rules import TABLE, flop
@@ -107,19 +107,26 @@ class _File:
         graph = self.model.graph
         if not graph.node:
             raise ModelError(self.where, "found no operator", "an ONNX model with a graph")
+        self.require_names()
         for tensor in graph.initializer:
             self.read(tensor)
         fed = [value for value in graph.input if value.name not in self.weights]
         if not fed or not graph.output:
             raise ModelError(self.where, "found no input or no output", "one at least of each")
         self.fix(fed)
-        with one_line(self.where, "its shapes cannot be inferred:"), self.unchanged(SHAPELESS):
-            model = self.onnx.shape_inference.infer_shapes(self.model, strict_mode=True, data_prop=True)
+        model = deepcopy(self.model)
+        for node in model.graph.node:
+            if node.op_type in SHAPELESS:
+                node.op_type = "Identity"
+                del node.attribute[:], node.input[1:]
+        with one_line(self.where, "its shapes cannot be inferred:"):
+            model = self.onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
         first = sizes_of(next(value for value in model.graph.input if value.name == fed[0].name))
         self.weights |= {name: (1, *self.weights[name][1:]) for name in self.repeated(first[:1])}
         shapes = dict(self.weights)
         for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
             shapes[value.name] = sizes_of(value)
+        self.require_sound(model)
         versions = {entry.domain: entry.version for entry in self.model.opset_import}
         nodes = [one for node in graph.node for one in self.node(node, shapes, versions)]
         return Trace(
@@ -139,19 +146,25 @@ class _File:
             aside=len(graph.output) - 1,
         )
 
-    @contextmanager
-    def unchanged(self, kinds: frozenset[str]) -> Iterator[None]:
-        """Let operators pass on what they read while shapes are inferred."""
-        nodes = [node for node in self.model.graph.node if node.op_type in kinds]
-        before = [type(node).FromString(node.SerializeToString()) for node in nodes]
-        for node in nodes:
-            node.op_type = "Identity"
-            del node.attribute[:], node.input[1:]
-        try:
-            yield
-        finally:
-            for node, own in zip(nodes, before, strict=True):
-                node.CopyFrom(own)
+    def require_names(self) -> None:
+        """Raise on a name that is not UTF-8, which protobuf gives as bytes."""
+        graph = self.model.graph
+        texts = [
+            *(one.name for own in (graph.node, graph.input, graph.output, graph.initializer) for one in own),
+            *(text for one in graph.node for text in (one.op_type, one.domain, *one.input, *one.output)),
+        ]
+        for text in texts:
+            if isinstance(text, bytes):
+                raise ModelError(self.where, f"found the name {shown(text)}", "UTF-8 text")
+
+    def require_sound(self, model: Any) -> None:
+        """Raise on what onnx does not allow; data of weights, and shapes of results, may be missing."""
+        for tensor in model.graph.initializer:
+            tensor.CopyFrom(type(tensor)(name=tensor.name, data_type=tensor.data_type, dims=[0]))
+        del model.graph.output[:]
+        model.ir_version = min(model.ir_version, self.onnx.IR_VERSION)
+        with one_line(self.where, "not a valid model:"):
+            self.onnx.checker.check_model(model)
 
     def repeated(self, batch: tuple[int, ...]) -> Iterator[str]:
         """Yield the names of trained tokens that an exporter repeated for each sample."""
@@ -177,7 +190,8 @@ class _File:
             *(one.data_type for one in self.model.graph.initializer),
         ]
         real = next((one for one in formats if self.is_real(one)), formats[0])
-        name = str(self.onnx.TensorProto.DataType.Name(real)).lower()
+        with one_line(self.where, "an input has no number format of onnx:"):
+            name = str(self.onnx.TensorProto.DataType.Name(real)).lower()
         return {"float": "float32", "double": "float64"}.get(name, name)
 
     @cached_property
@@ -210,9 +224,8 @@ class _File:
             self.numbers.add(tensor.name)
         if tensor.data_location == proto.EXTERNAL:
             return
-        width = (
-            self.onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize if tensor.data_type else 1
-        )
+        with one_line(self.where, f"tensor {tensor.name!r} has no number format of onnx:"):
+            width = self.onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
         said, held = math.prod(sizes) * width, len(tensor.raw_data)
         if (tensor.HasField("raw_data") and held != said) or said > MOST_BYTES:
             raise ModelError(
@@ -223,9 +236,15 @@ class _File:
             step = sizes[-1] * width
             if rows[step - width : step] == rows[:width]:
                 self.whole.add(tensor.name)
+        if held > SMALL * width:
+            tensor.ClearField("raw_data")
         if math.prod(sizes) <= SMALL and (not real or not sizes):
-            with one_line(self.where, f"tensor {tensor.name!r} cannot be read:"):
-                self.values[tensor.name] = self.onnx.numpy_helper.to_array(tensor).tolist()
+            self.values[tensor.name] = self.content(tensor, tensor.name)
+
+    def content(self, tensor: Any, name: str) -> Any:
+        """Return the numbers of a tensor."""
+        with one_line(self.where, f"tensor {name!r} cannot be read:"):
+            return self.onnx.numpy_helper.to_array(tensor).tolist()
 
     def fix(self, fed: Sequence[Any]) -> None:
         """Give a size to the samples of an example where the file leaves it open.
@@ -258,8 +277,9 @@ class _File:
         """Return an operator; each part of a tensor is one of its own."""
         helper = self.onnx.helper
         attributes = {one.name: _plain(helper.get_attribute_value(one)) for one in node.attribute}
-        schema = self.schema(node, versions)
-        names = [one.name for one in schema.inputs] if schema else []
+        key = (node.op_type, versions.get(node.domain, 1), node.domain)
+        known = self.onnx.defs.has(*key)  # it may be of an unknown domain
+        names = [one.name for one in self.onnx.defs.get_schema(*key).inputs] if known else []
         operands: dict[str, tuple[str, ...]] = {}
         for number, value in enumerate(node.input):
             if not value or (number and node.op_type == "CastLike"):
@@ -299,17 +319,9 @@ class _File:
         """Note the value of a constant."""
         value: Any = attributes.get("value", attributes.get("value_ints", attributes.get("value_int")))
         if hasattr(value, "dims"):
-            few = math.prod(value.dims) <= SMALL
-            value = self.onnx.numpy_helper.to_array(value).tolist() if few else None
+            value = self.content(value, node.output[0]) if math.prod(value.dims) <= SMALL else None
         if value is not None:
             self.values[node.output[0]] = value
-
-    def schema(self, node: Any, versions: dict[str, int]) -> Any:
-        """Return the operator's schema; None if it is of an unknown domain."""
-        try:
-            return self.onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
-        except self.onnx.defs.SchemaError:
-            return None
 
 
 def _plain(value: Any) -> Any:
