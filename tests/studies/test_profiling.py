@@ -162,7 +162,7 @@ def test_the_command_says_that_torch_is_missing(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, "torch", None)
     file = tmp_path / "lenet.json"
     result = CliRunner().invoke(main, ["profile", "lenet-c", "--ways", "2", "-o", str(file)])
-    line = "error: profile: torch is not installed; pip install 'hypar-planner[profile]'\n"
+    line = "error: profile: torch is not installed; pip install '.[profile]' in a clone of hypar\n"
     assert (result.exit_code, result.stdout, result.stderr) == (3, "", line)
     assert not file.exists()
 

@@ -51,7 +51,9 @@ def test_without_torch_one_line_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(OptionError) as caught:
         load_bench()
-    assert str(caught.value) == "profile: torch is not installed; pip install 'hypar-planner[profile]'"
+    assert (
+        str(caught.value) == "profile: torch is not installed; pip install '.[profile]' in a clone of hypar"
+    )
 
 
 def test_torch_is_loaded_by_a_measurement_only() -> None:

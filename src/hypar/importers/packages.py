@@ -18,4 +18,4 @@ def package(name: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         found = f"the package {error.name or name} is not installed"
-        raise OptionError("import", found, hint=f"pip install 'hypar-planner[{extra}]'") from error
+        raise OptionError("import", found, hint=f"pip install '.[{extra}]' in a clone of hypar") from error

@@ -143,7 +143,7 @@ def load_bench() -> Bench:
     try:
         return TorchBench(importlib.import_module("torch"))
     except (ImportError, OSError):
-        hint = "pip install 'hypar-planner[profile]'"
+        hint = "pip install '.[profile]' in a clone of hypar"
         raise OptionError("profile", "torch is not installed", hint=hint) from None
 
 
