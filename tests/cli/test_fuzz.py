@@ -8,12 +8,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hypar import HyparError, diff_plans, load_machine, plan_model, read_plan, score_plan
+from hypar import HyparError, diff_plans, from_onnx, load_machine, plan_model, read_plan, score_plan
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.changes import CHANGEABLE
 from hypar.machine.load import parse_change
@@ -28,9 +29,12 @@ from hypar.sharding.space import parse_space
 from tests.effort import examples
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hypar.network.graph import LayerGraph
 
-fuzz = settings(max_examples=examples(200), deadline=None)
+fuzz = settings(max_examples=examples(1300, 10), deadline=None)
+"""Some 20,000 examples of all tests together in the long run."""
 
 MODEL: dict[str, Any] = {
     "source": "test",
@@ -246,6 +250,58 @@ def test_an_edited_machine(text: str, machine_file: Path) -> None:
 def test_any_text_as_a_change(text: str, name: str) -> None:
     with suppress(HyparError):
         load_machine("hmc", dict([parse_change(f"{name}={text}")]))
+
+
+def onnx_files(folder: Path) -> Iterator[bytes]:
+    """ONNX files that are read: images, and a product with shares, whose sizes and weights are in the file."""
+    onnx: Any = pytest.importorskip("onnx", reason="onnx is an extra")
+    from tests.importers.test_onnx_file import net, save  # noqa: PLC0415 (needs onnx)
+
+    node, numbers = onnx.helper.make_node, onnx.numpy_helper.from_array
+    nodes = [
+        node("Constant", [], ["sizes"], value=numbers(np.array([-1, 4, 6]))),
+        node("MatMul", ["x", "w"], ["a"], name="/in/MatMul"),
+        node("Reshape", ["a", "sizes"], ["b"]),
+        node("Split", ["b"], ["q", "k"], axis=1, num_outputs=2),
+        node("Transpose", ["k"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "t"], ["s"]),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "k"], ["o"]),
+        node("Concat", ["o", "q"], ["c"], axis=1),
+        node("LayerNormalization", ["c", "g"], ["n"], axis=2),
+        node("Flatten", ["n"], ["f"]),
+        node("Gemm", ["f", "v"], ["y"], transB=1),
+    ]
+    kinds = {"w": (8, 24), "g": (6,), "v": (3, 24)}
+    weights = [numbers(np.ones(sizes, np.float32), name) for name, sizes in kinds.items()]
+    yield net(folder / "image.onnx").read_bytes()
+    yield save(folder / "shares.onnx", nodes, weights, sizes=("N", 8), version=18).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def onnx_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[bytes, ...]]:
+    """One file for all examples, and the content of those that are changed."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    contents = tuple(onnx_files(folder))
+    for name in ("image", "shares"):
+        assert load_model(folder / f"{name}.onnx").num_weighted > 0
+    return folder / "changed.onnx", contents
+
+
+@fuzz
+@given(data=st.data())
+def test_changed_bytes_of_an_onnx_file(
+    data: st.DataObject, onnx_file: tuple[Path, tuple[bytes, ...]]
+) -> None:
+    """What is a network after all has a plan."""
+    file, contents = onnx_file
+    content = bytearray(data.draw(st.sampled_from(contents)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + data.draw(st.integers(0, 1))] = data.draw(st.binary(max_size=1))
+    file.write_bytes(content)
+    with suppress(HyparError):
+        plan_model(from_onnx(file, partial=True), levels=1)
 
 
 @pytest.fixture(scope="module")
