@@ -55,11 +55,11 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
     Raises:
         HardwareError: an array does not fit its machine.
     """
-    alone = work.run()
+    plain = work.run()
     if asked is None:
-        return Chunked(*alone)
-    trials = _Trials(work, alone)
-    count = len(trials.layers)
+        return Chunked(*plain)
+    trials = _Trials(work, exchanging(plain.step))
+    count, alone_s = len(trials.layers), trials.best.timeline.makespan
     if asked == "best":
         trials.search()
     elif count and asked != "layers":
@@ -68,7 +68,7 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
     record = ChunksRecord(
         asked=asked,
         layers=[[names[layer] for layer in chunk] for chunk in trials.split(trials.sizes)],
-        alone_s=alone.timeline.makespan,
+        alone_s=alone_s,
     )
     return Chunked(*trials.best, chunks=record)
 
@@ -85,11 +85,10 @@ def computing_s(step: Step) -> float:
 class _Trials:
     """The current chunks of a search, which starts from single layers."""
 
-    def __init__(self, work: StepWork, alone: Ran) -> None:
-        self.work = work
-        self.layers = exchanging(alone.step)
-        self.sizes: Sizes = (1,) * len(self.layers)
-        self.best, self.tried = alone, {self.sizes}
+    def __init__(self, work: StepWork, layers: tuple[int, ...]) -> None:
+        self.work, self.layers = work, layers
+        self.take((1,) * len(layers))
+        self.tried = {self.sizes}
 
     def split(self, sizes: Sizes) -> Chunks:
         """Divide the layers into chunks of given sizes, none of which is of two stages."""
@@ -99,7 +98,8 @@ class _Trials:
 
     def take(self, sizes: Sizes) -> None:
         """Take chunks without comparing them."""
-        self.sizes, self.best = sizes, self.work.run(self.split(sizes))
+        self.sizes: Sizes = sizes
+        self.best: Ran = self.work.run(self.split(sizes))
 
     def search(self) -> None:
         """Take the fastest candidate, then improve it by local search."""
