@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_LEVELS = 60
 """Most levels: the least and largest powers that are held."""
 
-MOST_CODES = 2**22
+MOST_CODES = 2**63
 """Most numbers by which states are looked up."""
 
 
@@ -91,30 +91,22 @@ class Own:
 
     def of(self, states: NDArray[np.integer]) -> Costs:
         """Return the costs of some states, ``[..., groups, options]``; infinite if the layer does not offer one."""
-        place = _codes(self.depths, states.shape[-1])
-        index = np.full(place.most, -1, dtype=np.int64)
-        index[place.of(self.states)] = np.arange(len(self.states))
-        found = index[place.of(states)]
-        return np.where(found < 0, np.inf, self.costs[found])
+        strides = _strides(self.depths, states.shape[-1])
+        known, first = np.unique(_codes(self.states, strides), return_index=True)
+        wanted = _codes(states, strides)
+        found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[found] == wanted, self.costs[first[found]], np.inf)
 
 
-class _Codes(NamedTuple):
-    """A number for each state: counts of all options but the last one, as digits."""
-
-    strides: Indices
-    most: int
-
-    def of(self, states: NDArray[np.integer]) -> Indices:
-        """Return the numbers of states."""
-        return np.tensordot(states[..., :-1].astype(np.int64), self.strides, axes=2)
+def _codes(states: NDArray[np.integer], strides: Indices) -> Indices:
+    """Return a number for each state, whose digits are the counts of all options but the last one."""
+    return np.tensordot(states[..., :-1].astype(np.int64), strides, axes=2)
 
 
 @lru_cache(maxsize=256)
-def _codes(depths: tuple[int, ...], options: int) -> _Codes:
+def _strides(depths: tuple[int, ...], options: int) -> Indices:
     digits = np.repeat([depth + 1 for depth in depths], options - 1)
-    most = math.prod(digits.tolist())
-    strides = np.cumprod([1, *digits.tolist()])[:-1] if len(digits) else np.zeros(0, dtype=np.int64)
-    return _Codes(strides.astype(np.int64).reshape(len(depths), options - 1), most)
+    return np.cumprod([1, *digits], dtype=np.int64)[:-1].reshape(len(depths), options - 1)
 
 
 def codes(depths: tuple[int, ...], options: int) -> int:
