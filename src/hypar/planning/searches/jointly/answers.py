@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.planning.searches.base import Answer, costs_by_level, load_search
+from hypar.planning.searches.base import Answer, busiest, costs_by_level, load_search
 from hypar.solve.solvers.base import FALLBACK, load_solver
 
 if TYPE_CHECKING:
@@ -63,9 +63,15 @@ def bounded_answer(
     return replace(found, bounds=(cost if exact else min(bound, cost),))
 
 
+def greedy(question: Question) -> Answer:
+    """Return the plan level by level, which counts computation at the innermost level, so that devices are idle there alone."""
+    busy = question.offering(lambda offered, level: offered if level.innermost else busiest(offered, level))
+    return load_search("greedy").run(replace(busy, solver=None))
+
+
 def greedy_answer(question: Question, bound: float | None, solver: str | None = None) -> Answer:
     """Return the greedy plan with a lower bound, under the name of another solver if one is given."""
-    found = load_search("greedy").run(replace(question, solver=None))
+    found = greedy(question)
     return answer_of(question, found.choices, solver or found.solver, exact=False, bound=bound)
 
 

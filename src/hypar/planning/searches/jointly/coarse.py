@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.searches.base import load_search
-from hypar.planning.searches.jointly.answers import Standing, bounded_answer
+from hypar.planning.searches.jointly.answers import Standing, bounded_answer, greedy
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.limits import timed
 from hypar.solve.solvers.base import FALLBACK, load_solver
@@ -86,12 +84,11 @@ def _greedy_orders(question: Question) -> Indices:
     """Return the options of the greedy plan, ``[layers, levels]``, with the batch in the place of dims that are left out."""
     from hypar.costs.graphs.spatial import in_place_of  # noqa: PLC0415 (as above)
 
-    greedy = load_search("greedy").run(replace(question, solver=None))
     found = [
         [
             own.index(choice if choice in own else in_place_of(choice, level.ways))
             for own, choice, level in zip(at_layer, chosen, question.levels, strict=True)
         ]
-        for at_layer, chosen in zip(question.options, greedy.choices, strict=True)
+        for at_layer, chosen in zip(question.options, greedy(question).choices, strict=True)
     ]
     return np.array(found, dtype=np.intp)

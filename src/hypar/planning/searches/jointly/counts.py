@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from hypar.planning.searches.base import Answer, costs_by_level
+from hypar.planning.searches.base import Answer, busiest, costs_by_level
 from hypar.planning.searches.jointly.answers import (
     Standing,
     answer_of,
@@ -92,19 +92,12 @@ def _by_seconds(question: Question, problem: Counted, budget: Budget) -> Iterato
 
 def _plainer(question: Question) -> Question:
     """Return the problem by counts without idle devices and cuts of height and width, but for layers that have no others."""
-    options = tuple(
-        tuple(
-            tuple(
-                own
-                for own in offered
-                if own.devices(level.ways) == level.ways and not {*SPATIAL} & {*own.divided}
-            )
-            or offered
-            for offered, level in zip(layer, question.levels, strict=True)
+    plain = question.offering(
+        lambda offered, level: tuple(
+            own for own in busiest(offered, level) if not {*SPATIAL} & {*own.divided}
         )
-        for layer in question.options
     )
-    return replace(question, options=options, solver=COUNTS)
+    return replace(plain, solver=COUNTS)
 
 
 def _by_bytes(question: Question, problem: Counted, every: Iterable[Found]) -> Iterator[Standing]:

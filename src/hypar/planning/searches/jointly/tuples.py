@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.errors import TableLimitError
-from hypar.planning.searches.base import load_search
 from hypar.planning.searches.jointly.answers import (
     Standing,
     answer_of,
     cost_of,
+    greedy,
     greedy_answer,
     level_by_level,
     standing_of,
@@ -100,8 +99,7 @@ def _narrowed(question: Question, structure: Structure, budget: Budget) -> Narro
         return None
     if sum(structure.sizes) > MOST_TUPLES:
         return None
-    known = load_search("greedy").run(replace(question, solver=None))
-    return question.narrowed(cost_of(known), budget)
+    return question.narrowed(cost_of(greedy(question)), budget)
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
