@@ -19,8 +19,8 @@ from hypar.cli.main import main
 from hypar.execution.verify import verify_program
 from hypar.studies.verification import run as module
 from hypar.studies.verification.cases import REASONS
-from tests.cli.test_bad_input import assert_refused, run
 from tests.effort import late
+from tests.kit import refused, run
 from tests.prose import unbroken
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def test_what_differs_is_named_item_by_item_if_asked() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_verified_is_refused_in_one_line(arguments: list[str], part: str) -> None:
-    assert_refused(["verify", *arguments], (part,))
+    assert part in refused("verify", *arguments)
 
 
 def test_stale_weights_are_refused_in_one_line() -> None:
@@ -217,7 +217,9 @@ def test_stale_weights_are_refused_in_one_line() -> None:
         "stale.json"
     )
     part = "stale.json: stages.schedule: found 'layer-block', whose weights are stale"
-    assert_refused(["verify", "stale.json"], (part, "allowed: a schedule that flushes: gpipe, 1f1b"))
+    said = refused("verify", "stale.json")
+    assert said.startswith(part)
+    assert "; allowed: a schedule that flushes: gpipe, 1f1b" in said
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-1", '"many"', "null"])
@@ -226,7 +228,7 @@ def test_a_plan_with_a_batch_that_is_no_number_is_refused(number: str) -> None:
     bad = re.sub(r'"batch": 256', f'"batch": {number}', text, count=1)
     assert bad != text
     Path("bad.json").write_text(bad, encoding="utf-8")
-    assert_refused(["verify", "bad.json"], ("bad.json",))
+    assert "bad.json" in refused("verify", "bad.json")
 
 
 def test_a_batch_that_is_no_number_is_wrong_usage() -> None:

@@ -273,42 +273,6 @@ def test_the_links_between_groups_are_changed() -> None:
         load_hardware("tpu-v2-v3", {"outward.latency": 3})
 
 
-@pytest.mark.parametrize(
-    ("machine", "changes", "expected"),
-    [
-        ("hmc", {"buffer": "64 KiB"}, "change buffer=64 KiB: changes nothing, as compute model row_stationary derives nothing from the buffer"),
-        ("hmc", {"interconnect.1.latency": "1 us"}, "change interconnect.1.latency=1 us: the machine has 1 network; allowed: the number 0"),
-        ("h100-8x", {"interconnect.2.latency": "1 us"}, "change interconnect.2.latency=1 us: the machine has 2 networks; allowed: the number 0, 1"),
-        ("h100-8x", {"latency": "1 us", "interconnect.1.latency": "2 us"}, "change interconnect.1.latency=2 us: changes the same value as latency; allowed: one of them"),
-        ("eyeriss", {"interconnect.0.latency": "1 us"}, "change interconnect.0.latency=1 us: the machine is one device without a network"),
-        ("eyeriss", {"memory.capacity": "1 GB"}, "change memory.capacity=1 GB: the machine's file gives no memory"),
-        ("hmc", {"outward.latency": "1 us"}, "change outward.latency=1 us: the machine has no groups side by side"),
-        ("hmc", {"compute.peak": "1 TFLOP/s"}, "change compute.peak=1 TFLOP/s: compute model row_stationary has no such field; allowed: rows, columns, frequency, weight_words, input_words, output_words"),
-        ("hmc", {"compute.rows": 0}, "change compute.rows=0: found 0; allowed: at least 1"),
-        ("hmc", {"memory.capacity": 8}, "change memory.capacity=8: found 8; allowed: a number with a unit, as 108 KB, 8 GB or 64 MiB"),
-        ("hmc", {"interconnect.0.link_bandwidth": "1 GB/s"}, "change interconnect.0.link_bandwidth=1 GB/s: changes nothing, as assumption bandwidth is total; allowed: interconnect.0.total_bandwidth, or bandwidth=link besides"),
-        ("hmc", {"compute.name": "roofline"}, None),
-        ("hmc", {"compute.rwos": 3}, "did you mean 'compute.rows'?"),
-        ("hmc", {"interconnect.0.latncy": "1 us"}, "did you mean 'interconnect.0.latency'"),
-        ("hmc", {"interconnect.0": "1 us"}, None),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_what_cannot_be_changed_is_said_in_a_line(
-    machine: str, changes: dict[str, Any], expected: str | None
-) -> None:
-    with pytest.raises(InputError) as raised:
-        load_machine(machine, changes)
-    text = str(raised.value)
-    assert "\n" not in text
-    if expected is None or expected.startswith("did"):
-        assert "not a change; allowed: topology, devices," in text
-        assert "compute.FIELD, interconnect.NUMBER.FIELD" in text
-        assert (expected or "") in text
-    else:
-        assert text.startswith(expected)
-
-
 def test_energies_of_a_machine_without_any_cannot_be_changed() -> None:
     with pytest.raises(
         OptionError, match=r"^change energy\.memory=1 pJ: the machine's file gives no energies$"
@@ -398,87 +362,6 @@ RATE = "a number with a unit, as 320 GB/s or 1600 Mb/s"
 TOPOLOGIES = ", ".join(plugin_names("topologies"))
 GRAPH = "topology: {{name: graph, pairs: {}}}"
 
-BAD: dict[str, tuple[str, str, str]] = {
-    # What stands in GOOD, what stands there instead, the message behind bad.yaml.
-    "another kind of unit": ("320 GB/s", "320 GB", f":10: device.memory.bandwidth.value: found '320 GB'; allowed: {RATE}"),
-    "unknown unit": ("320 GB/s", "320 GX/s", f":10: device.memory.bandwidth.value: found '320 GX/s'; allowed: {RATE}"),
-    "no unit": ("320 GB/s", "320", f":10: device.memory.bandwidth.value: found 320; allowed: {RATE}"),
-    "no number": ("320 GB/s", "fast", f":10: device.memory.bandwidth.value: found 'fast'; allowed: {RATE}"),
-    "nothing": ("320 GB/s", "", f":10: device.memory.bandwidth.value: found nothing; allowed: {RATE}"),
-    "a truth": ("320 GB/s", "true", f":10: device.memory.bandwidth.value: found true; allowed: {RATE}"),
-    "a list of numbers": ("320 GB/s", "[1, 2]", f":10: device.memory.bandwidth.value: found [1, 2]; allowed: {RATE}"),
-    "negative energy": ("3.7 pJ", "-3.7 pJ", ":12: device.energy.multiply.value: found '-3.7 pJ'; allowed: at least 0"),
-    "zero bandwidth": ("1600 Mb/s", "0 Mb/s", ":19: interconnect.link_bandwidth.value: found '0 Mb/s'; allowed: more than 0"),
-    "negative bandwidth": ("1600 Mb/s", "-1 Mb/s", ":19: interconnect.link_bandwidth.value: found '-1 Mb/s'; allowed: more than 0"),
-    "tiny bandwidth": ("1600 Mb/s", "1e-300 Mb/s", ":19: interconnect.link_bandwidth.value: found '1e-300 Mb/s'; allowed: at least 1e-30"),
-    "bandwidth that is NaN": ("1600 Mb/s", ".nan", f":19: interconnect.link_bandwidth.value: found nan; allowed: {RATE}"),
-    "bandwidth in nan Mb/s": ("1600 Mb/s", "nan Mb/s", f":19: interconnect.link_bandwidth.value: found 'nan Mb/s'; allowed: {RATE}"),
-    "infinite bandwidth": ("1600 Mb/s", ".inf", f":19: interconnect.link_bandwidth.value: found inf; allowed: {RATE}"),
-    "bandwidth past any number": ("1600 Mb/s", "1e999 Mb/s", ":19: interconnect.link_bandwidth.value: found '1e999 Mb/s'; allowed: at most 1e+30"),
-    "huge bandwidth": ("1600 Mb/s", "1e40 Mb/s", ":19: interconnect.link_bandwidth.value: found '1e40 Mb/s'; allowed: at most 1e+30"),
-    "no link bandwidth": ("  link_bandwidth: {value: 1600 Mb/s, source: s}\n", "", ":16: interconnect: 'link_bandwidth' is missing; allowed: one, as assumption bandwidth is link"),
-    "no bandwidth in all": (GOOD[GOOD.index("  total_b"):], "assumptions:\n  bandwidth: {value: total, source: s}\n", ":16: interconnect: 'total_bandwidth' is missing; allowed: one, as assumption bandwidth is total"),
-    "graph in two parts": ("topology: ring", GRAPH.format("[[0, 1], [2, 3]]"), ":17: interconnect.topology: graph: no path from device 0 to device 2; allowed: one between any two"),
-    "device without a link": ("topology: ring", GRAPH.format("[[0, 1], [1, 2]]"), ":17: interconnect.topology: graph: device 3 has no link; allowed: a path between any two devices"),
-    "link of no device": ("topology: ring", GRAPH.format("[[0, 1], [1, 2], [9, 2]]"), ":17: interconnect.topology: graph: a link of device 9; allowed: 0 to 3"),
-    "link to itself": ("topology: ring", GRAPH.format("[[0, 1], [1, 2], [2, 3], [3, 3]]"), ":17: interconnect.topology: graph: a link from device 3 to itself; allowed: two devices"),
-    "link of device -1": ("topology: ring", GRAPH.format("[[0, -1]]"), ":17: interconnect.topology.pairs[0][1]: found -1; allowed: at least 0"),
-    "link of three": ("topology: ring", GRAPH.format("[[0, 1, 2]]"), ":17: interconnect.topology.pairs[0]: found [0, 1, 2]; allowed: at most 2"),
-    "link of one": ("topology: ring", GRAPH.format("[[0]]"), ":17: interconnect.topology.pairs[0]: found [0]; allowed: at least 2"),
-    "link of words": ("topology: ring", GRAPH.format("[[a, b]]"), ":17: interconnect.topology.pairs[0][0]: found 'a'; allowed: a whole number\nbad.yaml:17: interconnect.topology.pairs[0][1]: found 'b'; allowed: a whole number"),
-    "graph of nothing": ("topology: ring", GRAPH.format("[]"), ":17: interconnect.topology.pairs: found []; allowed: at least 1"),
-    "graph without pairs": ("topology: ring", "topology: graph", ":17: interconnect.topology.pairs: 'pairs' is missing"),
-    "ports of one device": ("topology: ring", "ports: {value: 2, source: s}\n  topology: ring", ":17: interconnect.ports: found 2 ports of a group of 1 devices; allowed: at most 1"),
-    "no port": ("topology: ring", "ports: {value: 0, source: s}\n  topology: ring", ":17: interconnect.ports.value: found 0; allowed: at least 1"),
-    "unknown algorithm": ("topology: ring", "collectives: {value: [rnig], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['rnig']; allowed: all, all but levels, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, levels, each once"),
-    "algorithm that is no list": ("topology: ring", "collectives: {value: 3, source: s}\n  topology: ring", ":17: interconnect.collectives.value: found 3; allowed: all, all but levels, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, levels, each once"),
-    "algorithm twice": ("topology: ring", "collectives: {value: [ring, ring], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['ring', 'ring']; allowed: all, all but levels, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, levels, each once"),
-    "rows that do not divide": ("topology: ring", "topology: {name: mesh, rows: 3}", ":17: interconnect.topology: mesh: 3 rows of 4 devices; allowed: a divisor of 4"),
-    "no row": ("topology: ring", "topology: {name: mesh, rows: 0}", ":17: interconnect.topology.rows: found 0; allowed: at least 1"),
-    "unknown reduction": ("topology: ring", "topology: {name: h_tree, reduction: in_root}", ":17: interconnect.topology.reduction: found 'in_root'; allowed: 'at_leaves' or 'in_tree'; did you mean 'in_tree'?"),
-    "unknown topology": ("topology: ring", "topology: rnig", f":17: interconnect.topology.name: no topology 'rnig'; allowed: {TOPOLOGIES}; did you mean 'ring'?"),
-    "unknown field of a topology": ("topology: ring", "topology: {name: torus, rooting: balanced}", ":17: interconnect.topology.rooting: unknown key 'rooting'; allowed: name, routing; did you mean 'routing'?"),
-    "unknown routing": ("topology: ring", "topology: {name: torus, routing: balance}", ":17: interconnect.topology.routing: found 'balance'; allowed: 'dimension_ordered' or 'balanced'; did you mean 'balanced'?"),
-    "no topology": ("topology: ring", "topology:", ":17: interconnect.topology: found nothing; allowed: a name, or a mapping with name and fields"),
-    "topology without a name": ("topology: ring", "topology: {routing: balanced}", f":17: interconnect.topology.name: 'name' is missing; allowed: {TOPOLOGIES}"),
-    "topology named by a number": ("topology: ring", "topology: {name: 3}", f":17: interconnect.topology.name: found 3; allowed: {TOPOLOGIES}"),
-    "unknown compute model": ("name: roofline", "name: roofine", ":5: device.compute.name: no compute model 'roofine'; allowed: blocked_row_stationary, roofline, row_stationary; did you mean 'roofline'?"),
-    "unknown field of a compute model": ("    peak:", "    peek:", ":6: device.compute.peek: unknown key 'peek'; allowed: name, peak, half_efficiency_flop; did you mean 'peak'?"),
-    "missing field of a compute model": ("    peak: {value: 1 TFLOP/s, source: s}\n", "", ":4: device.compute.peak: 'peak' is missing"),
-    "no compute model": ("  compute:\n    name: roofline\n", "  compute:\n", ":4: device.compute.name: 'name' is missing; allowed: blocked_row_stationary, roofline, row_stationary"),
-    "negative number": ("value: 0,", "value: -1,", ":7: device.compute.half_efficiency_flop.value: found -1; allowed: at least 0"),
-    "text for a number": ("value: 0,", "value: 1 GFLOP,", ":7: device.compute.half_efficiency_flop.value: found '1 GFLOP'; allowed: a number"),
-    "unknown key": ("  memory:\n    cap", "  memry:\n    cap", ":8: device.memry: unknown key 'memry'; allowed: word, compute, buffer, memory, energy; did you mean 'memory'?"),
-    "unknown key further in": ("capacity", "capasity", ":9: device.memory.capasity: unknown key 'capasity'; allowed: capacity, bandwidth; did you mean 'capacity'?"),
-    "unknown key of the network": ("  devices", "  devcies", ":18: interconnect.devcies: unknown key 'devcies'; allowed: topology, devices, link_bandwidth, total_bandwidth, latency, ports, collectives; did you mean 'devices'?"),
-    "unknown key of the file": ("assumptions", "asumptions", ":21: asumptions: unknown key 'asumptions'; allowed: source, device, interconnect, assumptions; did you mean 'assumptions'?"),
-    "unknown assumption": ("duplex:", "duplx:", ":22: assumptions.duplx: unknown key 'duplx'; allowed: units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap, exchange, unweighted; did you mean 'duplex'?"),
-    "unknown value of an assumption": ("value: full", "value: fulll", ":22: assumptions.duplex.value: found 'fulll'; allowed: 'full' or 'half'; did you mean 'full'?"),
-    "assumption without a source": ("{value: full, source: s}", "full", ":22: assumptions.duplex: found 'full'; allowed: a mapping with value and source"),
-    "efficiency over one": ("duplex: {value: full", "efficiency: {value: 1.5", ":22: assumptions.efficiency.value: found 1.5; allowed: at most 1"),
-    "efficiency of nothing": ("duplex: {value: full", "efficiency: {value: 0", ":22: assumptions.efficiency.value: found 0; allowed: more than 0"),
-    "efficiency that is NaN": ("duplex: {value: full", "efficiency: {value: .nan", ":22: assumptions.efficiency.value: found nan; allowed: more than 0"),
-    "efficiency as a text": ("duplex: {value: full", "efficiency: {value: '0.8'", ":22: assumptions.efficiency.value: found '0.8'; allowed: a number"),
-    "no units": ("duplex: {value: full", "units_per_device: {value: 0", ":22: assumptions.units_per_device.value: found 0; allowed: at least 1"),
-    "half a unit": ("duplex: {value: full", "units_per_device: {value: 1.5", ":22: assumptions.units_per_device.value: found 1.5; allowed: a whole number"),
-    "infinite accesses": ("duplex: {value: full", "accesses_per_word_moved: {value: .inf", ":22: assumptions.accesses_per_word_moved.value: found inf; allowed: at most 100"),
-    "50000 devices": ("value: 4,", "value: 50000,", ":18: interconnect.devices.value: found 50000; allowed: at most 16,384"),
-    "no devices": ("value: 4,", "value: 0,", ":18: interconnect.devices.value: found 0; allowed: at least 1"),
-    "four devices": ("value: 4,", "value: four,", ":18: interconnect.devices.value: found 'four'; allowed: a whole number"),
-    "number without a source": ("{value: 8 GB, source: s}", "{value: 8 GB}", ":9: device.memory.capacity.source: 'source' is missing"),
-    "number alone": ("{value: 8 GB, source: s}", "8 GB", ":9: device.memory.capacity: found '8 GB'; allowed: a mapping with value and source"),
-    "source that is empty": ("{value: 8 GB, source: s}", "{value: 8 GB, source: ''}", ":9: device.memory.capacity.source: found ''; allowed: a text that is not empty"),
-    "source of blanks": ("{value: 8 GB, source: s}", "{value: 8 GB, source: '  '}", ":9: device.memory.capacity.source: found ' '; allowed: a text that is not empty"),
-    "source that is nothing": ("{value: 8 GB, source: s}", "{value: 8 GB, source: }", ":9: device.memory.capacity.source: found nothing; allowed: a text"),
-    "file without a source": ("source: a test\n", "", ":1: source: 'source' is missing"),
-    "network that is a word": (f"interconnect:\n{RING}", "interconnect: ring\n", ":16: interconnect: found 'ring'; allowed: a mapping with topology, or a list of them"),
-    "no networks": (f"interconnect:\n{RING}", "interconnect: []\n", ":16: interconnect: found []; allowed: at least 1"),
-    "fault of an inner network": (RING, NETWORK + NETWORK.replace("4", "0"), ":21: interconnect[1].devices.value: found 0; allowed: at least 1"),
-    "no bandwidth of an inner network": (RING, NETWORK + NETWORK[: NETWORK.index("    link_b")], ":20: interconnect[1]: 'link_bandwidth' is missing; allowed: one, as assumption bandwidth is link"),
-    "two networks of 4096 each": (RING, NETWORK.replace("4", "4096", 1) * 2, ":21: interconnect[1].devices: found 16,777,216 devices in all; allowed: at most 16,384"),
-    "assumptions that are nothing": ("assumptions:\n  duplex: {value: full, source: s}\n", "assumptions:\n", ":21: assumptions: found nothing; allowed: a mapping"),
-}  # fmt: skip
-
 
 def message(text: str, changes: dict[str, Any] | None = None) -> str:
     """What is said about a file named bad.yaml, a line for each fault."""
@@ -497,42 +380,6 @@ def test_a_good_file() -> None:
     assert load_machine(Path("good.yaml")).num_devices == 16
     Path("good.yaml").write_text(GOOD[: GOOD.index("interconnect")], encoding="utf-8")
     assert load_machine("good.yaml").num_devices == 1
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_file(case: str) -> None:
-    stands, instead, expected = BAD[case]
-    assert GOOD.count(stands) == 1
-    assert message(GOOD.replace(stands, instead)) == f"bad.yaml{expected}"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "bad.yaml: the file is empty"),
-        ("# nothing\n", "bad.yaml: the file is empty"),
-        ("- a\n", "bad.yaml:1: found ['a']; allowed: a mapping with a device"),
-        ("hello\n", "bad.yaml:1: found 'hello'; allowed: a mapping with a device"),
-        ("null\n", "bad.yaml:1: found nothing; allowed: a mapping with a device"),
-        ("source: a\n", "bad.yaml:1: device: 'device' is missing"),
-        ("source: a\ndevice: []\n", "bad.yaml:2: device: found []; allowed: a mapping"),
-        (
-            "source: 3\ndevice: {}\n",
-            "bad.yaml:2: device.compute: 'compute' is missing\nbad.yaml:1: source: found 3; allowed: a text",
-        ),
-        (
-            GOOD.replace("ring", "h_tree").replace("value: 4,", "value: 12,"),
-            "bad.yaml:17: interconnect.topology: h_tree: 12 devices; allowed: a power of two",
-        ),
-        (
-            GOOD.replace("ring", "fully_connected").replace("value: 4,", "value: 513,"),
-            "bad.yaml:17: interconnect.topology: fully_connected: 513 devices; allowed: at most 512, as each pair has a link",
-        ),
-    ],
-    ids=range(10),
-)
-def test_no_hardware_file(text: str, expected: str) -> None:
-    assert message(text) == expected
 
 
 def test_a_file_with_energies_or_a_buffer_gives_the_word_that_they_are_for() -> None:

@@ -1,0 +1,51 @@
+"""What tests of all kinds share: a command run in this process, a refusal of one line, an empty folder to be in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from hypar.cli.main import main
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    """Run a command in this process; an exception that is no exit is raised."""
+    result = CliRunner().invoke(main, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def held() -> dict[str, bytes]:
+    """Return every file below the folder to be in."""
+    return {str(file): file.read_bytes() for file in sorted(Path().rglob("*")) if file.is_file()}
+
+
+def refused(*arguments: str, status: int = 3) -> str:
+    """Run a command that exits with a status, prints nothing and changes no file; return what it says in one line."""
+    before = held()
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert held() == before
+    return one_line(result.stderr)
+
+
+def one_line(stderr: str) -> str:
+    """Return the one line of an error, without its beginning."""
+    assert stderr.startswith("error: ")
+    assert stderr.count("\n") == 1
+    assert len(stderr) < 1000
+    return stderr.removeprefix("error: ").rstrip("\n")
