@@ -83,7 +83,7 @@ def fails(*arguments: str) -> str:
 def test_no_plan_for_least_time_is_slower_than_a_baseline(
     model: str, hardware: str, levels: int, space: str | None
 ) -> None:
-    """All networks, machines and levels: ``tests/benchmarks/test_baselines.py``."""
+
     plan = plan_model(graph(model), cost="time", space=space, levels=levels, hardware=load_machine(hardware))
     assert plan.baselines is not None
     assert plan.baselines.names == BASELINES
