@@ -6,9 +6,9 @@ Each file of ``tests/refusals`` is a list of groups of cases. A group has
 - ``file``: the name of the file that a case is about, and ``good``: its text, or the ``hypar`` command that prints it,
 - ``beside``: further files by name, likewise a text or a command,
 - ``status``: the exit status, 3 unless said,
-- ``cases``: by name, what is said, or a mapping of ``says`` and what the file holds: ``text``; ``for``, the parts of
-  the good text that stand there once, and ``put`` in their place; or ``set``, values by their place in a JSON file, and
-  ``drop``, the places without one.
+- ``cases``: by name, what is said, or a mapping of ``says`` and what the file holds: ``text``; ``more``, the lines behind
+  the good ones; ``for``, the parts of the good text that stand there once, and ``put`` in their place; or ``set``, values
+  by their place in a JSON file, and ``drop``, the places without one.
 
 What is said is the whole of stderr behind ``error: ``, where ``...`` stands for any text; a list has a line for each of
 several faults.
@@ -73,6 +73,8 @@ def changed(good: str, case: dict[str, Any]) -> str:
     if "text" in case:
         text: str = case["text"]
         return text
+    if "more" in case:
+        return good + str(case["more"])
     if "put" in case:
         parts, puts = ([value] if isinstance(value, str) else value for value in (case["for"], case["put"]))
         for part, put in zip(parts, puts, strict=True):
