@@ -41,7 +41,7 @@ def cases() -> list[Any]:
         for number, group in enumerate(yaml.safe_load(file.read_text(encoding="utf-8"))):
             for name, case in group["cases"].items():
                 found += [
-                    pytest.param(words, group, case, id=f"{file.stem}-{number}-{words[0]}-{name}"[:110])
+                    pytest.param(words, group, case, id=f"{file.stem}-{number}-{words[0]}-{name}"[:160])
                     for words in commands(group, name)
                 ]
     return found

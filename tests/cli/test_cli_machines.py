@@ -371,46 +371,6 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "eyeriss").iterdir()] == ["table-v.png"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["plan", "lenet-c", "--set", "duplex=half"], "--set: no machine is named; allowed: one, as --hardware hmc"),
-        (["plan", "lenet-c", "--hardware", "hmx"], "no hardware 'hmx'; allowed: dojo, eyeriss, eyeriss-isca, h100-8x, hmc, hmc-physical, p100-4x4, simba, tetris, tetris-2d, tpu-v2, tpu-v2-v3, tpu-v3; did you mean 'hmc'?"),
-        (["plan", "lenet-c", "--hardware", "hmc", "--levels", "5"], "hardware 'hmc': found an array of 32 devices (2x2x2x2x2); allowed: at most 16, all that it has"),
-        (["plan", "lenet-c", "--hardware", "eyeriss", "--levels", "1"], "hardware 'eyeriss': found an array of 2 devices (2); allowed: at most 1, all that it has"),
-        (["plan", "lenet-c", "--hardware", "hmc", "--optimizer", "x"], "no optimizer 'x'; allowed: sgd, momentum, adam"),
-        (["plan", "lenet-c", "--hardware", "hmc", "--set", "duplex=both"], "change duplex=both: found 'both'; allowed: 'full' or 'half'"),
-        (["plan", "lenet-c", "--cost", "time"], "cost 'time': no machine is named; allowed: one, as --hardware hmc"),
-        (["plan", "lenet-c", "--refine"], "refine: no machine is named; allowed: one, as --hardware hmc"),
-        (["explore", "lenet-c", "--vary", "fc1"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
-        (["explore", "lenet-c", "--hardware", "hmc", "--vary", "fc9"], "vary 'fc9': no layer that is cut is named 'fc9'; did you mean 'fc2'?"),
-        (["explore", "lenet-c", "--hardware", "hmc", "--vary", "fc1@H7"], "vary 'fc1@H7': found level 'H7'; allowed: H1 to H4, or 0 to 3"),
-        (["explore", "vgg16", "--hardware", "hmc", "--vary", "*"], "vary: found 18,446,744,073,709,551,616 points; allowed: LAYER, LAYER@LEVEL or patterns, at most 1,048,576 points"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "x"], "levels: found 'x'; allowed: numbers as 1,2,4 or 0..6"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "3..1"], "sweep: found nothing; allowed: 1 to 10,000 combinations"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "-1"], "levels: found -1; allowed: a whole number from 0 to 20"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--batch", "0"], "batch: found 0; allowed: a whole number from 1 to 16,777,216"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--optimizer", "foo"], "no optimizer 'foo'; allowed: sgd, momentum, adam"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--strategy", "accpa"], "no strategy 'accpa'; allowed: accpar, deepa, dp, hypar, mp, optimal, owt; did you mean 'accpar'?"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--inter-weight", "nan"], "inter-weight: found nan; allowed: a number from 0 to 1,000,000"),
-        (["hardware", "hmc", "--batch", "7"], "batch: found 7; allowed: a batch of the model that --model names"),
-        (["plan", "lenet-c", "--optimizer", "adam"], "optimizer: no machine is named; allowed: one, as --hardware hmc"),
-        (["plan", "lenet-c", "-o", "nowhere/p.json"], "nowhere/p.json: cannot be written: No such file or directory"),
-        (["plan", "lenet-c", "--hardware", "hmc", "--set", "devices=12"], "change devices=12: h_tree: 12 devices; allowed: a power of two"),
-        (["plan", "lenet-c", "--hardware", "h100-8x", "--set", "devices=4096"], "change devices=4096: found 32,768 devices in all; allowed: at most 16,384"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--vary", "duplex"], "change 'duplex': not a change; allowed: NAME=VALUE with one of topology, devices, link_bandwidth, total_bandwidth, latency, ports, collectives, units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap, exchange, unweighted, word, buffer, memory.capacity, memory.bandwidth, energy.multiply, energy.add, energy.register, energy.array, energy.buffer, energy.memory, energy.link, energy.static, outward.bandwidth, outward.latency, compute.FIELD, interconnect.NUMBER.FIELD"),
-        (["reproduce", "hyper"], "no reproduction 'hyper'; allowed: accpar, cgdp, deepa, eyeriss, hypar, pipeline; did you mean 'hypar'?"),
-        (["plan", "lenet-c", "--hardware", "hmc", "--set", "link_bandwidth=1 Gb/s"], "change link_bandwidth=1 Gb/s: changes nothing, as assumption bandwidth is total; allowed: total_bandwidth, or bandwidth=link besides"),
-        (["plan", "lenet-c", "--hardware", "tpu-v2", "--set", "total_bandwidth=1 Gb/s"], "change total_bandwidth=1 Gb/s: changes nothing, as assumption bandwidth is link; allowed: link_bandwidth, or bandwidth=total besides"),
-        (["hardware", "--validate"], "hardware: no machine is named; allowed: dojo, eyeriss, eyeriss-isca, h100-8x, hmc, hmc-physical, p100-4x4, simba, tetris, tetris-2d, tpu-v2, tpu-v2-v3, tpu-v3"),
-        (["hardware", "nothing.yaml"], "nothing.yaml: cannot be read: No such file or directory"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)  # fmt: skip
-def test_what_cannot_be_is_one_line(arguments: list[str], message: str) -> None:
-    assert refusal(*arguments) == message
-
-
 def test_a_score_keeps_the_plan_s_optimizer_and_takes_changes_of_its_machine(tmp_path: Path) -> None:
     file = str(tmp_path / "p.json")
     own = json.loads(

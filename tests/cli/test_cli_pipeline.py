@@ -133,63 +133,8 @@ def test_data_parallelism_is_left_out_where_the_machine_has_no_such_array() -> N
     assert [note.label for note in notes] == ["time", "order", "claim", "memory", "counted"]
 
 
-VGG16 = ["vgg16", "--trace", "t.json", "--plot", "p.png", "--hardware", "hmc"]
-
-
-HMC = ["--hardware", "hmc"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["lenet-c", *HMC, "--stages", "0"], "stages: found 0; allowed: a whole number from 1 to 1,048,576, or best"),
-        (["lenet-c", *HMC, "--stages", "-3"], "stages: found -3; allowed: a whole number from 1 to 1,048,576, or best"),
-        (["lenet-c", *HMC, "--stages", "10"], "stages: found 10; allowed: 1 to 4, one for each layer that is cut"),
-        (["resnet152", *VGG16[1:], "--stages", "17"], "hardware 'hmc': found an array of 17 devices (17); allowed: at most 16, all that it has"),
-        ([*VGG16, "--batch", "4096"], "hardware 'hmc': no 4 stages fit 8.00 GB, the memory of a device; try more stages, or a smaller batch"),
-        ([*VGG16, "--batch", "64", "--starts", "conv1_1,fc1"], "hardware 'hmc': found 18.9 GB in stage 1, from 'conv1_1' on; allowed: 8.00 GB, the memory of a device; try more stages, or a smaller batch"),
-        ([*VGG16, "--starts", "conv1_1,conv9"], "starts: no layer is named 'conv9'; did you mean 'conv5_3'?"),
-        ([*VGG16, "--starts", "conv1_1,fc1,fc01"], "starts: no layer is named 'fc01'; did you mean 'fc1'?"),
-        ([*VGG16, "--starts", "conv1_1,pool1"], "starts: found 'pool1', which stays with the layer before it; allowed: layers that are cut, as 'conv2_1'"),
-        ([*VGG16, "--starts", "conv1_1,prob"], None),
-        ([*VGG16, "--starts", ""], "starts: no layer is named ''"),
-        ([*VGG16, "--starts", "conv1_1,fc2,fc1"], "starts: found 'fc1' behind 'fc2'; allowed: first layers of stages, in the network's order"),
-        ([*VGG16, "--starts", "conv1_1,fc1,fc1"], "starts: found 'fc1' behind 'fc1'; allowed: first layers of stages, in the network's order"),
-        ([*VGG16, "--starts", "input,conv1_1"], "starts: found 'conv1_1' behind 'input'; allowed: first layers of stages, in the network's order"),
-        ([*VGG16, "--starts", "fc1,fc2"], "starts: found 'fc1' first; allowed: 'conv1_1' first, as the network begins with it"),
-        ([*VGG16, "--starts", "conv1_1,fc1", "--stages", "3"], "stages: found 3 and starts of 2; allowed: one of the two"),
-        ([*VGG16, "--starts", "conv1_1,fc1", "--balance", "macs"], "starts: given together with a balance; allowed: one of the two"),
-        ([*VGG16, "--balance", "speed"], "no balance 'speed'; allowed: time, memory, traffic, macs"),
-        ([*VGG16, "--schedule", "1f2b"], "no schedule '1f2b'; allowed: layer-block, gpipe, 1f1b, interleaved; did you mean '1f1b'?"),
-        ([*VGG16, "--microbatches", "4"], "microbatches: found 4; allowed: 1, as 'layer-block' takes whole mini-batches"),
-        ([*VGG16, "--schedule", "gpipe", "--microbatches", "3"], "microbatches: found 3; allowed: a divisor of the batch 256"),
-        ([*VGG16, "--schedule", "gpipe", "--microbatches", "0"], "microbatches: found 0; allowed: a whole number from 1 to 1,048,576"),
-        ([*VGG16, "--schedule", "gpipe", "--batch", "65536", "--microbatches", "65536"], "microbatches: found 65,536; allowed: at most 6,553 in 4 stages"),
-        (["vgg16"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
-        (["vgg16", "--balance", "macs"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
-        (["vgg16", "--plot", "p.png"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
-        (["vgg16", "--trace", "t.json"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
-        ([*VGG16, "--plot", "p.gif"], "plot: found the file 'p.gif'; allowed: a name that ends in .png, .svg, .pdf"),
-        ([*VGG16, "--trace", "no/t.json"], "no/t.json: cannot be written: No such file or directory"),
-        (["vgg16", "--set", "duplex=half"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
-        (["vgg16", "--hardware", "tpu-v2-v3", "--stages", "3"], "stages: found 3 where 'tpu-v2-v3' has 2 groups of identical devices; allowed: a multiple of 2"),
-        ([*VGG16, "--optimizer", "lamb"], "no optimizer 'lamb'; allowed: sgd, momentum, adam; did you mean 'adam'?"),
-        (["vgg61"], None),
-    ],
-    ids=lambda value: " ".join(value)[:120] if isinstance(value, list) else "",
-)  # fmt: skip
-def test_what_cannot_be_is_one_line_and_leaves_no_file(arguments: list[str], message: str | None) -> None:
-    result = run(*arguments)
-    assert isinstance(result.exception, SystemExit)
-    memory = "the memory of a device" in (message or "")
-    assert (result.exit_code, result.stdout) == (1 if memory else 3, "")
-    assert result.stderr.count("\n") == 1
-    assert message is None or result.stderr == f"error: {message}\n"
-    assert list(Path().iterdir()) == []
-
-
 def test_a_huge_number_of_stages_is_one_line() -> None:
-    result = run("lenet-c", "--stages", HUGE, *HMC)
+    result = run("lenet-c", "--stages", HUGE, "--hardware", "hmc")
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (3, "", 1)
     assert len(result.stderr) < 300
 

@@ -43,14 +43,6 @@ def output(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_name_that_is_none_is_one_line(name: str) -> None:
-    result = run(name, *ASKED[name], "--convention", "fussed")
-    assert (result.exit_code, result.stdout) == (3, "")
-    said = "error: no convention 'fussed'; allowed: paper, moved, fused; did you mean 'fused'?\n"
-    assert result.stderr == said
-
-
-@pytest.mark.parametrize("name", ASKED)
 def test_it_stands_under_search_with_its_names_and_completes(name: str) -> None:
     search = output(name, "--help").partition("\nSearch:\n")[2].partition("\n\n")[0]
     assert "--convention NAME" in search

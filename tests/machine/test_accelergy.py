@@ -99,33 +99,6 @@ def test_the_command_prints_a_hardware_file_with_the_energies() -> None:
     )
 
 
-ASKED = ["eyeriss", "--energies", "ERT.yaml", "--map"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ([*ASKED, "buffer=glb.read"], "ERT.yaml: no component 'glb'; allowed: chip.DRAM, chip.shared_glb, chip.pe[0..167].spad, chip.mac, other.mac"),
-        ([*ASKED, "buffer=shared_glb.reed"], "ERT.yaml: chip.shared_glb[1..1]: no action 'reed'; allowed: write, read; did you mean 'read'?"),
-        ([*ASKED, "mac=mac.compute"], "ERT.yaml: 2 components end in 'mac'; allowed: one of chip.mac[1..168], other.mac"),
-        ([*ASKED, "bufer=DRAM.read"], "no energy 'bufer'; allowed: mac, multiply, add, register, array, buffer, memory; did you mean 'buffer'?"),
-        ([*ASKED, "buffer=DRAM"], "map: found 'DRAM'; allowed: COMPONENT.ACTION, as glb.read, or glb.read/4 for 4 words"),
-        ([*ASKED, "buffer=DRAM.read/0"], "map: found 'DRAM.read/0'; allowed: COMPONENT.ACTION, as glb.read, or glb.read/4 for 4 words"),
-        ([*ASKED, "buffer"], "map: found 'buffer'; allowed: NAME=COMPONENT.ACTION, each name once"),
-        ([*ASKED, "buffer=DRAM.read", "--map", "buffer=DRAM.leak"], "map: buffer given twice; allowed: NAME=COMPONENT.ACTION, each name once"),
-        ([*ASKED, "mac=other.mac.compute", "--map", "add=other.mac.compute"], "map: found mac beside multiply or add; allowed: mac alone, or the two"),
-        (ASKED[:3], "energies: --map is missing; allowed: --energies ERT.yaml --map buffer=glb.read"),
-        (["eyeriss", "--map", "buffer=DRAM.read"], "energies: --energies is missing; allowed: --energies ERT.yaml --map buffer=glb.read"),
-        (["p100-4x4", *ASKED[1:], "memory=DRAM.read/4"], "change energy.memory=128 pJ: the machine's file gives no energies"),
-        (["eyeriss", "--energies", "none.yaml", "--map", "buffer=DRAM.read"], "none.yaml: cannot be read: No such file or directory"),
-    ],
-)  # fmt: skip
-def test_a_bad_request_is_one_line(arguments: list[str], line: str) -> None:
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr == f"error: {line}\n"
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [

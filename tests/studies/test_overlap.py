@@ -473,37 +473,6 @@ def test_a_timeline_of_very_many_rows_grows_no_higher(monkeypatch: pytest.Monkey
     assert heights[0] == heights[1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["lenet-c"], "hardware: no machine is named; allowed: one, as --hardware hmc, or measured times, as --table times.yaml"),
-        (["lenet-c", "--table", "times.yaml", "--hardware", "tpu-v2-v3"], "table: the devices of hardware 'tpu-v2-v3' are heterogeneous, the times those of one of them; allowed: a machine of identical devices"),
-        (["lenet-c", "--table", "times.yaml", "--array", "4"], "array: no machine is named; allowed: one, as --hardware hmc"),
-        (["lenet-c", "--table", "times.yaml", "--batch", "4"], "batch: given together with a table of measured times; allowed: the mini-batch measured"),
-        (["lenet-c", "--table", "times.yaml", "--set", "duplex=half"], "changes: no machine is named; allowed: one, as --hardware hmc"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "bset"], "chunks: found 'bset'; allowed: best, layers, one, none, search, or 1 to 4"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "0"], "chunks: found '0'; allowed: best, layers, one, none, search, or 1 to 4"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "5"], "chunks: found '5'; allowed: best, layers, one, none, search, or 1 to 4"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "9" * 5000], "chunks: found '999999999999999999999999999...9999999999999999999999999999'; allowed: best, layers, one, none, search, or 1 to 4"),
-        (["lenet-c", "--hardware", "hmc", "--exchange", "parallel"], "change exchange=parallel: found 'parallel'; allowed: 'serial' or 'independent'"),
-        (["lenet-c", "--hardware", "hmc", "--search-step", "5"], "search-step: given with chunks 'best'; allowed: with chunks 'search'"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-range", "0"], "search-range: found 0; allowed: a whole number from 1 to 20,000"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-step", "20001"], "search-step: found 20001; allowed: a whole number from 1 to 20,000"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-interval", "-1"], "search-interval: found -1; allowed: a whole number from 1 to 20,000"),
-        (["lenet-c", "--hardware", "eyeriss"], "hardware 'eyeriss': found one device; allowed: two, to exchange gradients"),
-        (["lenet-c", "--hardware", "hmc", "--array", "32"], "hardware 'hmc': found an array of 32 devices (32); allowed: at most 16, all that it has"),
-        (["lenet-c", "--hardware", "hmc", "--array", "1"], "array: found 1; allowed: ways of 2 or more, at most 1,048,576 devices"),
-        (["lenet-c", "--hardware", "hmc", "--plot", "t.gif"], "plot: found the file 't.gif'; allowed: a name that ends in .png, .svg, .pdf"),
-        (["lenet-c", "--hardware", "hmc", "--trace", "no/t.json"], "no/t.json: cannot be written: No such file or directory"),
-        (["lenet-c", "--table", "no.yaml"], "no.yaml: cannot be read: No such file or directory"),
-    ],
-    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
-)  # fmt: skip
-def test_what_cannot_be_is_one_line(arguments: list[str], message: str) -> None:
-    assert refusal(*arguments, "--json") == message
-    assert [file.name for file in Path().iterdir()] == ["times.yaml"]
-
-
 def test_two_files_of_one_name_are_wrong_usage() -> None:
     result = run("lenet-c", "--hardware", "hmc", "--plot", "t.png", "--trace", "t.png")
     assert (result.exit_code, result.stdout) == (2, "")
