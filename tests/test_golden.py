@@ -3,83 +3,53 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from hypar import plan_model, read_plan
 from hypar.cli.main import main
 from hypar.registry import data_file
 from tests.effort import late
+from tests.goldens import FOLDER, NAMES, command, golden
+from tests.kit import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-GOLDEN = Path(__file__).parent / "golden"
-ASKED: dict[str, dict[str, Any]] = {
-    "lenet-c-hypar": {"model": "lenet-c", "levels": 4, "inter_weight": 0.5},
-    "sfc-hypar": {"model": "sfc", "levels": 4},
-    "vgg16-hypar": {"model": "vgg16", "levels": 4},
-    "vgg16-accpar-joint": {"model": "vgg16", "levels": 3, "strategy": "accpar", "search": "joint"},
-    "alexnet-optimal": {"model": "alexnet", "levels": 3, "strategy": "optimal"},
-    "alexnet-optimal-paper": {"model": "alexnet", "levels": 3, "strategy": "optimal", "convention": "paper"},
-    "alexnet-fused": {"model": "alexnet", "levels": 3, "strategy": "accpar", "convention": "fused", "hardware": "hmc"},
-    "lenet-c-scored": {"model": "lenet-c", "levels": 3, "hardware": "hmc"},
-    "resnet18-accpar-pinned": {
-        "model": "resnet18", "levels": 3, "strategy": "accpar", "pins": ["fc@H1=mp", "layer1*=dp"],
-    },
-    "inception-v3-hypar": {"model": "inception-v3", "levels": 4},
-    "googlenet-4x8": {"model": "googlenet", "array": [4, 8], "strategy": "accpar"},
-    "alexnet-deepa": {"model": "alexnet", "array": [16], "strategy": "deepa", "hardware": "p100-4x4"},
-    "alexnet-deepa-paper": {
-        "model": "alexnet", "array": [16], "strategy": "deepa", "hardware": "p100-4x4", "mode": "paper", "batch": 512,
-    },
-    "googlenet-deepa": {"model": "googlenet", "array": [16], "strategy": "deepa", "hardware": "p100-4x4"},
-    "resnet18-deepa-joint": {
-        "model": "resnet18", "array": [4, 4], "strategy": "deepa", "hardware": "p100-4x4", "search": "joint",
-        "pins": ["fc=c1", "layer4.1.conv2@H2=n2 h2"],
-    },
-    "resnet18-stages": {
-        "model": "resnet18", "stages": 4, "levels": 2, "strategy": "accpar", "cost": "time", "hardware": "hmc", "pins": "fc=mp",
-    },
-    "lenet-c-best-stages": {
-        "model": "lenet-c", "stages": "best", "levels": 4, "strategy": "hypar", "cost": "time", "hardware": "hmc",
-    },
-    "resnet18-stages-paper": {
-        "model": "resnet18", "stages": 4, "levels": 2, "strategy": "accpar", "cost": "time", "hardware": "hmc", "pins": "fc=mp", "convention": "paper",
-    },
-    "lenet-c-best-stages-paper": {
-        "model": "lenet-c", "stages": "best", "levels": 4, "strategy": "hypar", "cost": "time", "hardware": "hmc", "convention": "paper",
-    },
-    "lenet-c-stages-on-groups": {
-        "model": "lenet-c", "stages": 4, "levels": 2, "strategy": "accpar", "hardware": "tpu-v2-v3", "optimizer": "adam",
-    },
-    "alexnet-grids": {"model": "alexnet", "array": [4, 16], "space": "all"},
-}  # fmt: skip
+STORED = sorted(FOLDER.glob("*.json"))
 
 
 def check(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["check", *arguments])
 
 
-@pytest.mark.parametrize("name", late(ASKED, "resnet18-deepa-joint", "googlenet-deepa"))
-def test_stored_plans_hold(name: str, update_golden: bool) -> None:
-    file = GOLDEN / f"{name}.json"
+@pytest.mark.parametrize("name", late(NAMES, "resnet18-deepa-joint", "googlenet-deepa"))
+@pytest.mark.usefixtures("folder")
+def test_a_golden_plan_is_printed_as_it_was_and_found_again(name: str, update_golden: bool) -> None:
+    file, asked = FOLDER / f"{name}.txt", command(name)
+    found = f"$ hypar {shlex.join(asked)}\n\n{run(*asked, '-o', 'plan.json').stdout}"
     if update_golden:
-        plan_model(**ASKED[name]).write(file)
-    plan, stored = plan_model(**ASKED[name]), read_plan(file)
-    assert [split.choices for split in plan.splits] == [split.choices for split in stored.splits]
+        file.write_text(found, encoding="utf-8")
+    assert found == file.read_text(encoding="utf-8")
+    assert check("plan.json").stdout == "ok       plan.json\n"
+
+
+@pytest.mark.parametrize("file", STORED, ids=lambda file: str(file.stem))
+def test_a_stored_plan_is_written_as_it_was(file: Path, update_golden: bool) -> None:
+    text = golden(file.stem).to_json()
+    if update_golden:
+        file.write_text(text, encoding="utf-8")
     # The last digits of seconds may be others on another computer; ``check`` allows for that.
-    assert plan.cost.unit == "seconds" or plan.to_json() == file.read_text()
-    result = check(str(file))
-    assert (result.exit_code, result.stdout) == (0, f"ok       {file}\n")
+    assert "seconds" in text or text == file.read_text(encoding="utf-8")
+    assert check(str(file)).stdout == f"ok       {file}\n"
 
 
 def edited(tmp_path: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
     """A stored plan of VGG-16, changed by hand."""
-    data = json.loads((GOLDEN / "vgg16-hypar.json").read_text())
+    data = json.loads((FOLDER / "vgg16-hypar.json").read_text())
     edit(data)
     file = tmp_path / "edited.json"
     file.write_text(json.dumps(data))
@@ -118,7 +88,7 @@ def test_a_plan_edited_by_hand_is_found_out(
     updated = check(str(file), "--update")
     assert (updated.exit_code, updated.stderr) == (0, f"rewrote {file}\n")
     assert check(str(file)).exit_code == 0
-    assert file.read_text() == (GOLDEN / "vgg16-hypar.json").read_text()
+    assert file.read_text() == (FOLDER / "vgg16-hypar.json").read_text()
 
 
 def test_an_edited_model_is_found_out_by_layer_and_level(tmp_path: Path) -> None:
@@ -134,7 +104,7 @@ def test_an_edited_model_is_found_out_by_layer_and_level(tmp_path: Path) -> None
 
 
 def test_every_plan_is_judged_even_where_one_cannot_be_read(tmp_path: Path) -> None:
-    good, bad = GOLDEN / "sfc-hypar.json", tmp_path / "bad.json"
+    good, bad = FOLDER / "lenet-c-scored.json", tmp_path / "bad.json"
     bad.write_text("{")
     result = check(str(bad), str(good))
     assert (result.exit_code, result.stdout) == (3, f"ok       {good}\n")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -13,10 +12,13 @@ from click.testing import CliRunner, Result
 from hypar import plan_model
 from hypar.cli.main import main
 from hypar.sharding.conventions import BY_LEVELS
+from tests.goldens import FOLDER, golden
 from tests.prose import unbroken
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-VGG = str(GOLDEN / "vgg16-hypar.json")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VGG = str(FOLDER / "vgg16-hypar.json")
 ON_HMC = ("--hardware", "hmc")
 
 ASKED = {
@@ -134,7 +136,8 @@ def test_strategies_are_listed_with_what_they_count_by() -> None:
 
 
 def test_an_old_plan_of_an_optimum_is_followed_as_it_was_counted(tmp_path: Path) -> None:
-    stored = GOLDEN / "alexnet-optimal-paper.json"
+    stored = tmp_path / "plan.json"
+    golden("alexnet-optimal-paper").write(stored)
     assert "convention" not in stored.read_text()
     assert output("check", str(stored)) == f"ok       {stored}\n"
 

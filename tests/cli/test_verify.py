@@ -20,16 +20,14 @@ from hypar.execution.verify import verify_program
 from hypar.studies.verification import run as module
 from hypar.studies.verification.cases import REASONS
 from tests.effort import late
+from tests.goldens import FOLDER, golden
 from tests.kit import refused, run
 from tests.prose import unbroken
 
 if TYPE_CHECKING:
     from hypar.studies.verification.result import Verified
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-SFC, LENET, STAGES = (
-    str(GOLDEN / f"{name}.json") for name in ("sfc-hypar", "lenet-c-hypar", "resnet18-stages")
-)
+SFC, LENET, STAGES = (f"{name}.json" for name in ("sfc-hypar", "lenet-c-hypar", "resnet18-stages"))
 STATED = [
     ("lenet-c-hypar", "cost/value", "plan cost"),
     ("lenet-c-hypar", "splits/0/cost", "H1 cost"),
@@ -46,10 +44,10 @@ STATED = [
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def _plans(folder: Path) -> None:
+    """Golden plans in the folder to be in."""
+    for file in (SFC, LENET, STAGES):
+        golden(file.removesuffix(".json")).write(folder / file)
 
 
 def test_a_plan_whose_numbers_and_bytes_agree_exits_0() -> None:
@@ -107,7 +105,7 @@ def test_rounding_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("name", "place", "named"), STATED)
 def test_a_result_that_is_not_what_is_counted_is_named_and_exits_1(name: str, place: str, named: str) -> None:
-    data = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    data = golden(name).to_data()
     *keys, last = place.split("/")
     entry = data
     for key in keys:
@@ -204,7 +202,7 @@ def test_what_differs_is_named_item_by_item_if_asked() -> None:
         ([LENET, "--batch", "0"], "batch: found 0; allowed: a whole number from 1"),
         ([STAGES, "--batch", "7"], "batch: found 7; allowed: a multiple of the plan's 4 microbatches"),
         ([LENET, "--convention", "papr"], "no convention 'papr'; allowed: paper, moved, fused, direct; did you mean"),
-        ([str(GOLDEN / "vgg16-hypar.json")], "try --shrink or a smaller --batch, or --count to count alone"),
+        ([str(FOLDER / "vgg16-hypar.json")], "try --shrink or a smaller --batch, or --count to count alone"),
         ([STAGES, "--hardware", "none.yaml", "--shrink"], "none.yaml"),
     ],
 )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +13,11 @@ from hypar.errors import PlanError
 from hypar.plan.plan import read_plan
 from hypar.planning.planner import plan_model
 from hypar.studies.report.gather import gather_report
+from tests.goldens import golden
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hypar.studies.report.gather import Gathered
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -139,8 +141,9 @@ def test_a_model_that_changed_is_refused(tmp_path: Path) -> None:
         gather_report(tmp_path / "one.json")
 
 
-def test_stages_solved_by_several_solvers_are_reported() -> None:
-    found = gather_report(Path(__file__).parents[2] / "golden" / "resnet18-stages-paper.json")
+def test_stages_solved_by_several_solvers_are_reported(tmp_path: Path) -> None:
+    golden("resnet18-stages-paper").write(tmp_path / "plan.json")
+    found = gather_report(tmp_path / "plan.json")
     assert found.plan.solver == "elimination, chain"
     assert found.plan.pins
     assert found.step is not None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from hypar import LayerGraph, Plan, plan_model, read_plan, verify_plan
+from hypar import LayerGraph, Plan, plan_model, verify_plan
 from hypar.activity import listening
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.lifetimes import most_elements
@@ -15,21 +14,21 @@ from hypar.execution.verify import TOLERANCE, verify_program
 from hypar.program.of_plan import program_of
 from hypar.reports.listings.verifications import verification_data
 from hypar.studies.verification import run as module
+from tests.goldens import NAMES, golden
 from tests.studies.verification.nets import chain, mlp, planned, residual
 
-GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.json"))
 QUICK = ("sfc-hypar", "vgg16-accpar-joint", "resnet18-accpar-pinned")
 LONG = [pytest.mark.slow, pytest.mark.long]
-SLICES = [pytest.param(file, id=file.stem, marks=[] if file.stem in QUICK else LONG) for file in GOLDEN]
+SLICES = [pytest.param(name, marks=[] if name in QUICK else LONG) for name in NAMES]
 
 TWO = {"l1": ("in_channels", "in_channels"), "l2": ("in_channels", "in_channels")}
 
 
-@pytest.mark.parametrize("file", SLICES)
+@pytest.mark.parametrize("name", SLICES)
 def test_every_golden_plan_shrunk_gives_the_numbers_and_bytes_of_one_device_and_of_the_count(
-    file: Path,
+    name: str,
 ) -> None:
-    found = verify_plan(file, shrink=True)
+    found = verify_plan(golden(name), shrink=True)
     assert found.ok
     assert found.numbers is not None
     assert found.numbers.worst <= TOLERANCE
@@ -38,9 +37,9 @@ def test_every_golden_plan_shrunk_gives_the_numbers_and_bytes_of_one_device_and_
     assert "?" not in {each.case for each in found.differences}
 
 
-@pytest.mark.parametrize("file", SLICES)
-def test_differences_add_up_to_the_difference_of_every_level(file: Path) -> None:
-    found = verify_plan(file, count=True, shrink=True)
+@pytest.mark.parametrize("name", SLICES)
+def test_differences_add_up_to_the_difference_of_every_level(name: str) -> None:
+    found = verify_plan(golden(name), count=True, shrink=True)
     for level in found.levels:
         own = [each for each in found.differences if each.level == level.level]
         assert sum(each.counted - each.planned for each in own) == pytest.approx(
@@ -49,9 +48,9 @@ def test_differences_add_up_to_the_difference_of_every_level(file: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.stem))
-def test_every_golden_plan_is_counted_at_full_size(file: Path) -> None:
-    found = verify_plan(file, count=True)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_golden_plan_is_counted_at_full_size(name: str) -> None:
+    found = verify_plan(golden(name), count=True)
     assert found.numbers is None
     assert all(level.counted > 0 or level.planned == 0 for level in found.levels)
 
@@ -173,7 +172,7 @@ def test_a_missing_sum_makes_the_plan_fail(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_run_that_would_be_too_large_is_refused_before_it_allocates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = read_plan(next(file for file in GOLDEN if file.stem == "vgg16-hypar"))
+    plan = golden("vgg16-hypar")
     with pytest.raises(
         PlanError, match=r"at most 268,435,456; try --shrink or a smaller --batch, or --count"
     ):

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
-from hypar import load_model, plan_model, read_plan
-from hypar.planning.sources import model_of
+from hypar import load_model, plan_model
 from hypar.studies.verification.shrink import LEAST_CHANNELS, changes_of, even_degrees, shrunk
+from tests.goldens import NAMES, golden
 from tests.studies.verification.nets import layer, network, planned
 
-GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.json"))
 
-
-@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.stem))
-def test_even_cuts_stay_even(file: Path) -> None:
-    plan = read_plan(file)
-    whole = model_of(plan, file).with_batch(plan.model.batch)
+@pytest.mark.parametrize("name", NAMES)
+def test_even_cuts_stay_even(name: str) -> None:
+    plan = golden(name)
+    whole = load_model(plan.model.name).with_batch(plan.model.batch)
     parts = plan.stages.microbatches if plan.stages is not None and plan.staged else 1
     small = shrunk(plan, whole, parts, None)
     assert small.macs(small.batch) < whole.macs(whole.batch) / 3
