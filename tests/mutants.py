@@ -1,0 +1,227 @@
+"""Facts of the core, each with the line that says it and a line that says it wrongly: what do the tests notice?
+
+Run by hand, from the project's folder; nothing but copies of the sources is changed.
+
+    python tests/mutants.py                        all mutants, the invariants and each one's package's tests, up to the first failure
+    python tests/mutants.py --only halo tied       those whose fact has one of these words
+    python tests/mutants.py --invariants           the invariants alone
+    python tests/mutants.py --all                  survivors against all quick tests too
+    python tests/mutants.py --check                whether each line is still found once
+
+Who rewrites a line moves its mutant: a fact stays, its site and words change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+
+
+class Mutant(NamedTuple):
+    """A fact that is told wrongly.
+
+    Attributes:
+        fact: what is no longer so.
+        file: where it is said, below ``src/hypar``.
+        line: a part of its line that is found once in the file.
+        instead: what stands there instead.
+    """
+
+    fact: str
+    file: str
+    line: str
+    instead: str
+
+    @property
+    def package(self) -> str:
+        """The folder of tests of its package."""
+        folder = f"tests/{self.file.partition('/')[0]}"
+        return folder if (ROOT / folder).is_dir() else "tests/contracts"
+
+
+MUTANTS = [
+    # network
+    Mutant("a causal attention multiplies half", "network/ops/attention.py", "fraction=0.5 if self.causal else 1.0", "fraction=1.0"),
+    Mutant("an attention has two products", "network/einsum.py", "return int(self.fraction * self.products_among({}))", "return int(self.fraction * self.products_among({}) / 2)"),
+    Mutant("an attention keeps a sum for each query", "network/ops/attention.py", "return Keeps(input=True, output=True, elements=rows)", "return Keeps(input=True, output=True)"),
+    Mutant("an attention keeps its output", "network/ops/attention.py", "return Keeps(input=True, output=True, elements=rows)", "return Keeps(input=True, elements=rows)"),
+    Mutant("a norm keeps its statistics", "network/ops/bases/normalising.py", "elements=len(self.statistics) * positions", "elements=0"),
+    Mutant("a norm keeps its input", "network/ops/bases/normalising.py", "return Keeps(input=True, elements", "return Keeps(elements"),
+    Mutant("a layer norm has a shift", "network/ops/layer_norm.py", '("weight",) * self.scale + ("bias",) * self.shift', '("weight",) * self.scale'),
+    Mutant("a softmax keeps its output", "network/ops/bases/normalising.py", "return Keeps(output=True)", "return Keeps()"),
+    Mutant("a layer norm takes five operations", "network/ops/layer_norm.py", "flop_per_element: ClassVar[int] = 5", "flop_per_element: ClassVar[int] = 4"),
+    Mutant("a dispatch keeps the experts' numbers", "network/ops/dispatch.py", "INDEX_BYTES * self.count * one_input", "0 * one_input"),
+    Mutant("a dispatch multiplies nothing", "network/ops/dispatch.py", "fraction=0.0", "fraction=1.0"),
+    Mutant("a batch norm keeps statistics of channels", "network/ops/batch_norm.py", "statistics=2 * one_input", "statistics=0 * one_input"),
+    Mutant("a batch norm reads its input again", "network/ops/batch_norm.py", "forward=own.forward + once", "forward=own.forward"),
+    Mutant("a max pool keeps where the largest were", "network/ops/pool.py", "return Keeps(input=True, mask_bytes=INDEX_BYTES * elements_of(self.output_shape(inputs)))", "return Keeps(input=True)"),
+    Mutant("a global average keeps nothing", "network/ops/pool.py", 'return Keeps(input=self.window == "sliding")', "return Keeps(input=True)"),
+    Mutant("a window starts in its padding", "network/windows.py", "return low * self.stride - self.padding, (high - 1)", "return low * self.stride, (high - 1)"),
+    Mutant("a window ends past its last tap", "network/windows.py", "(high - 1) * self.stride - self.padding + self.extent", "high * self.stride - self.padding"),
+    Mutant("a halo is what two neighbours read", "network/windows.py", "return int(max(0, before - after))", "return int(max(0, before - after - 1))"),
+    Mutant("padding is on both sides", "network/windows.py", "room = size + 2 * self.padding - self.extent", "room = size + self.padding - self.extent"),
+    Mutant("taps are a dilation apart", "network/windows.py", "return _inside(places[:, None] * self.stride - self.padding + taps, size)", "return _inside(places[:, None] * self.stride - self.padding + taps // self.dilation, size)"),
+    Mutant("a filter of a group reads its channels alone", "network/ops/bases/windowed.py", 'per_filter = image_input(inputs)["channels"] // self.groups *', 'per_filter = image_input(inputs)["channels"] *'),
+    Mutant("a group makes a part of the channels", "network/ops/bases/windowed.py", '"out_channels": self.out_channels // self.groups', '"out_channels": self.out_channels'),
+    Mutant("a tied weight is trained once", "network/ops/bases/matrices.py", "return {**(weight if self.weight is None else {}), **bias}", "return {**weight, **bias}"),
+    Mutant("a concatenation adds up channels", "network/ops/concat.py", 'sum(shape["channels"] for shape in inputs)', 'max(shape["channels"] for shape in inputs)'),
+    Mutant("a weighted op keeps its input", "network/ops/base.py", "return Keeps(input=self.weighted)", "return Keeps()"),
+    Mutant("the error of an op is written", "network/ops/base.py", "backward=0 if self.passes else made + again + read", "backward=0 if self.passes else made + again"),
+    Mutant("momentum keeps one number a weight", "network/training.py", '"momentum": 1', '"momentum": 0'),
+    Mutant("adam keeps two numbers a weight", "network/training.py", '"adam": 2', '"adam": 1'),
+    Mutant("the gradient of a weight reads the error", "network/training.py", '"gradient": Phase(("input", "output"), "weight")', '"gradient": Phase(("input", "weight"), "weight")'),
+    # sharding
+    Mutant("a partial sum becomes a shard by half the bytes", "sharding/redistribution.py", "if isinstance(need, Shard):\n        return scattered", "if False:\n        return scattered"),
+    Mutant("what is whole is not sent", "sharding/redistribution.py", "return [amount * 0 for amount in needed]", "return [amount for amount in needed]"),
+    Mutant("a device has its own part already", "sharding/redistribution.py", "return [amount - amount * _held(have, share)", "return [amount * _held(share, share) if False else amount"),
+    Mutant("a halo is received where the shards stay", "sharding/redistribution.py", "return [halo + share * 0 for share in shares]", "return [share * 0 for share in shares]"),
+    Mutant("a sum over shards is a partial sum", "sharding/redistribution.py", "return Partial() if isinstance(have, Shard) and have.dim in contracted else have", "return have"),
+    Mutant("sums are resolved at once", "sharding/redistribution.py", "return Replicate() if isinstance(result, Partial) else result", "return result"),
+    Mutant("a tensor without the dim is replicated", "sharding/placement.py", "return Shard(einsum.names(tensor).get(dim, dim))", "return Shard(dim)"),
+    Mutant("idle devices work for nothing", "sharding/levels.py", "return costs * self.of(WORKING)[:, None] if self.idle else costs", "return costs"),
+    Mutant("a level divides what the levels above left", "sharding/levels.py", "found[names.index(tensor)] *= degree", "found[names.index(tensor)] *= 1"),
+    Mutant("a halo grows as shards shrink", "sharding/transfers.py", "np.minimum(border.fraction / size, 1.0)", "np.minimum(border.fraction, 1.0)"),
+    Mutant("there is a border less than shards", "sharding/transfers.py", "(shards - 1 - short) * fraction", "(shards - short) * fraction"),
+    Mutant("each copy of a shard has a border", "sharding/transfers.py", "return border.copies * fraction  #", "return fraction  #"),
+    Mutant("terms of a sum are as many as the dim's degree", "sharding/transfers.py", "yield tensor, collective(*sums), each * (working // summed) / shards", "yield tensor, collective(*sums), each / shards"),
+    Mutant("errors have partial sums too", "sharding/transfers.py", "(output, weight) if direct else (output, first, *others, weight)", "(output, weight)"),
+    Mutant("an error goes back to where F was made", "sharding/transfers.py", '("forward", start, need), ("backward", back, start)', '("forward", start, need), ("backward", start, start)'),
+    Mutant("what is kept of a tensor is not sent again", "sharding/amounts/factors.py", "owned=np.minimum(shared, 1.0)", "owned=shared * 0.0"),
+    Mutant("sums go straight to a shard", "sharding/amounts/factors.py", "kept, both = np.where(straight, need, hold[:, None]), np.where(straight, need, both)", "kept, both = np.where(straight, need, hold[:, None]), both"),
+    Mutant("dims of one element are left out", "sharding/space.py", "large = [dim for dim in single if sizes[dim] > 1] or single", "large = single"),
+    Mutant("channels of a space cut groups too", "sharding/space.py", 'extra = "groups" if layer.weighted else "channels"', 'extra = "channels"'),
+    Mutant("a grid has no more shards than elements", "sharding/space.py", "if not any(map(operator.gt, found.degrees, most_parts))", "if found"),
+    # costs
+    Mutant("a volume is of all groups of a level", "costs/volume.py", "rates = even_rates(level.groups * level.element_bytes)", "rates = even_rates(level.element_bytes)"),
+    Mutant("the weight between layers counts", "costs/volume.py", "even_rates(self.inter_weight * level.groups * level.element_bytes)", "even_rates(level.groups * level.element_bytes)"),
+    Mutant("devices compute at the innermost level", "costs/time.py", "if not level.innermost:", "if level.innermost:"),
+    Mutant("accpar divides the operations by the speed", "costs/accpar.py", "flop / self.machine.flop_per_s * own", "flop / self.machine.flop_per_s"),
+    Mutant("deepa receives at all devices at once", "costs/deepa.py", 'together = self.mode == "exact"', 'together = self.mode == "serial"'),
+    # program and execution
+    Mutant("a cut holds where bounds are", "program/cuts.py", "share *= high - low", "share *= high"),
+    Mutant("partial sums of two holdings meet", "program/backward.py", 'if flow.convention == "moved" or not made.holding.meets(terms):', 'if flow.convention != "moved" or not made.holding.meets(terms):'),
+    Mutant("what is within is not copied", "program/flow.py", "if need.within(have):", "if have.within(need):"),
+    Mutant("a bias has a gradient", "program/backward.py", '"bias" in layer.op.parameters(layer.input_shapes)', '"offset" in layer.op.parameters(layer.input_shapes)'),
+    Mutant("idle devices hold no part", "program/cuts.py", "return np.where(self.working, number, -1)", "return number"),
+    # schedule
+    Mutant("1f1b starts with a microbatch for each stage behind", "schedule/pipeline_orders.py", "first = min(stages - stage - 1, microbatches)", "first = min(stages - stage, microbatches)"),
+    Mutant("gpipe takes errors in reverse", "schedule/pipeline_orders.py", "for item in reversed(items)]", "for item in items]"),
+    Mutant("parts of a stage take errors in reverse", "schedule/pipeline_orders.py", 'part = part if phase == "forward" else parts - 1 - part', "part = part"),
+    Mutant("as many microbatches are in flight as went forward", "schedule/pipeline_orders.py", '_CHANGES = {"forward": 1, "backward": -1, "update": 0}', '_CHANGES = {"forward": 1, "backward": 0, "update": -1}'),
+    Mutant("gradients are held beside weights", "schedule/memory.py", '"gradients": weights,', '"gradients": 0.0,'),
+    Mutant("optimizers hold numbers of each weight", "schedule/memory.py", '"optimizer": weights * OPTIMIZERS[setting.optimizer]', '"optimizer": weights * 0'),
+    Mutant("errors are held beside activations", "schedule/memory.py", '"errors": max(0.0, most - waiting)', '"errors": 0.0'),
+    Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max(brought, course.entering)', '"buffers": min(brought, course.entering)'),
+    Mutant("the fullest device has the largest shard", "schedule/memory.py", "start + rest * (shard + 1) // degree", "start + rest * shard // degree + rest // degree"),
+    Mutant("a stage sends a tensor once to each replica", "schedule/entering.py", "one.num_bytes / one.replicas", "one.num_bytes"),
+    Mutant("a stage counts what its readers need", "schedule/entering.py", 'copies(reader, "input") if reader < end else 1.0', "1.0"),
+    Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
+    Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if len(known) < len(energies):", "if len(known) <= len(energies):"),
+    # solve
+    Mutant("a chain takes the least below", "solve/counts/chain.py", "picks[turn.node] = costs.argmin(axis=1)", "picks[turn.node] = costs.argmax(axis=1)"),
+    Mutant("of equal choices the first is taken", "solve/elimination/ties.py", "elif key < best[row]:", "elif key > best[row]:"),
+    Mutant("an elimination takes the least choice", "solve/elimination/program.py", "least = min(choices)", "least = max(choices)"),
+    Mutant("a partition has a limit", "solve/partition.py", "if bottleneck == np.inf or bottleneck > limit:", "if bottleneck == np.inf:"),
+    Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
+    Mutant("a bound below the cost is no proof", "solve/coarse/search.py", "proven = bound >= self.cost * (1 - ROUNDING)", "proven = bound >= 0"),
+    # planning
+    Mutant("a level is planned below those above it", "planning/searches/greedy.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
+    Mutant("a baseline is taken if it is faster", "planning/baselines.py", "return self.seconds < other.seconds * (1 - LEAST_GAIN)", "return self.seconds > other.seconds * (1 + LEAST_GAIN)"),
+    Mutant("refinement takes what is faster", "planning/refinement.py", "if own < best * (1 - LEAST_GAIN):", "if own > best * (1 + LEAST_GAIN):"),
+    Mutant("memory balances stages by what they hold", "planning/stages/span.py", "return max(self.held_bytes(in_flight))", "return min(self.held_bytes(in_flight))"),
+    Mutant("a stage receives in each microbatch", "planning/stages/span.py", "return computing + microbatches * (self.received", "return computing + (self.received"),
+    Mutant("the best stages are the fastest", "planning/stages/best.py", "least = min(least, seconds)", "least = max(least, seconds)"),
+    Mutant("traffic balances stages by what they receive", "planning/stages/span.py", "microbatches * (self.received.from_stages + self.returned.from_stages)", "microbatches * self.received.from_stages"),
+    # machine
+    Mutant("a roofline works at an efficiency", "machine/compute_models/roofline.py", "seconds=flop / (units * self.peak.value * efficiency)", "seconds=flop / (units * self.peak.value)"),
+    Mutant("a multiplication and an addition are two operations", "machine/compute_models/roofline.py", "flop = 2.0 * shape.padded_macs", "flop = 1.0 * shape.padded_macs"),
+    Mutant("a transfer has a latency", "machine/lines.py", "return num_bytes * self.seconds_per_byte + self.latency_s", "return num_bytes * self.seconds_per_byte"),
+    Mutant("the fastest algorithm is taken", "machine/lines.py", "return min(lines, key=lambda line: line.seconds(num_bytes))", "return lines[-1]"),
+    Mutant("half duplex adds up both directions", "machine/loads.py", "busy.loads if duplex else busy.loads.sum(axis=0)", "busy.loads if duplex else busy.loads.max(axis=0)"),
+    Mutant("an all-reduce takes two rounds of a ring", "machine/collectives/schedules.py", "*_rings(grid, allowed, 2 * (ways - 1))", "*_rings(grid, allowed, ways - 1)"),
+    Mutant("a ring is walked the short way", "machine/topologies/ring.py", "(1, away) if 2 * away <= devices else (-1, devices - away)", "(1, away)"),
+    Mutant("a torus is walked the short way", "machine/topologies/torus.py", "return [(1.0, away if 2 * away <= edge else away - edge)]", "return [(1.0, away)]"),
+    Mutant("a mesh turns at a corner of both", "machine/topologies/mesh.py", "corner = source // columns * columns + target % columns", "corner = target // columns * columns + source % columns"),
+    Mutant("an update reads and writes each number", "machine/setting.py", "return 3 + 2 * OPTIMIZERS[self.optimizer]", "return 3 + OPTIMIZERS[self.optimizer]"),
+    Mutant("memory is large enough if it is as large", "machine/machine.py", "return self.memory_bytes is None or num_bytes <= self.memory_bytes", "return True"),
+    Mutant("a pair of groups is as fast as both", "machine/heterogeneous.py", "return sum(group.flop_per_s for group in self.machine.groups)", "return max(group.flop_per_s for group in self.machine.groups)"),
+]  # fmt: skip
+
+
+def site(mutant: Mutant, source: Path) -> tuple[Path, str]:
+    """Return the file of a mutant and its text.
+
+    Raises:
+        ValueError: its line is not found once.
+    """
+    file = source / "hypar" / mutant.file
+    text = file.read_text(encoding="utf-8")
+    if text.count(mutant.line) != 1:
+        raise ValueError(f"{mutant.file}: found {text.count(mutant.line)} times: {mutant.line}")
+    return file, text
+
+
+def killer(source: Path, tests: list[str], seconds: float) -> str | None:
+    """Return the first test that fails on some sources, or that time ran out; None if all pass."""
+    options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "--no-header", "--durations=0"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(source),
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(source / "kept"),
+    }
+    try:
+        ran = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "time"
+    if ran.returncode == 0:
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", ran.stdout, re.MULTILINE)
+    return found[1] if found else f"exit status {ran.returncode}"
+
+
+def main() -> int:
+    """Run the tests on each mutant, and print what kills it; return how many survive."""
+    parser = argparse.ArgumentParser(description="Run the tests on each mutant, and print what kills it.")
+    parser.add_argument("--only", nargs="*", default=[""], help="words of the facts to try")
+    parser.add_argument("--invariants", action="store_true", help="run the invariants alone")
+    parser.add_argument("--all", action="store_true", help="run all quick tests on survivors")
+    parser.add_argument("--check", action="store_true", help="find each line and run nothing")
+    parser.add_argument("--seconds", type=float, default=300, help="time for the tests of a mutant")
+    asked = parser.parse_args()
+    chosen = [own for own in MUTANTS if any(word in own.fact for word in asked.only)]
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        (Path(folder) / "models").symlink_to(ROOT / "models")
+        for mutant in chosen:
+            file, text = site(mutant, source)
+            if asked.check:
+                continue
+            file.write_text(text.replace(mutant.line, mutant.instead), encoding="utf-8")
+            tests = ["tests/test_invariants.py", *([] if asked.invariants else [mutant.package])]
+            by = killer(source, tests, asked.seconds)
+            if by is None and asked.all:
+                by = killer(source, ["tests"], 6 * asked.seconds)
+            file.write_text(text, encoding="utf-8")
+            survivors += by is None
+            sys.stdout.write(f"{'survived' if by is None else 'killed':9} {mutant.fact:60} {by or ''}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{len(chosen)} mutants, {survivors} survive\n")
+    return survivors
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))
