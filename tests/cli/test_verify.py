@@ -107,7 +107,7 @@ def test_rounding_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_result_that_is_not_what_is_counted_is_named_and_exits_1(name: str, place: str, named: str) -> None:
     data = golden(name).to_data()
     *keys, last = place.split("/")
-    entry = data
+    entry: Any = data
     for key in keys:
         entry = entry[int(key)] if isinstance(entry, list) else entry[key]
     counted, entry[last] = entry[last], entry[last] * 2 + 1
