@@ -6,6 +6,7 @@ import functools
 import random
 from typing import TYPE_CHECKING
 
+import kit
 import pytest
 
 from hypar import Plan, explore_model, load_machine, load_model, plan_model, score_plan
@@ -15,7 +16,6 @@ from hypar.machine.setting import Setting
 from hypar.schedule import step
 from hypar.schedule.scoring import score_step
 from hypar.schedule.step import lower
-from hypar.studies.papers.base import load_reproduction
 from hypar.timeline import run
 
 if TYPE_CHECKING:
@@ -122,6 +122,5 @@ def test_reproduction(benchmark: BenchmarkFixture) -> None:
     """HyPar's whole evaluation, without its plots."""
     if not benchmark.enabled:
         pytest.skip("run by hand; the page's own test computes it otherwise")
-    reproduction = load_reproduction("hypar")
-    page = benchmark.pedantic(reproduction.run, (lambda _done, _of: None,), rounds=1)  # type: ignore[no-untyped-call]
+    page = benchmark.pedantic(kit.page, ("hypar",), rounds=1)  # type: ignore[no-untyped-call]
     assert page.sections
