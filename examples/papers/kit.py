@@ -84,11 +84,11 @@ class Table(NamedTuple):
     cells: tuple[tuple[Any, ...], ...]
 
     def pair(self, index: int) -> tuple[int, int]:
-        """Return our column at or before a place, and the published column nearest to it."""
+        """Return our column at or before a place, and the published column before that, or else behind it."""
         kinds = [column.source for column in self.columns]
         ours = max(place for place in range(index + 1) if kinds[place] == "ours")
         known = [place for place, kind in enumerate(kinds) if kind == "published"]
-        return ours, min(known, key=lambda place: abs(place - ours))
+        return ours, max((place for place in known if place < ours), default=known[0])
 
     def texts(self) -> list[list[str]]:
         """Return every cell as it is printed."""
@@ -133,7 +133,7 @@ class Section(NamedTuple):
         names, lines = [], []
         for own in self.found.get("rows", ()):
             names.append(", ".join(map(str, own[:keys])))
-            known = published.get(names[-1], ())
+            known = published.get(names[-1], [])
             sources = {"ours": iter(own), "published": iter(known if isinstance(known, list) else [known])}
             lines.append(tuple(next(sources.get(column.source, iter(())), None) for column in columns))
         unknown = {*published} - {*names}
@@ -153,7 +153,7 @@ class Section(NamedTuple):
             for name, line in zip(table.names, table.cells, strict=False):
                 ours, known = (number(line[place]) for place in table.pair(index))
                 if ours is not None and known is not None:
-                    reason = missed.get(name, missed.get(f"{name} | {column.head}", ""))
+                    reason = missed.get(name, missed.get(f"{name} | {index}", ""))
                     within = own.get(name, column.within)
                     yield Row(self.title, name, column.head, known, ours, within, reason)
 

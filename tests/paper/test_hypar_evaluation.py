@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs" / "reproductions"
 
-SLOW = {"accpar", "deepa", "hypar", "pipeline"}
+SLOW = {"accpar", "deepa", "hypar"}
 """Pages that take the most seconds; the sections of hypar's on the published machine are also compared alone."""
 
 

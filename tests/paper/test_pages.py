@@ -13,7 +13,7 @@ import hypar
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "reproductions"
 SCRIPTS = ROOT / "examples" / "papers"
-SLOW = {"accpar", "deepa", "hypar", "pipeline"}
+SLOW = {"accpar", "deepa", "hypar"}
 """Pages that take the most seconds."""
 
 PAPERS = [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in kit.papers()]

@@ -124,7 +124,7 @@ class LayerGraph:
         ops = {
             layer: validated(
                 type(known[layer]),
-                {**known[layer].model_dump(), **fields},
+                {**known[layer].model_dump(by_alias=True, exclude_defaults=True), **fields},
                 place=lambda where, layer=layer: ".".join(map(str, (layer, *where))),  # type: ignore[misc]
                 error=ModelError,
             )
