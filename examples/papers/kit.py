@@ -68,12 +68,13 @@ class Column(NamedTuple):
 
     @classmethod
     def of(cls, stated: str | Mapping[str, str]) -> Column:
-        """Read ``head`` or ``{head: [published | ratio] [form] [±tolerance]}``."""
+        """Read ``head`` or ``{head: [published | frozen | ratio] [form] [±tolerance]}``."""
         head, words = (stated, "") if isinstance(stated, str) else next(iter(stated.items()))
-        found = re.fullmatch(r"(published|ratio)? ?([^±]*?) ?(?:±(.*))?", words)
+        found = re.fullmatch(r"(published|frozen|ratio)? ?([^±]*?) ?(?:±(.*))?", words)
         if found is None:
             raise ValueError(words)
-        return cls(head, found[1] or "ours", found[2], found[3] or "")
+        source = found[1] or "ours"
+        return cls(f"{head} †" if source == "frozen" else head, source, found[2], found[3] or "")
 
 
 class Table(NamedTuple):
@@ -134,13 +135,15 @@ class Section(NamedTuple):
         for own in self.found.get("rows", ()):
             names.append(", ".join(map(str, own[:keys])))
             known = published.get(names[-1], [])
-            sources = {"ours": iter(own), "published": iter(known if isinstance(known, list) else [known])}
+            stated = iter(known if isinstance(known, list) else [known])
+            sources = {"ours": iter(own), "published": stated, "frozen": stated}
             lines.append(tuple(next(sources.get(column.source, iter(())), None) for column in columns))
         unknown = {*published} - {*names}
         if unknown:
             raise KeyError(f"{self.title}: no row {sorted(unknown)}")
         for first, *others in self.stated.get("frozen", ()):
             lines.append((f"{first} †", *others))
+        lines += map(tuple, self.stated.get("lines", ()))
         return Table(columns, tuple(names), tuple(lines))
 
     def rows(self) -> Iterator[Row]:
@@ -185,7 +188,7 @@ class Section(NamedTuple):
         table = self.table
         if table is not None:
             yield table.markdown()
-        if "†" in text or "frozen" in self.stated:
+        if "†" in text + ("" if table is None else table.markdown()):
             yield FROZEN
         figure = self.figure
         if folder is not None and figure is not None:
@@ -235,6 +238,13 @@ def stated(name: str) -> tuple[str, dict[str, Any]]:
 def given(name: str) -> dict[str, Any]:
     """Return the published numbers from which a paper's script computes others."""
     return dict(stated(name)[1]["given"])
+
+
+def published(name: str, of: str) -> dict[str, Any]:
+    """Return the published rows of a section, from which a paper's script computes others."""
+    return next(
+        dict(section["published"]) for section in stated(name)[1]["sections"] if section.get("of") == of
+    )
 
 
 @cache
