@@ -437,7 +437,8 @@ def figure_5() -> kit.Result:
         ends += [] if known is None else [len(known.trials) + 1]
         rows.append((step, reach, formula, known and more_sizes(known), known and known.stopped, search.size,
                      search.stopped, own.typical() / own.cgdp(search.size)))  # fmt: skip
-    late, largest = with_best(*map(int, asked[-1]), best=bests[-1]), own.search().size
+    step, reach = asked[-1]
+    late, largest = with_best(step, reach, bests[-1]), own.search().size
     longest = max(search.stopped for search in found.values()) // INTERVAL + 2
     lines = {}
     for (step, reach), search in found.items():
