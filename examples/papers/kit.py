@@ -11,6 +11,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -267,7 +268,7 @@ def number(cell: Any) -> float | None:
     if isinstance(cell, int | float):
         return float(cell)
     try:
-        return float(str(cell).replace(",", ""))
+        return float(Fraction(str(cell).replace(",", "")))
     except ValueError:
         return None
 

@@ -35,7 +35,7 @@ from hypar.schedule.step import lower_lanes
 from hypar.sharding.placement import cut
 from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, notes
-from hypar.studies.sections.hypar.networks import NETWORKS
+from hypar_2019 import NETWORKS
 from hypar.studies.verification.run import verify_plan
 from tests.effort import crossed, late
 from tests.prose import unbroken
