@@ -258,7 +258,8 @@ def page(name: str) -> Page:
     for section in data["sections"]:
         of = section.get("of")
         if of is not None and of not in known:
-            known[of] = getattr(module, of)()
+            function, *argument = of.split(" ", 1)
+            known[of] = getattr(module, function)(*argument)
         sections.append(Section(section, known[of] if of is not None else {}))
     return Page(name, data, tuple(sections))
 

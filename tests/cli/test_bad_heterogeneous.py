@@ -103,7 +103,7 @@ def test_more_devices_than_a_machine_has_are_refused() -> None:
     [
         (["--shares", "fair"], ("no shares 'fair'; allowed: equal, linear, exact, layers",)),
         (["--shares", "exact"], ("shares: cost 'volume' has no slowest device group to relieve", "allowed: equal, or cost accpar")),
-        (["--strategy", "deepa", "--mode", "paper"], ("mode 'paper': the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices",)),
+        (["--strategy", "deepa", "--mode", "paper"], ("mode: found 'paper'; allowed: exact, serial; examples/papers/deepa_2018.py has the published estimates",)),
         (["--levels", "0"], ("levels: found 0; allowed: a whole number from 1 to 20",)),
         (["--levels", "9"], ("levels: found 9 levels, 1 of them uneven splits above 'tpu-v2'",)),
         (["--array", "3x2"], ("array: found 3 ways where 'tpu-v2-v3' has 2 groups; allowed: 2",)),

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hypar.machine.spatial.zeros import run_length_words, zeros_of_words
+from hypar.machine.spatial.zeros import run_length_words
 
 
 def coded_words(elements: list[bool]) -> float:
@@ -25,17 +25,6 @@ def test_words_are_those_of_a_coder(zeros: float) -> None:
     draw = random.Random(1)
     elements = [draw.random() >= zeros for _ in range(200_000)]
     assert run_length_words(zeros) == pytest.approx(coded_words(elements) / len(elements), rel=0.02)
-
-
-@pytest.mark.parametrize("side", [7, 14])
-@pytest.mark.parametrize("zeros", [0.1, 0.387, 0.793, 0.9])
-def test_a_code_of_a_channel_ends_in_a_word_that_may_have_room(zeros: float, side: int) -> None:
-    draw, maps = random.Random(2), 600
-    words = sum(coded_words([draw.random() >= zeros for _ in range(side**2)]) for _ in range(maps))
-    mean = words / maps / side**2
-    assert run_length_words(zeros, side**2) == pytest.approx(mean, rel=0.02)
-    assert (mean - run_length_words(zeros)) * side**2 > 1
-    assert zeros_of_words(run_length_words(zeros, side**2), side**2) == pytest.approx(zeros, abs=0.01)
 
 
 def test_a_map_whose_zeros_are_not_known_is_not_coded() -> None:
