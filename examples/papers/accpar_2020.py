@@ -75,13 +75,6 @@ def plan(name: str, own: str, shares: str | None = None, links: Links = Links())
     )
 
 
-def score(found: hypar.Plan) -> hypar.Score:
-    """Return a plan's score; a machine was named, so there is one."""
-    if found.score is None:
-        raise ValueError(found.strategy)
-    return found.score
-
-
 def over_dp(times: Mapping[tuple[str, str], float]) -> Speeds:
     """Return the speedups over dp, by strategy and network."""
     found: Speeds = {}
@@ -98,7 +91,7 @@ def speeds(links: Links = Links()) -> Speeds:  # noqa: B008
     for name in NETWORKS:
         for own in ("dp", *PUBLISHED):
             if own == "accpar" or links == Links():
-                times[name, own] = score(plan(name, own, links=links)).time_s
+                times[name, own] = kit.scored(plan(name, own, links=links)).time_s
             else:
                 times[name, own] = hypar.score_plan(
                     plan(name, own), hardware=boards(links), model=graph(name), convention="paper"
@@ -113,7 +106,6 @@ def by_network(found: Speeds) -> list[tuple[Any, ...]]:
 
 
 def averages() -> kit.Result:
-    """Compare both readings of the three averages with ours."""
     found = speeds()
     over = {
         (fast, slow): {name: found[fast][name] / found.get(slow, {}).get(name, 1.0) for name in NETWORKS}
@@ -127,17 +119,14 @@ def averages() -> kit.Result:
          *(mean(own) for mean in MEANS.values()))
         for (fast, slow), own in over.items()
     ]  # fmt: skip
+    behind = sum(ratio < 1 for ratio in over["hypar", "owt"].values())
     return {
-        "rows": rows,
-        "literal": literal["hypar"] / literal["owt"],
-        "behind": sum(ratio < 1 for ratio in over["hypar", "owt"].values()),
-        "owt": literal["owt"],
+        "rows": rows, "literal": literal["hypar"] / literal["owt"], "behind": behind, "owt": literal["owt"],
         "own": MEANS["geometric"](found["owt"]),
-    }
+    }  # fmt: skip
 
 
 def heterogeneous() -> kit.Result:
-    """Compute the speed on boards of both kinds."""
     found, (first, second) = speeds(), boards().groups
     means = {words: [mean(own) for own in found.values()] for words, mean in MEANS.items()}
     known = list(PUBLISHED.values())
@@ -156,7 +145,6 @@ def heterogeneous() -> kit.Result:
 
 
 def identical() -> kit.Result:
-    """Compute the speed on boards of one kind, with the peak that AccPar gives them, section 6."""
     machine = hypar.load_machine("tpu-v3", {"compute.peak": "420 TFLOP/s"})
     times: dict[tuple[str, str], float] = {}
     less = {}
@@ -165,7 +153,7 @@ def identical() -> kit.Result:
             own: hypar.plan_model(graph(name), levels=LEVELS, hardware=machine, convention="paper", **asked)
             for own, asked in GIVEN["strategies"].items()
         }
-        times |= {(name, own): score(found).time_s for own, found in plans.items()}
+        times |= {(name, own): kit.scored(found).time_s for own, found in plans.items()}
         less[name] = plans["dp"].cost.value / plans["accpar"].cost.value
     found = over_dp(times)
     why = "".join(
@@ -178,7 +166,6 @@ def identical() -> kit.Result:
 
 
 def shares() -> kit.Result:
-    """Compute the types and the shares of the outermost split."""
     first, second = boards().groups
     alone = first.flop_per_s / (first.flop_per_s + second.flop_per_s)
     rows = []
@@ -191,14 +178,13 @@ def shares() -> kit.Result:
 
 
 def ends() -> kit.Result:
-    """Compute when each kind of boards is done, and how long it waits, in ms."""
     rows: list[tuple[Any, ...]] = []
     names = [group.name for group in boards().groups]
     series: dict[str, list[float]] = {"equal": [], "exact": []}
     for name in NETWORKS:
         for own, waiting in series.items():
             found = plan(name, "accpar", "equal" if own == "equal" else None)
-            (outer, *below), step = found.splits, score(found)
+            (outer, *below), step = found.splits, kit.scored(found)
             done = {
                 record.group: record.received + math.fsum(one.cost for one in below if one.group == record.group)
                 for record, share in zip(outer.sides or (), outer.shares, strict=True)
@@ -223,7 +209,6 @@ def crossing(points: Sequence[tuple[float, float]], wanted: float) -> str:
 
 
 def what_if() -> kit.Result:
-    """Compute the averages with other links."""
     both = [Links(scale, scale) for scale in (1, 4, 16, 64)]
     means = {
         (links, words): [mean(speeds(links)[own]) for own in PUBLISHED]
@@ -256,7 +241,6 @@ def what_if() -> kit.Result:
 
 
 def between() -> kit.Result:
-    """Read the nine cells off plans of two layers on two devices, whose shares are one half."""
     value = {"0": 0.0, "b": 0.5, "ab": 0.25}
     known = kit.published("accpar", "between")
     rows = []
@@ -268,7 +252,6 @@ def between() -> kit.Result:
 
 
 def inside() -> kit.Result:
-    """Read the sums inside a layer off plans of one layer."""
     letters = {"gradient": "A(W)", "forward": "A(F_out)", "backward": "A(E_in)"}
     rows = [
         (kind, phase, letters[phase], part, part)

@@ -9,11 +9,7 @@ SIDE = 8
 
 
 def parts(*dims: str) -> dict[tuple[str, str, bool], float]:
-    """Return what a device receives of a tensor, by layer, phase, and whether it is a sum inside the layer.
-
-    Args:
-        dims: the dim in which each of the layers, one behind the other, is cut in two.
-    """
+    """Return what a device receives by layer, phase, and whether it is a sum inside it, of layers each cut in two in a dim."""
     names = ("first", "second")[: len(dims)]
     layers = [{"name": name, "op": "linear", "out_features": SIDE, "bias": False} for name in names]
     said = {"source": "layers alone", "batch": SIDE, "layers": [{"op": "input", "channels": SIDE}, *layers]}

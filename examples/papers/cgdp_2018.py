@@ -48,19 +48,14 @@ def groupings(count: int) -> Iterator[tuple[int, ...]]:
 
 
 class Search(NamedTuple):
-    """A run of Algorithm 1.
+    """A run of Algorithm 1."""
 
-    Attributes:
-        trials: iteration, size, time and best size so far of each size that was measured.
-        size: the size taken.
-        stopped: the iteration at which it stops.
-        last: the size that ends it.
-    """
-
-    trials: list[tuple[int, int, float, int]]
-    size: int
-    stopped: int
-    last: int
+    trials: list[
+        tuple[int, int, float, int]
+    ]  # iteration, size, time and best size so far of each size that was measured
+    size: int  # the size taken
+    stopped: int  # the iteration at which it stops
+    last: int  # the size that ends it
 
 
 def algorithm_1(measure: Callable[[int], float], step: int = STEP, reach: int = RANGE) -> Search:
@@ -80,21 +75,13 @@ def algorithm_1(measure: Callable[[int], float], step: int = STEP, reach: int = 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """A network's training in the cost model, layers in the order of the backward phase.
+    """A network's training in the cost model, layers in the order of the backward phase."""
 
-    Attributes:
-        backward: the backward phase of each layer.
-        exchange: the exchange of each layer's gradients in CGDP.
-        sync: the synchronisation of a chunk.
-        alone: an iteration on one GPU.
-        typical_exchange: the exchange of typical training on four GPUs.
-    """
-
-    backward: tuple[float, ...]
-    exchange: tuple[float, ...]
-    sync: float
-    alone: float
-    typical_exchange: float
+    backward: tuple[float, ...]  # the backward phase of each layer
+    exchange: tuple[float, ...]  # the exchange of each layer's gradients in CGDP
+    sync: float  # the synchronisation of a chunk
+    alone: float  # an iteration on one GPU
+    typical_exchange: float  # the exchange of typical training on four GPUs
 
     @property
     def layers(self) -> int:
@@ -127,22 +114,6 @@ class Training:
     def typical(self, gpus: int = GPUS[-1]) -> float:
         """Return an iteration of typical training, whose exchange takes a round for each level of a binary tree."""
         return self.alone + self.typical_exchange * math.log2(gpus) / math.log2(GPUS[-1])
-
-    def best(self) -> tuple[int, ...]:
-        """Return the chunks with the smallest longest span, of these the fewest."""
-        found: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
-        ended = []
-        for number in range(1, self.layers + 1):
-            found = {
-                end: min(
-                    (max(longest, self.span(start, end, number)), (*sizes, end - start))
-                    for start, (longest, sizes) in found.items()
-                    if start < end
-                )
-                for end in range(number, self.layers + 1)
-            }
-            ended.append(found[self.layers])
-        return min(ended, key=lambda own: own[0])[1]
 
     def search(self, step: int = STEP, reach: int = RANGE) -> Search:
         """Search for a size by Algorithm 1."""
@@ -206,20 +177,18 @@ class Iteration(NamedTuple):
     """AlexNet's iteration on four GPUs by the cost model, from Table 3's phases of typical training."""
 
     typical: float
+    cgdp: float  # with T in place of T'
     backward: float
     remaining: float
-
-    @property
-    def cgdp(self) -> float:
-        """The iteration of CGDP, with T in place of T'."""
-        return self.typical - PHASES["backward"] - TYPICAL_EXCHANGE + self.backward
 
 
 def iteration() -> Iteration:
     """Return AlexNet's iteration."""
     own = training("AlexNet")
     longest = max(own.spans(rule(own.layers, 1)))
-    return Iteration(sum(PHASES.values()), longest, longest - own.sums[0][-1] - own.layers * own.sync)
+    typical = sum(PHASES.values())
+    cgdp = typical - PHASES["backward"] - TYPICAL_EXCHANGE + longest
+    return Iteration(typical, cgdp, longest, longest - own.sums[0][-1] - own.layers * own.sync)
 
 
 def chunks(sizes: Sequence[int]) -> str:
@@ -235,7 +204,6 @@ def yes(holds: bool) -> str:
 
 
 def rules() -> kit.Result:
-    """Form chunks of each size of six layers."""
     count = GIVEN["rule_layers"]
     found = {size: rule(count, size) for size in range(1, count + 2)}
     rows = [(str(size), chunks(own), len(own)) for size, own in found.items()]
@@ -243,13 +211,11 @@ def rules() -> kit.Result:
 
 
 def proposition() -> kit.Result:
-    """Count the groupings one by one."""
     counts = (1, 2, 3, 6, 8, 12)
     return {"rows": [(str(count), sum(len(own) > 1 for own in groupings(count))) for count in counts]}
 
 
 def sizes_tried() -> kit.Result:
-    """Run Algorithm 1 on times that fall to the published size and rise after it."""
     found = algorithm_1(lambda size: abs(size - GIVEN["fastest"]))
     rows = [(str(at), size, time, best, "") for at, size, time, best in found.trials]
     return {"rows": [*rows, (str(found.stopped), found.last, None, found.size, "ends the search")],
@@ -257,7 +223,6 @@ def sizes_tried() -> kit.Result:
 
 
 def table_1() -> kit.Result:
-    """Count layers and parameters."""
     held = {name: parameters(network["model"])[::-1] for name, network in NETWORKS.items()}
     longest = max(map(len, held.values()))
     rows = [(name, len(own), sum(own) / 1e6, NETWORKS[name]["batch"]) for name, own in held.items()]
@@ -266,7 +231,6 @@ def table_1() -> kit.Result:
 
 
 def table_4() -> kit.Result:
-    """Compute when each layer's gradients arrive."""
     own, model = training("AlexNet"), hypar.load_model(NETWORKS["AlexNet"]["model"])
     names = [layer.name for layer in reversed(model.layers) if layer.op.weighted]
     held, spans = parameters(NETWORKS["AlexNet"]["model"]), own.spans(rule(own.layers, 1))
@@ -286,7 +250,6 @@ def table_4() -> kit.Result:
 
 
 def table_3() -> kit.Result:
-    """Compute AlexNet's phases and iterations."""
     found, own = iteration(), ITERATIONS["AlexNet, 4"]
     alex, typical = training("AlexNet"), PHASES["backward"] + TYPICAL_EXCHANGE
     rows = [
@@ -301,20 +264,15 @@ def table_3() -> kit.Result:
         ("times faster", "", f"{found.typical / found.cgdp:.3f}"),
     ]
     return {
-        "rows": rows,
-        "cgdp": found.cgdp,
-        "off": found.cgdp / own[1] - 1,
-        "one": PHASES["backward"] + sum(alex.exchange),
-        "remaining": found.remaining,
-        "copies": found.remaining - EXCHANGE["accumulate"][-1],
-    }
+        "rows": rows, "cgdp": found.cgdp, "off": found.cgdp / own[1] - 1, "one": PHASES["backward"] + sum(alex.exchange),
+        "remaining": found.remaining, "copies": found.remaining - EXCHANGE["accumulate"][-1],
+    }  # fmt: skip
 
 
 def alexnet_chunks() -> kit.Result:
-    """Compute what chunks do to AlexNet."""
     own = training("AlexNet")
     ways = {f"size {size}": rule(own.layers, size) for size in range(1, own.layers + 1)}
-    ways["best"] = own.best()
+    ways["best"] = min(groupings(own.layers), key=lambda sizes: (max(own.spans(sizes)), len(sizes)))
     return {
         "rows": [(name, chunks(sizes), max(own.spans(sizes))) for name, sizes in ways.items()],
         "size": own.search().size,
@@ -323,7 +281,6 @@ def alexnet_chunks() -> kit.Result:
 
 
 def table_2() -> kit.Result:
-    """Compute iterations on one, two and four GPUs."""
     rows: list[tuple[Any, ...]] = []
     for name in TIMED:
         own = training(name)
@@ -364,7 +321,6 @@ def scaling(name: str, gpus: int) -> list[float]:
 
 
 def weak_scaling() -> kit.Result:
-    """Compute the efficiency of each of several GPUs."""
     rows = []
     for name in TIMED:
         own = training(name)
@@ -383,7 +339,6 @@ def overheads(name: str) -> list[float | None]:
 
 
 def condition() -> kit.Result:
-    """Compare T_O with T'_O: CGDP is faster where it is less."""
     rows, each = [], []
     for name in NETWORKS:
         own, known = training(name), overheads(name)
@@ -395,7 +350,6 @@ def condition() -> kit.Result:
 
 
 def figure_2() -> kit.Result:
-    """Compute iterations of ResNet-152 by size of chunks."""
     own, together = training("ResNet-152", GIVEN["figure_2_batch"]), GIVEN["together"]
     typical, alone = together * own.typical(), together * own.alone
     curve = [together * own.cgdp(size) for size in range(1, GIVEN["figure_2_sizes"] + 1)]
@@ -424,7 +378,6 @@ def more_sizes(found: Search) -> int:
 
 
 def figure_5() -> kit.Result:
-    """Compare the searches on ResNet-152: the published bests by Algorithm 1, and the model's own."""
     own, asked = training("ResNet-152"), GIVEN["searches"]
     published = kit.published("cgdp", "figure_5")
     found = {(step, reach): own.search(step, reach) for step, reach in asked}
@@ -458,13 +411,12 @@ def figure_5() -> kit.Result:
 
 
 def no_chunks() -> kit.Result:
-    """Search for sizes where the paper's search found nothing above 1."""
     rows = []
     for name in NETWORKS:
         own = training(name)
         size = own.search().size
         one, found = own.cgdp(), own.cgdp(size)
-        rows.append((name, size, one, found, 1 - found / one, own.alone + own.overhead(own.best())))
+        rows.append((name, size, one, found, 1 - found / one))
     return {"rows": rows, "google": training("GoogLeNet-v1").cgdp()}
 
 
@@ -481,7 +433,6 @@ def saved_mb(count: int) -> float:
 
 
 def table_5() -> kit.Result:
-    """Compute the memory that CGDP saves, and the mini-batches that fit."""
     rows: list[tuple[Any, ...]] = []
     published = kit.published("cgdp", "table_5")
     for name in TIMED:
@@ -503,7 +454,6 @@ def table_5() -> kit.Result:
 
 
 def long_run() -> kit.Result:
-    """Compute the minutes until AlexNet reaches its accuracy, with a test after every thousand iterations."""
     run, found = GIVEN["long_run"], iteration()
 
     def minutes(one: float, count: int) -> float:

@@ -19,7 +19,9 @@ GIVEN = kit.given("deepa")
 ALEXNET, NETWORKS = "alexnet-2014", ("alexnet-2014", "vgg16", "inception-v3")
 BATCH, WAYS, COUNTS = 512, 16, (1, 2, 4, 8, 16)
 POWERS = (16, 8, 4, 2, 1)
-TIMELINE_BATCH, TIMELINE_WAYS = 128, 4
+TIMED: dict[str, Any] = {"batch": 128, "ways": 4}
+"""Figure 15."""
+
 Grid = tuple[int, int, int, int]
 """Degrees of the batch, the output channels, the height and the width."""
 
@@ -79,11 +81,8 @@ def planned(own: hypar.LayerGraph, cut: Cut, ways: int = WAYS, overlap: str = "n
 
 
 def score(name: str, cut: Cut, **asked: Any) -> hypar.Score:
-    """Return the engine's score of a plan; a machine was named, so there is one."""
-    found = plan(name, cut, **asked).score
-    if found is None:
-        raise ValueError(name)
-    return found
+    """Return the engine's score of a plan."""
+    return kit.scored(plan(name, cut, **asked))
 
 
 def speed(name: str, cut: Cut, batch: int = BATCH, **asked: Any) -> float:
@@ -132,7 +131,6 @@ def alone(name: str, layer: str) -> hypar.LayerGraph:
 
 
 def table_1() -> kit.Result:
-    """Compare shapes."""
     rows = []
     for row, (name, layers) in GIVEN["table_1"].items():
         for layer in layers:
@@ -144,7 +142,6 @@ def table_1() -> kit.Result:
 
 
 def figure_1() -> kit.Result:
-    """Compute the speed of convolutions under each choice of all devices."""
     rows: list[tuple[Any, ...]] = []
     for row, (name, layers) in GIVEN["table_1"].items():
         own = alone(name, layers[-1])
@@ -164,7 +161,6 @@ def figure_1() -> kit.Result:
 
 
 def figure_2() -> kit.Result:
-    """Compute layers of Inception-v3 on 1 to 16 devices, by the engine and by the paper's estimates."""
     weighted = [layer.name for layer in graph("inception-v3").layers if layer.op.weighted]
     rows, series = [], {}
     for name in ("Conv2d_2b_3x3.conv", weighted[len(weighted) // 2], "fc"):
@@ -173,12 +169,9 @@ def figure_2() -> kit.Result:
             planned(own, Cut("one", pins=(f"*=n{count}" if count > 1 else "*=batch1",)), count).cost.value
             for count in COUNTS
         ]
-        held = weights(own.layers[-1])
-        per_byte = [machine().links((max(count, 2),))[0].seconds_per_byte["neighbours"] for count in COUNTS]
-        sent = [
-            count * 4 * held * each if count > 1 else 0.0
-            for count, each in zip(COUNTS, per_byte, strict=True)
-        ]
+        held = 4 * weights(own.layers[-1])
+        links = [machine().links((max(count, 2),))[0].seconds_per_byte["neighbours"] for count in COUNTS]
+        sent = [count * held * each * (count > 1) for count, each in zip(COUNTS, links, strict=True)]
         estimated = [exact[0] / count + update for count, update in zip(COUNTS, sent, strict=True)]
         for words, times in (("by the engine", exact), ("as estimated", estimated)):
             rows.append((name, words, *(1e3 * time for time in times), COUNTS[times.index(min(times))]))
@@ -193,7 +186,6 @@ def weights(layer: Any) -> int:
 
 
 def figure_7() -> kit.Result:
-    """Compute the images a second on 16 devices, with transfers after and beside computation."""
     rows: list[tuple[Any, ...]] = []
     cuts = (IMAGE, OWT, EXACT, SERIAL)
     speeds = {(name, cut): speed(name, cut) for name in NETWORKS for cut in cuts}
@@ -206,7 +198,6 @@ def figure_7() -> kit.Result:
 
 
 def figure_8() -> kit.Result:
-    """Compute the bytes that a step moves."""
     rows = []
     for name in (*NETWORKS, "alexnet"):
         own = [score(name, cut).communication_bytes / 1e9 for cut in (IMAGE, OWT, SERIAL, EXACT)]
@@ -222,7 +213,6 @@ def short(number: float) -> str:
 
 
 def table(number: str) -> kit.Result:
-    """Estimate the choices of one layer after a layer that is cut in the batch: mode ``paper`` of Equation 1."""
     asked = GIVEN["tables"][number]
     name, layers = asked["layers"]
     own = next(layer for layer in graph(name).layers if layer.name == layers[0])
@@ -263,28 +253,23 @@ def estimated(found: hypar.Plan) -> dict[str, Grid]:
 
 
 def configuration(name: str) -> kit.Result:
-    """Compare the choices of consecutive layers, and the devices that work."""
-    cuts = {
-        cut.name: plan(name, cut)
-        for cut in (*([PUBLISHED[name]] if name in PUBLISHED else []), SERIAL, EXACT)
-    }
-    found = {words: grids(own) for words, own in cuts.items()}
+    own = [PUBLISHED[name]] if name in PUBLISHED else []
+    cuts = {cut.name: plan(name, cut) for cut in (*own, SERIAL, EXACT)}
+    found = {words: grids(one) for words, one in cuts.items()}
     layers = list(found["deepa, exact"])
-    columns = [
-        [word(own[layer]) for layer in layers] for own in (*found.values(), estimated(cuts["deepa, exact"]))
-    ]
+    every = (*found.values(), estimated(cuts["deepa, exact"]))
+    columns = [[word(one[layer]) for layer in layers] for one in every]
     if name not in PUBLISHED:
         columns.insert(0, ["only drawn"] * len(layers))
     rows = []
     for same, run in groupby(zip(layers, zip(*columns, strict=True), strict=True), key=lambda pair: pair[1]):
         names = [layer for layer, _ in run]
         rows.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", *same))
-    series = {words: [math.prod(own[layer]) for layer in layers] for words, own in found.items()}
+    series = {words: [math.prod(one[layer]) for layer in layers] for words, one in found.items()}
     return {"rows": rows, "series": series, "x": layers}
 
 
 def costs() -> kit.Result:
-    """Compute the costs of the configurations, with all bytes over one link and by the engine."""
     rows = []
     for name in NETWORKS:
         cuts = (IMAGE, OWT, *([PUBLISHED[name]] if name in PUBLISHED else []), SERIAL, EXACT)
@@ -300,24 +285,16 @@ def costs() -> kit.Result:
 
 
 def figure_13() -> kit.Result:
-    """Compute the images a second on 16 devices for several mini-batches."""
-    batches = GIVEN["batches"]
-    found = {
-        (name, cut): [speed(name, cut, batch) for batch in batches] for name in NETWORKS for cut in THREE
-    }
-    rows = [
-        (name, *(own / image for own, image in zip(found[name, EXACT], found[name, IMAGE], strict=True)))
-        for name in NETWORKS
-    ]
-    return {
-        "rows": rows,
-        "series": {f"{name}, {cut.name}": own for (name, cut), own in found.items()},
-        "x": batches,
-    }
+    rows = []
+    series: dict[str, list[float]] = {}
+    for name in NETWORKS:
+        image, owt, own = ([speed(name, cut, batch) for batch in GIVEN["batches"]] for cut in THREE)
+        series |= {f"{name}, {cut.name}": one for cut, one in zip(THREE, (image, owt, own), strict=True)}
+        rows.append((name, *(one / other for one, other in zip(own, image, strict=True))))
+    return {"rows": rows, "series": series, "x": GIVEN["batches"]}
 
 
 def figure_14() -> kit.Result:
-    """Compute images a second as devices grow with the batch."""
     rows: list[tuple[Any, ...]] = []
     series: dict[str, list[float]] = {}
     for name in NETWORKS:
@@ -341,38 +318,28 @@ READINGS = {"moved": ("forward", "backward", "gradient"), "forward only": ("forw
 
 
 def figure_15() -> kit.Result:
-    """Compute the bytes of VGG-16 on four devices."""
-    asked = {"batch": TIMELINE_BATCH, "ways": TIMELINE_WAYS}
     rows = [
-        (name, *(moved("vgg16", cut, *phases, **asked) / 1e6 for cut in (IMAGE, TIMELINE, SERIAL)))
+        (name, *(moved("vgg16", cut, *phases, **TIMED) / 1e6 for cut in (IMAGE, TIMELINE, SERIAL)))
         for name, phases in READINGS.items()
     ]
     return {"rows": rows}
 
 
 def figure_15_times() -> kit.Result:
-    """Compute the seconds of VGG-16 on four devices."""
-    asked = {"batch": TIMELINE_BATCH, "ways": TIMELINE_WAYS}
     rows = [
-        (cut.name, *(score("vgg16", cut, overlap=overlap, **asked).time_s for overlap in ("none", "full")))
+        (cut.name, *(score("vgg16", cut, overlap=overlap, **TIMED).time_s for overlap in ("none", "full")))
         for cut in (IMAGE, TIMELINE)
     ]
-    flop = (
-        6
-        * graph("vgg16").macs(TIMELINE_BATCH)
-        / TIMELINE_WAYS
-        / kit.published("deepa", "figure_15_times")["published"]
-    )
+    step_s = kit.published("deepa", "figure_15_times")["published"]
+    flop = 6 * graph("vgg16").macs(TIMED["batch"]) / TIMED["ways"] / step_s
     return {"rows": rows, "published": flop / 1e12, "ours": machine().flop_per_s / 1e12}
 
 
 def figure_16() -> kit.Result:
-    """Compute the bytes that the classes of ImageNet-22K add."""
     rows = []
     more = GIVEN["classes"]
-    series: dict[str, list[float]] = {
-        f"{cut.name}, {data}": [] for cut in (IMAGE, SERIAL) for data in ("1K", "22K")
-    }
+    keys = [f"{cut.name}, {data}" for cut in (IMAGE, SERIAL) for data in ("1K", "22K")]
+    series: dict[str, list[float]] = {key: [] for key in keys}
     for name in NETWORKS:
         for reading, phases in READINGS.items():
             image, own = (
@@ -388,7 +355,6 @@ def figure_16() -> kit.Result:
 
 
 def figure_16_speeds() -> kit.Result:
-    """Compute the images a second that these classes cost."""
     rows = []
     for name in NETWORKS:
         for cut in (IMAGE, EXACT):

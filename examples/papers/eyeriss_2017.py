@@ -68,62 +68,39 @@ def milliwatts(row: dict[str, Any]) -> dict[str, float]:
     return {part: 1e3 * joules / row["time_s"] for part, joules in row["energy"].items() if part != "memory"}
 
 
-def chip(network: str) -> tuple[Step, list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Return the layers on the chip, the rows of their times and powers, and those of their words."""
-    layers, zeros = forward("eyeriss", network, BATCHES[network]), coded(network)
-    times = [
+def picked(asked: str, found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the rows of a table: all, or of Table VI those by which the rules for mappings were chosen, or the others."""
+    kept = {"seen": True, "held out": False}.get(asked.partition(" ")[2])
+    return [row for row in found if kept is None or (row[0] in GIVEN["seen"]) == kept]
+
+
+def times(asked: str) -> kit.Result:
+    network = asked.partition(" ")[0]
+    found = [
         (name, row["mapping"]["active"], 1e3 * row["time_s"], sum(milliwatts(row).values()))
-        for name, row in layers.items()
+        for name, row in forward("eyeriss", network, BATCHES[network]).items()
     ]
-    words = [
-        (name, GIVEN["zeros"][network][name], zeros[name]["output_zeros"],
+    total = (
+        "total" if network == "alexnet-2012" else "all convolutions",
+        None,
+        sum(row[2] for row in found),
+        None,
+    )
+    return {"rows": [*picked(asked, found), *([] if asked.endswith("seen") else [total])]}
+
+
+def words(asked: str) -> kit.Result:
+    network = asked.partition(" ")[0]
+    found = [
+        (name, GIVEN["zeros"][network][name], coded(network)[name]["output_zeros"],
          *(row["accesses"][place] * WORD_BYTES / 1e6 for place in ("buffer", "memory")))
-        for name, row in layers.items()
+        for name, row in forward("eyeriss", network, BATCHES[network]).items()
     ]  # fmt: skip
-    return layers, times, words
-
-
-def table_v() -> kit.Result:
-    """Measure AlexNet's convolutions: active elements, ms and mW."""
-    _, times, _ = chip("alexnet-2012")
-    return {"rows": [*times, ("total", None, sum(row[2] for row in times), None)]}
-
-
-def table_v_words() -> kit.Result:
-    """Measure AlexNet's words."""
-    return {"rows": chip("alexnet-2012")[2]}
-
-
-def seen() -> set[str]:
-    """Return the rows of Table VI by which the rules for mappings were chosen."""
-    return set(GIVEN["seen"])
-
-
-def table_vi() -> kit.Result:
-    """Measure VGG-16's convolutions that were in view."""
-    return {"rows": [row for row in chip("vgg16")[1] if row[0] in seen()]}
-
-
-def table_vi_words() -> kit.Result:
-    """Measure the words of those."""
-    return {"rows": [row for row in chip("vgg16")[2] if row[0] in seen()]}
-
-
-def table_vi_held_out() -> kit.Result:
-    """Measure VGG-16's other convolutions."""
-    times = chip("vgg16")[1]
-    total = ("all convolutions", None, sum(row[2] for row in times), None)
-    return {"rows": [*(row for row in times if row[0] not in seen()), total]}
-
-
-def table_vi_words_held_out() -> kit.Result:
-    """Measure the words of those."""
-    return {"rows": [row for row in chip("vgg16")[2] if row[0] not in seen()]}
+    return {"rows": picked(asked, found)}
 
 
 def power() -> kit.Result:
-    """Measure where the power of AlexNet's layers goes, and what an element saves while its input is zero."""
-    rows, layers = [], chip("alexnet-2012")[0]
+    rows, layers = [], forward("eyeriss", "alexnet-2012", 4)
     for name, row in layers.items():
         parts = milliwatts(row)
         shares = parts["arithmetic"], sum(parts[part] for part in MOVING), parts["static"]
@@ -136,14 +113,12 @@ def power() -> kit.Result:
 
 
 def isca() -> kit.Result:
-    """Measure the energy of AlexNet's layers in 10^9 times that of a MAC, which is 1 pJ in the machine's file."""
     parts = ("arithmetic", "memory", "registers")
     layers = forward("eyeriss-isca", "alexnet-2012", 16)
     return {"rows": [(name, *(row["energy"][part] / 1e-3 for part in parts)) for name, row in layers.items()]}
 
 
 def tetris() -> kit.Result:
-    """Compare the cube with the array beside planar DRAM in speed and energy."""
     cube, flat = (forward(name, "alexnet-2012", 16) for name in ("tetris", "tetris-2d"))
     seconds = [sum(row["time_s"] for row in step.values()) for step in (cube, flat)]
     joules = [sum(sum(row["energy"].values()) for row in step.values()) for step in (cube, flat)]

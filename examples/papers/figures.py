@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,25 +53,15 @@ class Scale(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """The data of a figure.
+    """The data of a figure."""
 
-    Attributes:
-        title: its title.
-        y: label of the values.
-        places: names along the axis.
-        series: values by name, one for each place; None leaves a gap.
-        kind: ``bars``, ``points`` or ``lines``.
-        x: label of the places.
-        log: whether values have a logarithmic scale.
-    """
-
-    title: str
-    y: str
-    places: Sequence[str]
-    series: Mapping[str, Sequence[float | None]]
-    kind: str = "bars"
-    x: str = ""
-    log: bool = False
+    title: str  # its title
+    y: str  # label of the values
+    places: Sequence[str]  # names along the axis
+    series: Mapping[str, Sequence[float | None]]  # values by name, one for each place; None leaves a gap
+    kind: str = "bars"  # ``bars``, ``points`` or ``lines``
+    x: str = ""  # label of the places
+    log: bool = False  # whether values have a logarithmic scale
 
     def svg(self) -> str:
         """Draw it."""
@@ -140,16 +130,8 @@ def line(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
     return f'<line x1="{x}" y1="{y}" x2="{to_x}" y2="{to_y}" stroke="{colour}"/>'
 
 
-def text(
-    x: float,
-    y: float,
-    words: str,
-    *,
-    size: int = 12,
-    anchor: str = "start",
-    fill: str = "#1b1f24",
-    more: str = "",
-) -> str:
-    """Return words at a point."""
-    shape = f'x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}" fill="{fill}"{more}'
+def text(x: float, y: float, words: str, **style: Any) -> str:
+    """Return words at a point: their size, anchor, colour and further attributes."""
+    size, anchor, fill = style.get("size", 12), style.get("anchor", "start"), style.get("fill", "#1b1f24")
+    shape = f'x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}" fill="{fill}"{style.get("more", "")}'
     return f"<text {shape}>{escape(words)}</text>"

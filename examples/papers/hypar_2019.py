@@ -32,25 +32,15 @@ WORDS = {dim: word for word, dim in DIMS.items()}
 
 
 class Run(NamedTuple):
-    """The ten networks planned and scored in one way.
+    """The ten networks planned and scored in one way."""
 
-    Attributes:
-        hardware: the machine.
-        weight: weight of the bytes between layers in every cost.
-        convention: how plans count bytes.
-        counted: how scores do, if otherwise.
-        dtype: number format, if not the networks' own.
-        changes: changes of the machine, as JSON.
-        optimizer: the optimizer of scores.
-    """
-
-    hardware: str = "hmc"
-    weight: float = 0.5
-    convention: str = "paper"
-    counted: str = ""
-    dtype: str | None = None
-    changes: str = "{}"
-    optimizer: str = "sgd"
+    hardware: str = "hmc"  # the machine
+    weight: float = 0.5  # weight of the bytes between layers in every cost
+    convention: str = "paper"  # how plans count bytes
+    counted: str = ""  # how scores do, if otherwise
+    dtype: str | None = None  # number format, if not the networks' own
+    changes: str = "{}"  # changes of the machine, as JSON
+    optimizer: str = "sgd"  # the optimizer of scores
 
     @property
     def machine(self) -> hypar.Machine:
@@ -78,15 +68,10 @@ class Run(NamedTuple):
         """Return the score of such a plan."""
         return score(self, name, strategy)
 
-    def speedups(self, strategy: str = "hypar") -> dict[str, float]:
-        """Return each network's speedup over dp."""
-        return {name: self.score(name, "dp").time_s / self.score(name, strategy).time_s for name in NETWORKS}
-
-    def savings(self, strategy: str = "hypar") -> dict[str, float]:
-        """Return the ratio of dp's energy to each network's."""
-        return {
-            name: joules(self.score(name, "dp")) / joules(self.score(name, strategy)) for name in NETWORKS
-        }
+    def over_dp(self, quantity: str = "time_s", strategy: str = "hypar") -> dict[str, float]:
+        """Return the ratio of dp's time, or energy, to each network's."""
+        scores = {name: (self.score(name, "dp"), self.score(name, strategy)) for name in NETWORKS}
+        return {name: getattr(dp, quantity) / getattr(own, quantity) for name, (dp, own) in scores.items()}
 
 
 PUBLISHED = Run()
@@ -131,14 +116,9 @@ def score(run: Run, name: str, strategy: str) -> hypar.Score:
     )  # fmt: skip
 
 
-def joules(found: hypar.Score) -> float:
-    """Return the energy of a step; the machines give it."""
-    return found.energy_j or 0.0
-
-
 def watts(found: hypar.Score) -> float:
     """Return the power of a cube, on average over a step."""
-    return joules(found) / found.time_s / CUBES
+    return (found.energy_j or 0.0) / found.time_s / CUBES
 
 
 def mean(ratios: Mapping[Any, float]) -> float:
@@ -151,12 +131,6 @@ def over_torus(run: Run, wired: Run) -> dict[str, float]:
     return {name: run.score(name, "dp").time_s / wired.score(name).time_s for name in NETWORKS}
 
 
-def communicating(name: str, strategy: str) -> float:
-    """Return the fraction of a step spent on communication."""
-    found = PUBLISHED.score(name, strategy)
-    return found.time["communication"] / found.time_s
-
-
 def bytes_say(name: str, strategy: str = "hypar") -> str:
     """State the ratio of dp's communication time to a strategy's: no faster computation gives more."""
     spent = [PUBLISHED.score(name, own).time["communication"] for own in ("dp", strategy)]
@@ -164,9 +138,8 @@ def bytes_say(name: str, strategy: str = "hypar") -> str:
 
 
 def summary() -> kit.Result:
-    """Compute the headline numbers."""
-    speed, energy = PUBLISHED.speedups(), PUBLISHED.savings()
-    mp_speed, mp_energy = PUBLISHED.speedups("mp"), PUBLISHED.savings("mp")
+    speed, energy = PUBLISHED.over_dp(), PUBLISHED.over_dp("energy_j")
+    mp_speed, mp_energy = PUBLISHED.over_dp(strategy="mp"), PUBLISHED.over_dp("energy_j", "mp")
     least, most = (pick(EIGHT, key=speed.__getitem__) for pick in (min, max))
     thrifty, greedy = (pick(EIGHT, key=energy.__getitem__) for pick in (min, max))
     lead = "; see Figure 8 fused"
@@ -190,7 +163,6 @@ def summary() -> kit.Result:
 
 
 def counts() -> kit.Result:
-    """Count the paper's quantities of networks, spaces and machine."""
     weighted = {name: PUBLISHED.graph(name).num_weighted for name in NETWORKS}
     (links,) = PUBLISHED.on({"bandwidth": "link"}).machine.tiers
     rows = [
@@ -214,7 +186,6 @@ def alone(layer: str, batch: int, dtype: str | None = None) -> hypar.LayerGraph:
 
 
 def examples() -> kit.Result:
-    """Compute the worked examples and both tables."""
     rows = []
     for layer, words in (("fc", "fully connected, 70 to 100"), ("conv", "convolution, 12x12x20 to 8x8x50")):
         for strategy in DIMS:
@@ -231,7 +202,6 @@ def examples() -> kit.Result:
 
 
 def inference() -> kit.Result:
-    """Count the bytes of the forward phase alone."""
     moved = {
         (name, strategy): sum(
             sent["bytes"]
@@ -251,7 +221,6 @@ def inference() -> kit.Result:
 
 
 def figure_5() -> kit.Result:
-    """Show the plans, and say which others full weight gives."""
     rows, large = [], []
     for name in NETWORKS:
         found = PUBLISHED.plan(name)
@@ -285,15 +254,18 @@ def with_mean(*columns: Mapping[str, float]) -> list[tuple[Any, ...]]:
 
 
 def figure_6() -> kit.Result:
-    """Compute the performance of the ten networks."""
+    def sent(name: str, strategy: str) -> float:
+        found = PUBLISHED.score(name, strategy)
+        return found.time["communication"] / found.time_s
+
     own = PUBLISHED.graph("alexnet")
     linear = [layer for layer in own.layers if layer.op_name == "linear"]
     return {
-        "rows": with_mean(PUBLISHED.speedups("mp"), PUBLISHED.speedups()),
+        "rows": with_mean(PUBLISHED.over_dp(strategy="mp"), PUBLISHED.over_dp()),
         "weights": sum(layer.num_parameters for layer in linear) / own.num_parameters,
         "work": sum(layer.macs() for layer in linear) / own.macs(),
-        "alexnet": communicating("alexnet", "dp"),
-        "sfc": communicating("sfc", "dp"), "sfc_own": communicating("sfc", "hypar"),
+        "alexnet": sent("alexnet", "dp"),
+        "sfc": sent("sfc", "dp"), "sfc_own": sent("sfc", "hypar"),
     }  # fmt: skip
 
 
@@ -305,17 +277,14 @@ def saved(run: Run, name: str) -> dict[str, float]:
 
 
 def figure_7() -> kit.Result:
-    """Compute the energy of the ten networks."""
     return {
-        "rows": with_mean(PUBLISHED.savings("mp"), PUBLISHED.savings()),
+        "rows": with_mean(PUBLISHED.over_dp("energy_j", "mp"), PUBLISHED.over_dp("energy_j")),
         "samples": PUBLISHED.graph("alexnet").batch // CUBES,
         "saved": [saved(PUBLISHED, name) for name in ("lenet-c", "alexnet")],
     }
 
 
 def figure_8() -> kit.Result:
-    """Compute the bytes of the ten networks, by the paper's count and by what executions move."""
-
     def moved(strategy: str, counted: str) -> dict[str, float]:
         run = PUBLISHED._replace(counted=counted)
         return {name: run.score(name, strategy).communication_bytes / 1e9 for name in NETWORKS}
@@ -357,12 +326,10 @@ def space(found: hypar.Exploration, name: str, wanted: Sequence[str] = ()) -> ki
 
 
 def figure_9() -> kit.Result:
-    """Explore the space of Lenet-c with H2 and H3 fixed."""
     return space(explored(PUBLISHED, "lenet-c", ("*@H1", "*@H4")), "H1 H4")
 
 
 def figure_10() -> kit.Result:
-    """Explore the space of VGG-A with all but two layers fixed."""
     return space(explored(PUBLISHED, "vgg-a", ("conv5_2", "fc1")), "conv5_2 fc1", ["1000 1111"])
 
 
@@ -401,7 +368,6 @@ def scaling_rows(series: Sequence[Sequence[float]]) -> list[tuple[Any, ...]]:
 
 
 def figure_11() -> kit.Result:
-    """Compute the scaling of VGG-A."""
     series = [faster(own) for bandwidth in ("total", "link") for own in scaled(PUBLISHED, bandwidth).values()]
     moved = column(scaled(PUBLISHED)["hypar"], "communication_bytes")
     return {
@@ -411,7 +377,6 @@ def figure_11() -> kit.Result:
 
 
 def figure_11_right() -> kit.Result:
-    """Count the communication of VGG-A over the sizes of arrays."""
     dp, own = (column(runs, "communication_bytes") for runs in scaled(PUBLISHED).values())
     rows = [
         (str(size), a / 1e9, b / 1e9, a / b if b else None) for size, a, b in zip(SIZES, dp, own, strict=True)
@@ -421,8 +386,7 @@ def figure_11_right() -> kit.Result:
 
 
 def figure_12() -> kit.Result:
-    """Compare the H-tree with the torus."""
-    tree = PUBLISHED.speedups()
+    tree = PUBLISHED.over_dp()
     torus, ordered = (over_torus(PUBLISHED, PUBLISHED.on(changes)) for changes in (TORUS, ORDERED))
     rows = with_mean(tree, torus, ordered)
     known = [SPEED, TORUS_SPEED, TORUS_SPEED]
@@ -442,18 +406,16 @@ def over_trick(run: Run) -> dict[str, tuple[float, float]]:
         own = alone(layer, batch, run.dtype)
         for levels in (2, 3, 4):
             changed = run.on({"devices": 2**levels}).machine
-            scores = [
-                hypar.plan_model(own, levels=levels, strategy=name, hardware=changed, convention=run.convention).score
+            trick, ours = (
+                kit.scored(hypar.plan_model(own, levels=levels, strategy=name, hardware=changed, convention=run.convention))
                 for name in ("owt", "hypar")
-            ]  # fmt: skip
-            trick, ours = (one for one in scores if one is not None)
-            ratios = trick.time_s / ours.time_s, joules(trick) / joules(ours)
+            )  # fmt: skip
+            ratios = trick.time_s / ours.time_s, (trick.energy_j or 0) / (ours.energy_j or 1)
             found[f"{layer}, batch {batch}, {levels} levels"] = ratios
     return found
 
 
 def figure_13() -> kit.Result:
-    """Compare one weird trick with HyPar on single layers of VGG-E."""
     cases = over_trick(PUBLISHED)
     speed, energy = zip(*cases.values(), strict=True)
     rows = [(what, *own) for what, own in cases.items()]
@@ -461,7 +423,6 @@ def figure_13() -> kit.Result:
 
 
 def inequality() -> kit.Result:
-    """Compare the two amounts inside a layer, level by level, with HyPar's choice."""
     rows = []
     for name, batch in GIVEN["trick"].items():
         network = alone(name, batch)
@@ -477,14 +438,13 @@ def inequality() -> kit.Result:
 
 
 def assumptions() -> kit.Result:
-    """Compute the results under each alternative to an open assumption, one at a time."""
     known, rows = kit.published("hypar", "summary"), []
     for words, other in GIVEN["alternatives"].items():
         run = PUBLISHED._replace(weight=other.get("weight", 0.5), optimizer=other.get("optimizer", "sgd"))
         changes = other.get("changes", {})
         here = run.on(changes)
         wired = run.on({**(ORDERED if other.get("torus") == "ordered" else TORUS), **changes})
-        speed, energy = here.speedups(), here.savings()
+        speed, energy = here.over_dp(), here.over_dp("energy_j")
         rows.append((words, mean(speed), speed["sfc"], speed["lenet-c"], speed["alexnet"], speed["vgg-a"],
                      min(speed[name] for name in EIGHT), mean(energy), energy["sfc"], mean(over_torus(here, wired))))  # fmt: skip
     heads = (
@@ -495,26 +455,17 @@ def assumptions() -> kit.Result:
 
 
 def searched() -> kit.Result:
-    """Compare plans of least time with HyPar's."""
     rows = []
     for name in NETWORKS:
         base, own = (PUBLISHED.score(name, strategy).time_s for strategy in ("dp", "hypar"))
-        best = least_time(name, PUBLISHED).score
-        least = own if best is None else best.time_s
+        asked: Any = {"strategy": "hypar", "cost": "time", "search": "joint", "convention": "paper"}
+        best = hypar.plan_model(PUBLISHED.graph(name), levels=LEVELS, hardware=PUBLISHED.machine, **asked)
+        least = kit.scored(best).time_s
         rows.append((name, base / own, base / least, 1 - least / own))
     return {"rows": rows}
 
 
-def least_time(name: str, run: Run) -> hypar.Plan:
-    """Plan a network for least time over all levels."""
-    return hypar.plan_model(
-        run.graph(name), levels=LEVELS, strategy="hypar", cost="time", search="joint", hardware=run.hardware,
-        convention=run.by,
-    )  # fmt: skip
-
-
 def physical() -> kit.Result:
-    """Show VGG-A's step on both machines, component by component."""
     scores = {
         (run.hardware, strategy): run.score("vgg-a", strategy)
         for run in (PUBLISHED, SAME)
@@ -522,7 +473,7 @@ def physical() -> kit.Result:
     }
     rows = [
         (hardware, {"hypar": "HyPar"}.get(strategy, strategy), 1e3 * own.time_s,
-         *((own.energy or {}).get(part) for part in GIVEN["components"]), joules(own), watts(own))
+         *((own.energy or {}).get(part) for part in GIVEN["components"]), own.energy_j, watts(own))
         for (hardware, strategy), own in scores.items()
     ]  # fmt: skip
     before, after = PUBLISHED.machine, SAME.machine
@@ -540,31 +491,26 @@ def physical() -> kit.Result:
         "memory": [1e12 * energy.memory.value for energy in energies],
         "link": 1e12 * energies[0].link.value if energies[0].link else None,
         "computing": (whole[0] - sent[0]) / (whole[1] - sent[1]), "sending": sent[0] / sent[1],
-        "watts": [watts(one) for one in scores.values()], "rest": (own.energy or {})["static"] / joules(own),
+        "watts": [watts(one) for one in scores.values()], "rest": (own.energy or {})["static"] / (own.energy_j or 1),
     }  # fmt: skip
 
 
 def figures_6_and_7() -> kit.Result:
-    """Compare performance and energy of the ten networks on both machines."""
     runs = (PUBLISHED, SAME, SAME._replace(counted="moved"), MOVED)
-    speed, energy = [run.speedups() for run in runs], [run.savings() for run in runs]
+    speed, energy = [run.over_dp() for run in runs], [run.over_dp("energy_j") for run in runs]
     rows = with_mean(*speed, *energy)
     again = [name for name in NETWORKS if speed[3][name] > speed[2][name] * (1 + 1e-3)]
     return {
-        "rows": rows,
-        "apart": max(abs(speed[1][name] / speed[0][name] - 1) for name in NETWORKS),
-        "mp": ", ".join(name for name, ratio in SAME.speedups("mp").items() if ratio >= 1),
-        "more": rows[-1][6] / rows[-1][5],
-        "rest": saved(SAME, "vgg-a")["static"],
+        "rows": rows, "apart": max(abs(speed[1][name] / speed[0][name] - 1) for name in NETWORKS),
+        "mp": ", ".join(name for name, ratio in SAME.over_dp(strategy="mp").items() if ratio >= 1),
+        "more": rows[-1][6] / rows[-1][5], "rest": saved(SAME, "vgg-a")["static"],
         "again": ", ".join(again) or "none",
-    }
+    }  # fmt: skip
 
 
 def differences() -> kit.Result:
-    """Compute the means with one property of the machine changed at a time."""
-
     def means(run: Run) -> tuple[float, float, float]:
-        return mean(run.speedups()), mean(run.savings()), watts(run.score("vgg-a"))
+        return mean(run.over_dp()), mean(run.over_dp("energy_j")), watts(run.score("vgg-a"))
 
     def dram(run: Run) -> float:
         energy = run.score("vgg-a").energy or {}
@@ -580,51 +526,7 @@ def differences() -> kit.Result:
     }  # fmt: skip
 
 
-def sums_s(run: Run, counted: str, *, dp: bool = False) -> float:
-    """Return the ms in which HyPar's plan of VGG-A, or dp there, adds up partial sums of conv5_2 at H4."""
-    found = run.plan("vgg-a")
-    if dp:
-        pins = [
-            f"{layer}@H{level + 1}={dim}"
-            for layer in found.layers
-            for level, dim in enumerate(found.dims(layer))
-        ]
-        pins[pins.index("conv5_2@H4=in_channels")] = "conv5_2@H4=batch"
-        found = hypar.plan_model(run.graph("vgg-a"), levels=LEVELS, pins=pins)  # fmt: skip
-    rows = hypar.score_layers(found, hardware=run.machine, model=run.graph("vgg-a"), convention=counted)
-    return 1e3 * math.fsum(
-        sent["time_s"]
-        for row in rows
-        for sent in row["transfers"]
-        if (row["layer"], sent["level"], sent["collective"]) == ("conv5_2", LEVELS - 1, "all_reduce")
-    )
-
-
-def figure_10_physical() -> kit.Result:
-    """Compare the points of VGG-A's space, and the sums of conv5_2 at H4."""
-    runs = (PUBLISHED, SAME, SAME._replace(counted="moved"))
-    spaces = [explored(run, "vgg-a", ("conv5_2", "fc1")) for run in runs]
-    peaks = [found.ranked()[0] for found in spaces]
-
-    def at(wanted: str) -> list[float]:
-        return [found.speedup(point) for found in spaces for point in found.points if code(point) == wanted]
-
-    speeds = {
-        "peak": [found.speedup(best) for found, best in zip(spaces, peaks, strict=True)],
-        "published peak, 1000 1111": at("1000 1111"),
-        "HyPar's plan, 0001 1111": at("0001 1111"),
-    }
-    sums = [
-        [sums_s(run, "paper"), sums_s(run, "moved"), sums_s(run, "moved", dp=True)]
-        for run in (PUBLISHED, SAME)
-    ]
-    apart = max(abs(own[1] / own[0] - 1) for own in speeds.values())
-    rows = [(what, *own) for what, own in speeds.items()]
-    return {"rows": rows, "apart": apart, "sums": sums, "at": [code(best) for best in peaks]}
-
-
 def figure_11_physical() -> kit.Result:
-    """Compare the scaling of VGG-A on both machines."""
     runs = (PUBLISHED, SAME, SAME._replace(counted="moved"))
     series = [faster(own) for run in runs for own in scaled(run).values()]
     turns = [f"{peak(dp)} and {peak(own)}" for dp, own in zip(series[::2], series[1::2], strict=True)]
@@ -632,42 +534,9 @@ def figure_11_physical() -> kit.Result:
 
 
 def figure_13_physical() -> kit.Result:
-    """Compare one weird trick with HyPar on both machines."""
     found = [over_trick(run) for run in (PUBLISHED, SAME, MOVED)]
     cells = {what: [each[what][part] for part in (0, 1) for each in found] for what in found[0]}
     means = [sum(column) / len(cells) for column in zip(*cells.values(), strict=True)]
     counted = max(abs(own[at] / own[at - 1] - 1) for own in cells.values() for at in (2, 5))
     rows = [(what, *own) for what, own in cells.items()]
     return {"rows": [*rows, ("mean", *means)], "counted": counted, "energy": means[3:]}
-
-
-def flips(before: Mapping[str, hypar.Plan], after: Mapping[str, hypar.Plan]) -> list[tuple[str, ...]]:
-    """Return the choices that differ: network, layer, levels, from, to; levels that change alike are one row."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for name, own in before.items():
-        for layer in own.layers:
-            for level, (old, new) in enumerate(zip(own.dims(layer), after[name].dims(layer), strict=True), 1):
-                if old != new:
-                    found.setdefault((name, layer, WORDS[old or ""], WORDS[new or ""]), []).append(
-                        f"H{level}"
-                    )
-    return [(name, layer, ", ".join(levels), old, new) for (name, layer, old, new), levels in found.items()]
-
-
-def choices_that_differ() -> kit.Result:
-    """Compare plans of HyPar's search and of least time, on both machines and by both counts."""
-    paper, moved = ({name: run.plan(name) for name in NETWORKS} for run in (PUBLISHED, MOVED))
-    hmc = PUBLISHED._replace(convention="moved")
-    least = [{name: least_time(name, run) for name in NETWORKS} for run in (hmc, MOVED)]
-    kinds = {"count": flips(paper, moved), "machine": flips(*least), "search": flips(moved, least[1])}
-    slower = []
-    for name in NETWORKS:
-        times = [run.score(name).time_s for run in (SAME._replace(counted="moved"), MOVED)]
-        gain = times[0] / times[1] - 1
-        slower += [f"{name} by {gain:.1%}"] if gain > 1e-3 else []
-    counted = {kind: f"{len(rows)} rows" if rows else "none" for kind, rows in kinds.items()}
-    return {
-        "rows": [(kind, *row) for kind, rows in kinds.items() for row in rows], "slower": ", ".join(slower),
-        "machine": counted["machine"], "search": counted["search"],
-        "names": ", ".join(dict.fromkeys(row[0] for row in kinds["search"])),
-    }  # fmt: skip

@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import figures
 import yaml
 
-HERE = Path(__file__).parent
-COMMIT = "85fb9d4c"
-"""The commit that computed all frozen numbers."""
+if TYPE_CHECKING:
+    import hypar
 
-FROZEN = f"† Frozen: computed by hypar at commit {COMMIT} and not computed again."
+HERE = Path(__file__).parent
+FROZEN = "† Frozen: computed by hypar at commit 85fb9d4c and not computed again."
 
 Cells = Sequence[Any]
 Result = Mapping[str, Any]
@@ -31,25 +31,15 @@ Result = Mapping[str, Any]
 
 
 class Row(NamedTuple):
-    """A published number beside ours: printed on the page, asserted by the tests.
+    """A published number beside ours: printed on the page, asserted by the tests."""
 
-    Attributes:
-        section: title of the table.
-        name: name of the row.
-        head: head of our column.
-        published: the paper's number.
-        ours: the number of the script.
-        within: the tolerance: absolute, or a fraction of the published number if it ends in a percent sign.
-        missed: why the row is known to be beyond it; empty for a row that is not.
-    """
-
-    section: str
-    name: str
-    head: str
-    published: float
-    ours: float
-    within: str
-    missed: str
+    section: str  # title of the table
+    name: str  # name of the row
+    head: str  # head of our column
+    published: float  # the paper's number
+    ours: float  # the number of the script
+    within: str  # the tolerance: absolute, or a fraction of the published number if it ends in a percent sign
+    missed: str  # why the row is known to be beyond it; empty for a row that is not
 
     @property
     def holds(self) -> bool:
@@ -117,13 +107,9 @@ class Table(NamedTuple):
 class Section(NamedTuple):
     """A figure or table of a paper: what its YAML says, and what the script found."""
 
+    title: str
     stated: Mapping[str, Any]
     found: Result
-
-    @property
-    def title(self) -> str:
-        """Its heading."""
-        return str(self.stated["title"])
 
     @property
     def table(self) -> Table | None:
@@ -260,8 +246,15 @@ def page(name: str) -> Page:
         if of is not None and of not in known:
             function, *argument = of.split(" ", 1)
             known[of] = getattr(module, function)(*argument)
-        sections.append(Section(section, known[of] if of is not None else {}))
+        sections.append(Section(section["title"], section, known.get(of, {})))
     return Page(name, data, tuple(sections))
+
+
+def scored(plan: hypar.Plan) -> hypar.Score:
+    """Return the score of a plan for a machine."""
+    if plan.score is None:
+        raise ValueError(plan.strategy)
+    return plan.score
 
 
 def number(cell: Any) -> float | None:

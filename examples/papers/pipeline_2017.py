@@ -14,7 +14,7 @@ import kit
 import hypar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 GIVEN = kit.given("pipeline")
 BATCH: int = GIVEN["batch"]
@@ -37,31 +37,18 @@ def network() -> hypar.LayerGraph:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A stage of consecutive layers; bytes are of one image.
+    """A stage of consecutive layers; bytes are of one image."""
 
-    Attributes:
-        number: from 1.
-        layers: its first and its last layer.
-        macs: multiply-accumulates, forward.
-        weights: bytes of weights, with the statistics of batch normalisations.
-        gradients: bytes of gradients.
-        kept: bytes of the outputs of all its layers, but for those that only change the shape.
-        received: bytes from the previous stage.
-        sent: bytes to the next stage.
-        returned: bytes of the error to the previous stage.
-        in_flight: mini-batches whose outputs it keeps, 2P - 2S + 2.
-    """
-
-    number: int
-    layers: tuple[str, str]
-    macs: int
-    weights: int
-    gradients: int
-    kept: int
-    received: int
-    sent: int
-    returned: int
-    in_flight: int
+    number: int  # from 1
+    layers: tuple[str, str]  # its first and its last layer
+    macs: int  # multiply-accumulates, forward
+    weights: int  # bytes of weights, with the statistics of batch normalisations
+    gradients: int  # bytes of gradients
+    kept: int  # bytes of the outputs of all its layers, but for those that only change the shape
+    received: int  # bytes from the previous stage
+    sent: int  # bytes to the next stage
+    returned: int  # bytes of the error to the previous stage
+    in_flight: int  # mini-batches whose outputs it keeps, 2P - 2S + 2
 
     def memory(self, batch: int) -> int:
         """Return the bytes that it holds, with what it receives and without gradients of statistics."""
@@ -102,31 +89,6 @@ def divided(starts: str = STARTS[4]) -> tuple[Stage, ...]:
     """Divide the network into the stages that begin with some layers."""
     names = [layer.name for layer in network().layers]
     return between([0, *map(names.index, starts.split(",")[1:]), len(names)])
-
-
-def balanced(stages: int, cost: Callable[[Stage], int]) -> tuple[Stage, ...]:
-    """Divide it into stages of which the costliest is cheapest, with the fewest bytes between them, then in all."""
-    end = len(network().layers)
-    # A stage that begins with the layer behind the input has the input too.
-    found: dict[int, tuple[int, int, int, tuple[int, ...]]] = {0: (0, 0, 0, (0,))}
-    for number in range(1, stages + 1):
-        ends = [end] if number == stages else range(2, end)
-        found = {
-            place: min(
-                (
-                    max(most, cost(own)),
-                    sent + own.received + own.returned,
-                    held + own.memory(BATCH),
-                    (*bounds, place),
-                )
-                for start, (most, sent, held, bounds) in found.items()
-                if start < place
-                for own in [stage(start, place, number, stages)]
-            )
-            for place in ends
-            if any(start < place for start in found)
-        }
-    return between(found[end][3])
 
 
 class Counted:
@@ -171,7 +133,6 @@ class Counted:
 
 
 def table_i() -> kit.Result:
-    """Count four threads."""
     plain, extra = Counted(), Counted(misprints=["extra"])
     rows = []
     for who, count in (("a thread", 1), ("all", 4)):
@@ -188,7 +149,6 @@ def table_i() -> kit.Result:
 
 
 def table_ii() -> kit.Result:
-    """Count weights, activations and errors of each stage at batch 1."""
     plain, extra, stages = Counted(), Counted(misprints=["extra"]), divided()
     rows: list[tuple[Any, ...]] = [
         (str(own.number), " to ".join(own.layers), own.weights / 1e6, own.in_flight, own.kept // 4,
@@ -198,17 +158,13 @@ def table_ii() -> kit.Result:
     third, last = stages[EXTRA - 1], stages[-1]
     sums = [sum(row[place] for row in rows) for place in (2, 5, 6)]
     return {
-        "rows": [*rows, ("all", "", sums[0], None, None, *sums[1:])],
-        "weights": sums[0],
-        "numbers": third.kept // 36,
-        "tenth": extra.activations(third) / 1e6,
-        "third": 2 * extra.errors(third) / 1e6,
-        "fourth": 2 * plain.errors(last) / 1e6,
-    }
+        "rows": [*rows, ("all", "", sums[0], None, None, *sums[1:])], "weights": sums[0],
+        "numbers": third.kept // 36, "tenth": extra.activations(third) / 1e6,
+        "third": 2 * extra.errors(third) / 1e6, "fourth": 2 * plain.errors(last) / 1e6,
+    }  # fmt: skip
 
 
 def table_ii_at_batch() -> kit.Result:
-    """Count them at the larger batch, and as printed in two digits."""
     plain, read = Counted(), Counted(misprints=MISPRINTS)
     rows: list[tuple[Any, ...]] = []
     for own in divided():
@@ -218,8 +174,12 @@ def table_ii_at_batch() -> kit.Result:
     return {"rows": [*rows, ("all", *(math.fsum(row[place] for row in rows) for place in range(1, 5)))]}
 
 
+def scaled(sizes: Sequence[float]) -> tuple[float, float]:
+    """Return MB of the first and GB of the second."""
+    return sizes[0] / 1e6, sizes[1] / 1e9
+
+
 def totals() -> kit.Result:
-    """Count four stages and four threads, with each misprint; and hypar's own plan of these stages."""
     every = [Counted(misprints=MISPRINTS[:count]) for count in range(4)]
     counts = {"pipeline": Counted.pipeline, "threads": Counted.threads}
     rows = [
@@ -227,18 +187,13 @@ def totals() -> kit.Result:
         for what, count in counts.items()
         for batch in BATCHES
     ]
-    received = [sum(own.memory(batch) for own in divided()) / 1e6 for batch in BATCHES]
-    planned = [
-        sum(group.memory_bytes for group in plan.score.groups or ()) / 1e6
-        for plan in (planned_stages(4, batch) for batch in BATCHES)
-        if plan.score is not None
-    ]
+    held = [sum(own.memory(batch) for own in divided()) for batch in BATCHES]
+    groups = [kit.scored(planned_stages(4, batch)).groups or () for batch in BATCHES]
+    planned = [sum(group.memory_bytes for group in own) for own in groups]
     return {
-        "rows": rows,
-        "received": received,
-        "planned": planned,
-        "x": [f"{row[0]}, {row[1]}" for row in rows],
-    }
+        "rows": rows, "x": [f"{row[0]}, {row[1]}" for row in rows], "held": scaled(held),
+        "planned": scaled(planned),
+    }  # fmt: skip
 
 
 def planned_stages(stages: int, batch: int = 1) -> hypar.Plan:
@@ -259,8 +214,6 @@ def ahead() -> list[int]:
 
 
 def transfers() -> kit.Result:
-    """Count the bytes between stages; the third column sums numbers of three digits, cut to two, as printed."""
-
     def row(what: str, batch: int, sizes: Sequence[int]) -> tuple[Any, ...]:
         digits = sum(batch * round(size, -3) // 10_000 for size in sizes) / 100 if batch > 1 else None
         return f"{what}, batch {batch}", batch * sum(sizes) / 1e6, digits
@@ -279,7 +232,6 @@ def transfers() -> kit.Result:
 
 
 def degrees() -> kit.Result:
-    """Count stages and threads as their number grows."""
     rows = []
     for count, starts in STARTS.items():
         own = Counted(divided(starts))
@@ -290,15 +242,12 @@ def degrees() -> kit.Result:
     first, *others = STARTS[4].split(",")
     merged = [Counted(divided(f"{first},{other}")).pipeline(BATCH) / 1e9 for other in others]
     return {
-        "rows": rows,
-        "printed": 1 - read.pipeline(BATCH) / read.threads(BATCH),
-        "merged": (min(merged), max(merged)),
-        "ratio": rows[2][3] / rows[2][2],
-    }
+        "rows": rows, "printed": 1 - read.pipeline(BATCH) / read.threads(BATCH),
+        "merged": (min(merged), max(merged)), "ratio": rows[2][3] / rows[2][2],
+    }  # fmt: skip
 
 
 def figure_5() -> kit.Result:
-    """Count what unifies the weights of threads: over a server as published, and added up by hypar."""
     weights, gradients = (
         sum(getattr(own, part) for own in divided()) / 1e6 for part in ("weights", "gradients")
     )
@@ -311,7 +260,6 @@ def figure_5() -> kit.Result:
 
 
 def figure_6() -> kit.Result:
-    """Count the bytes of stages as the batch grows."""
     forward, back = sum(ahead()) / 1e6, sum(own.returned for own in divided()) / 1e6
     rows = [
         (str(batch), *(batch * size for size in (forward, back, forward + back)))
@@ -323,23 +271,17 @@ def figure_6() -> kit.Result:
 class Rings:
     """Algorithm 1 with the number of a mini-batch in place of its data.
 
-    Attributes:
-        slots: slots of each ring, by stage; ring 0 holds the input.
-        wrong: reads of each kind that found another mini-batch than they should.
-        steps: steps in which a stage works.
+    It has the slots of each ring, ring 0 of the input; the reads of each kind that found another mini-batch than they
+    should; and the number of steps in which a stage works.
     """
 
     def __init__(
         self, depth: int, count: int, *, fewer: int = 0, image: int = 0, at_once: bool = True
     ) -> None:
-        """Run all steps.
+        """Run all steps for P and N, as printed unless told otherwise.
 
-        Args:
-            depth: P.
-            count: N.
-            fewer: slots that each ring of activations lacks.
-            image: slots beyond 2P in the ring of the input when it is written; it is read with 2P + 2.
-            at_once: whether a stage reads the error that the next one made in the same step, as printed.
+        Rings of activations may lack some slots, and the ring of the input may have more than 2P when it is written; it is
+        read with 2P + 2. A stage reads the error that the next one made in the same step, as printed, or in the step before.
         """
         self.slots = [2 * depth + 2, *(2 * depth - 2 * own + 2 - fewer for own in range(1, depth + 1))]
         self.wrong: Counter[str] = Counter()
@@ -365,7 +307,6 @@ class Rings:
 
 
 def rings() -> kit.Result:
-    """Run Algorithm 1 as printed, with what its text says, and with a slot fewer."""
     rows = []
     for depth in STARTS:
         count, reads = 3 * depth, 3 * depth * depth
@@ -382,7 +323,6 @@ def rings() -> kit.Result:
 
 
 def schedule() -> kit.Result:
-    """Compare the paper's formulas with the stages of hypar's plans."""
     rows, series = [], {}
     for depth in STARTS:
         count, record = 3 * depth, planned_stages(depth).stages
@@ -396,36 +336,10 @@ def schedule() -> kit.Result:
     return {"rows": rows, "series": series, "x": range(1, max(STARTS) + 1)}
 
 
-def partitions() -> kit.Result:
-    """Compare the published stages with those of least memory and least arithmetic."""
-    found = {
-        "published": divided(),
-        "least memory": balanced(4, lambda own: own.memory(BATCH)),
-        "least macs": balanced(4, lambda own: own.macs),
-    }
-    rows = [
-        (
-            name,
-            ", ".join(one.layers[0] for one in own),
-            max(one.memory(BATCH) for one in own) / 1e6,
-            sum(one.memory(BATCH) for one in own) / 1e6,
-            BATCH * max(one.macs for one in own) / 1e9,
-            BATCH * sum(one.sent + one.returned for one in own) / 1e6,
-        )
-        for name, own in found.items()
-    ]
-    return {"rows": rows}
-
-
 def convergence() -> kit.Result:
-    """Bound the speed-ups by the arithmetic of the busiest stage."""
-
     def speedup(own: Sequence[Stage]) -> float:
         return sum(one.macs for one in own) / max(one.macs for one in own)
 
-    rows = [
-        (str(count), float(count), speedup(divided(STARTS[count])), speedup(balanced(count, lambda own: own.macs)))
-        for count in (2, 4, 8)
-    ]  # fmt: skip
+    rows = [(str(count), float(count), speedup(divided(STARTS[count]))) for count in (2, 4, 8)]
     busiest = max(layer.macs() for layer in network().layers) / network().macs()
     return {"rows": rows, "busiest": busiest, "most": 1 / busiest}

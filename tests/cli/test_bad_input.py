@@ -839,7 +839,7 @@ WITHIN_16 = "allowed: at most 16, all that it has"
     ("arguments", "parts"),
     [
         ([*DEEPA, "--array", "16"], ("cost 'deepa': no machine is named; allowed: one, as --hardware hmc",)),
-        ([*DEEPA, "--array", "16", "--mode", "paper"], ("cost 'deepa': no machine is named",)),
+        ([*DEEPA, "--array", "16", "--mode", "serial"], ("cost 'deepa': no machine is named",)),
         ([*DEEPA, "--hardware", "nosuch"], ("no hardware 'nosuch'; allowed: ",)),
         ([*P100, "--mode", "nonsense"], ("mode: found 'nonsense'; allowed: exact, serial",)),
         ([*P100, "--mode", ""], ("mode: found ''; allowed: exact, serial",)),

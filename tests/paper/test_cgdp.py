@@ -107,11 +107,6 @@ def test_table_2_the_overheads_of_vgg_16_by_hand() -> None:
     assert own.overhead((1,) * 16) == pytest.approx(by_hand, rel=1e-9)
 
 
-def test_the_best_chunks_of_alexnet_are_those_of_all_groupings() -> None:
-    own = cgdp.training("AlexNet")
-    assert max(own.spans(own.best())) == min(max(own.spans(sizes)) for sizes in cgdp.groupings(8))
-
-
 def test_the_searches_of_section_5_3_and_figure_5() -> None:
     sizes = {name: cgdp.training(name).search().size for name in cgdp.TIMED}
     assert sizes == {"AlexNet": 6, "GoogLeNet-v1": 8, "VGGNet-16": 5}

@@ -48,8 +48,8 @@ def test_vgg_a_conv5_2_is_a_near_tie_as_table_2_is_printed() -> None:
 
 
 def test_figure_6_mp_is_slower_than_dp_but_on_sfc() -> None:
-    assert all(ratio >= 1 for ratio in paper.PUBLISHED.speedups().values())
-    assert {name for name, ratio in paper.PUBLISHED.speedups("mp").items() if ratio >= 1} == {"sfc"}
+    assert all(ratio >= 1 for ratio in paper.PUBLISHED.over_dp().values())
+    assert {name for name, ratio in paper.PUBLISHED.over_dp(strategy="mp").items() if ratio >= 1} == {"sfc"}
 
 
 @pytest.mark.slow
@@ -122,13 +122,3 @@ def test_only_the_machine_s_own_fields_differ_from_hmc() -> None:
     energies = [each.content.device.energy for each in (ours, tetris)]
     for place in ("multiply", "add", "register_access", "array", "buffer", "memory"):
         assert getattr(energies[0], place).value == getattr(energies[1], place).value
-
-
-def test_convolutions_before_a_pool_flip_to_dp_by_the_count() -> None:
-    paper_count, moved = (
-        {name: run.plan(name) for name in ("lenet-c", "alexnet", "vgg-a")}
-        for run in (paper.PUBLISHED, paper.MOVED)
-    )
-    convs = [row for row in paper.flips(paper_count, moved) if row[1].startswith("conv")]
-    assert ("vgg-a", "conv5_2", "H4", "mp", "dp") in convs
-    assert {row[3:] for row in convs} == {("mp", "dp")}
