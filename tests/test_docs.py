@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import kit
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -84,7 +85,7 @@ def test_every_plugin_has_a_page_and_every_page_a_plugin(group: str) -> None:
 
 
 def test_every_reproduction_has_a_page() -> None:
-    assert {page.stem for page in (DOCS / "reproductions").glob("*.md")} == own_plugins("reproductions")
+    assert {page.stem for page in (DOCS / "reproductions").glob("*.md")} == {*kit.papers()}
 
 
 @pytest.mark.parametrize("page", [name for name in PAGES if name.startswith(PLUGIN_PAGES)])

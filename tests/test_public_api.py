@@ -53,6 +53,7 @@ def test_public_names_are_pinned() -> None:
         "read_energies",
         "read_plan",
         "read_profile",
+        "score_layers",
         "score_plan",
         "strategies",
         "sweep_model",

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hypar.studies.comparison import Comparison, Row, compare_strategies
     from hypar.studies.explanation import Explanation, explain_plan
     from hypar.studies.exploration import Exploration, explore_model
+    from hypar.studies.layers import score_layers
     from hypar.studies.overlap.result import Overlap
     from hypar.studies.overlap.run import overlap_model
     from hypar.studies.pipeline import pipeline_model
@@ -93,6 +94,7 @@ _HOMES = {
     "read_energies": "machine.accelergy",
     "read_plan": "plan.plan",
     "read_profile": "machine.profiles",
+    "score_layers": "studies.layers",
     "score_plan": "planning.replay",
     "strategies": "registry",
     "sweep_model": "studies.sweep",
@@ -144,6 +146,7 @@ __all__ = [
     "read_energies",
     "read_plan",
     "read_profile",
+    "score_layers",
     "score_plan",
     "strategies",
     "sweep_model",

@@ -27,7 +27,6 @@ GROUPS = {
     "ops": "network/ops",
     "readers": "importers/readers",
     "reports": "reports/formats",
-    "reproductions": "studies/papers",
     "searches": "planning/searches",
     "solvers": "solve/solvers",
     "strategies": "planning/strategies",

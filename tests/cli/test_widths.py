@@ -59,7 +59,7 @@ OTHERS = (
     "pipeline {} --stages 6 --batch 8 --hardware hmc",
     "overlap {} --hardware p100-4x4",
     "overlap {} --hardware p100-4x4 --chunks 4",
-    "overlap {} --hardware tpu-v2 --chunks search --exchange independent",
+    "overlap {} --hardware tpu-v2 --chunks 2 --exchange independent",
 )
 """Commands beside those of the pages, each over every network."""
 

@@ -223,8 +223,8 @@ class TestGrids:
     @pytest.mark.parametrize(
         ("path", "value", "checked", "scored"),
         [
-            ("cost__parameters", {"mode": "nonsense"}, "mode: found 'nonsense'; allowed: exact, serial, paper",
-             "cost: found 'nonsense'; allowed: exact, serial, paper"),
+            ("cost__parameters", {"mode": "nonsense"}, "mode: found 'nonsense'; allowed: exact, serial",
+             "cost: found 'nonsense'; allowed: exact, serial"),
             ("cost__parameters", {"mode": 3}, "mode: found 3; allowed: exact,", "cost: found 3; allowed: exact,"),
             ("cost__parameters", {"inter_weight": 1}, "cost 'deepa': has no parameter 'inter_weight'; allowed: mode",
              "cost: has no parameter 'inter_weight'; allowed: mode"),
@@ -298,8 +298,8 @@ class TestGrids:
 
     def test_a_difference_of_modes_and_graphs_is_named(self, deepa: Plan) -> None:
         asked = {"array": [16], "strategy": "deepa", "hardware": "p100-4x4"}
-        paper = plan_model("lenet-c", mode="paper", **asked)  # type: ignore[arg-type]
-        assert "plan mode: exact -> paper" in map(str, diff_plans(deepa, paper))
+        serial = plan_model("lenet-c", mode="serial", **asked)  # type: ignore[arg-type]
+        assert "plan mode: exact -> serial" in map(str, diff_plans(deepa, serial))
         contracted = plan_model("lenet-c", graph="contracted", **asked)  # type: ignore[arg-type]
         changes = [str(change) for change in diff_plans(deepa, contracted)]
         assert "plan graph: operators -> contracted" in changes

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cgdp_2018 import groupings
 from click.testing import CliRunner, Result
 
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, read_plan, score_plan
@@ -20,7 +21,6 @@ from hypar.planning.chunks.candidates import neighbours
 from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
 from hypar.registry import data_folder, plugin_names
-from hypar.schedule.chunks.sizes import groupings
 from hypar.schedule.stages import StepWork
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypar_2019 import NETWORKS
 
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model, read_plan
 from hypar.cli.main import main
@@ -35,7 +36,6 @@ from hypar.schedule.step import lower_lanes
 from hypar.sharding.placement import cut
 from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, notes
-from hypar.studies.sections.hypar.networks import NETWORKS
 from hypar.studies.verification.run import verify_plan
 from tests.effort import crossed, late
 from tests.prose import unbroken
@@ -76,7 +76,7 @@ def spans_of(
             {"strategy": "hypar", "levels": 3},
             {"strategy": "accpar", "levels": 2, "cost": "time", "search": "joint"},
             {"strategy": "deepa", "array": [8]},
-            {"strategy": "deepa", "array": [8], "mode": "paper"},
+            {"strategy": "deepa", "array": [8], "mode": "serial"},
         ],
     }
 )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import check_plan, load_heterogeneous, load_model, plan_model, score_plan
-from hypar.errors import OptionError
 from hypar.planning.request import Request
 from hypar.planning.uneven.planner import Planner
 from hypar.program.of_plan import program_of
@@ -128,14 +127,6 @@ def test_plans_of_shipped_machines_are_scored_and_replayed(asked: dict[str, str]
     plan.write(tmp_path / "plan.json")
     assert score_plan(tmp_path / "plan.json").time_s == pytest.approx(plan.score.time_s, rel=1e-12)
     assert check_plan(tmp_path / "plan.json").ok
-
-
-def test_the_published_estimates_need_identical_devices() -> None:
-    with pytest.raises(OptionError) as caught:
-        plan_model("lenet-c", hardware="tpu-v2-v3", strategy="deepa", mode="paper")
-    assert str(caught.value) == (
-        "mode 'paper': the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices"
-    )
 
 
 def test_baselines_compete_by_the_engine(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypar.machine.load import load_machine
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
-from hypar.schedule.lifetimes import course_of
+from hypar.schedule.lifetimes import courses_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def network(folder: Path, text: str) -> LayerGraph:
 
 def course(graph: LayerGraph) -> Course:
     nodes = graph.contracted
-    return course_of(nodes, [()] * len(nodes.layers), graph.element_bytes)
+    return courses_of(nodes, [()] * len(nodes.layers), graph.element_bytes)[0][1]
 
 
 @pytest.mark.parametrize(

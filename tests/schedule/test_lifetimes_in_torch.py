@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar.network.build import load_model
-from hypar.schedule.lifetimes import course_of
+from hypar.schedule.lifetimes import courses_of
 from tests.effort import late
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def in_torch() -> InTorch:
 
 def course(graph: LayerGraph) -> Course:
     nodes = graph.contracted
-    return course_of(nodes, [()] * len(nodes.layers), 4)
+    return courses_of(nodes, [()] * len(nodes.layers), 4)[0][1]
 
 
 def written(folder: Path, text: str) -> LayerGraph:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.network.build import load_model
-from hypar.schedule.lifetimes import own_trail
 from hypar.schedule.tape import tape_of
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ layers:
 
 
 def tape(model: str | Path) -> tuple[Block, ...]:
-    return tape_of(load_model(model).contracted, 4, (), own_trail).blocks
+    return tape_of(load_model(model).contracted, 4, ()).blocks
 
 
 def test_the_ops_of_a_chain(tmp_path: Path) -> None:
@@ -72,5 +71,5 @@ def test_ops_are_numbered_without_gaps_and_read_only_what_is_written_before(mode
 
 def test_the_tape_is_kept_with_the_network() -> None:
     graph = load_model("vgg16").contracted
-    assert tape_of(graph, 4, (), own_trail) is tape_of(graph, 4, (), own_trail)
-    assert tape_of(graph, 2, (), own_trail) is not tape_of(graph, 4, (), own_trail)
+    assert tape_of(graph, 4, ()) is tape_of(graph, 4, ())
+    assert tape_of(graph, 2, ()) is not tape_of(graph, 4, ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -25,9 +25,6 @@ from hypar.studies.overlap.run import whole_array
 from tests.effort import crossed, late
 from tests.prose import unbroken
 from tests.test_timeline import check_trace
-
-if TYPE_CHECKING:
-    from hypar import Plan
 
 TABLE = """\
 synchronisation: 1 ms
@@ -203,7 +200,7 @@ def test_a_table_by_hand() -> None:
     assert repr(best) == "<Overlap of lenet-c: 3 chunks, 0.02 s a step, 1.400 times typical>"
 
 
-@pytest.mark.parametrize("chunks", ["best", "layers", "none", "search", 2, "3"])
+@pytest.mark.parametrize("chunks", ["best", "layers", "none", 2, "3"])
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: str | int) -> None:
     found = overlap_model("lenet-c", table="times.yaml", exchange=exchange, chunks=chunks)
@@ -216,48 +213,14 @@ def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: 
         assert max(spans) == max(EXCHANGES[exchange].spans(times, best_sizes(times, EXCHANGES[exchange])))
 
 
-def test_a_search_is_told_its_step_range_and_interval() -> None:
-    found = overlap_model(
-        "vgg11", hardware="tpu-v2", exchange="independent", chunks="search", search_step=3, search_range=2,
-        search_interval=7, changes=FIRST,
-    )  # fmt: skip
-    assert found.search is not None
-    assert [(trial.iteration, trial.size) for trial in found.search.trials] == [
-        (7, 1),
-        (14, 2),
-        (21, 3),
-        (28, 6),
-    ]
-    assert (found.search.size, found.search.unmeasured, found.search.stopped_at) == (2, 9, 35)
-
-
-def test_a_search_goes_on_beyond_all_layers_as_printed_and_plans_no_chunks_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Four layers: sizes 4, 10, 20 and so on leave every layer single, as size 1, and are never strictly faster."""
-    planned: list[str | int] = []
-
-    def counted(*args: Any, **asked: Any) -> Plan:
-        planned.append(asked["chunks"])
-        return plan_model(*args, **asked)
-
-    monkeypatch.setattr("hypar.studies.overlap.run.plan_model", counted)
-    found = overlap_model("lenet-c", table="times.yaml", exchange="independent", chunks="search")
-    assert found.search is not None
-    assert [trial.size for trial in found.search.trials] == [*range(1, 11), 20, 30, 40, 50]
-    assert (found.search.unmeasured, found.search.stopped_at) == (60, 150)
-    assert {trial.seconds for trial in found.search.trials[3:]} == {found.search.trials[0].seconds}
-    assert planned == [1, 2, 3, "one"]
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ({"array": []}, "array: found none; allowed: ways of 2 or more, at most 1,048,576 devices"),
         ({"array": [4, 1]}, "array: found 4x1; allowed: ways of 2 or more, at most 1,048,576 devices"),
         ({"array": [4.0]}, "array: found 4.0; allowed: ways of 2 or more, at most 1,048,576 devices"),
-        ({"chunks": True}, "chunks: found true; allowed: best, layers, one, none, search, or 1 to 4"),
-        ({"chunks": 2.0}, "chunks: found 2.0; allowed: best, layers, one, none, search, or 1 to 4"),
+        ({"chunks": True}, "chunks: found true; allowed: best, layers, one, none, or 1 to 4"),
+        ({"chunks": 2.0}, "chunks: found 2.0; allowed: best, layers, one, none, or 1 to 4"),
     ],
 )
 def test_what_python_may_not_ask(asked: dict[str, Any], message: str) -> None:
@@ -391,18 +354,10 @@ def test_the_command_prints_chunks_and_what_they_gain() -> None:
     assert "step 20.0 ms; exchanged after the backward phase 28.0 ms, 1.400x that" in unbroken(text)
     assert "critical  layer fc2, the last of chunk 1" in text
     assert "the fastest chunks found, and no slower than every layer by itself" in unbroken(text)
-    assert "search" not in text
     machine = output("lenet-c", "--hardware", "p100-4x4", "--set", "latency=1 us", "--batch", "32")
     assert "lenet-c, batch 32, 16 devices (4x4) on p100-4x4 latency=1 us, exchange serial" in unbroken(
         machine
     )
-
-
-def test_the_command_prints_the_trace_of_a_search() -> None:
-    text = output("lenet-c", "--table", "times.yaml", "--chunks", "search", "--search-range", "1")
-    assert " iteration 10: size 1, 21.0 ms; best 1\n" in text
-    end = "iteration 110: size 20 ends the search; chunks of 1 are the fastest that it measured"
-    assert unbroken(text).endswith(end)
 
 
 def test_the_command_says_where_no_chunks_gain() -> None:
@@ -415,27 +370,22 @@ def test_the_command_says_where_no_chunks_gain() -> None:
     assert "step 0 s; exchanged after the backward phase 0 s, 1.000x that" in unbroken(text)
 
 
-def test_json_has_every_parameter_and_the_trace_of_a_search() -> None:
+def test_json_has_every_parameter() -> None:
     arguments = [
         "vgg11", "--hardware", "tpu-v2", "--set", "collectives=[ring]", "--set", "overlap=full",
         "--exchange", "independent",
-        "--chunks", "search", "--json",
+        "--chunks", "2", "--json",
     ]  # fmt: skip
     text = output(*arguments)
     found = json.loads(text)
-    same = overlap_model("vgg11", hardware="tpu-v2", changes=FIRST, exchange="independent", chunks="search")
+    same = overlap_model("vgg11", hardware="tpu-v2", changes=FIRST, exchange="independent", chunks=2)
     assert found == overlap_data(same)
     assert text == output(*arguments)
     assert found["chunks"][0]["parameters"] == ["fc3.weight", "fc3.bias", "fc2.weight", "fc2.bias"]
     assert found["chunks"][0]["bytes"] == 4 * (4096 * 1000 + 1000 + 4096 * 4096 + 4096)
-    assert found["search"]["trials"][1] == {
-        "iteration": 20, "size": 2, "step_s": found["step_s"], "best": 2,
-    }  # fmt: skip
-    assert (found["search"]["size"], found["search"]["stopped_at"]) == (2, 150)
-    assert found["search"]["unmeasured"] == 60
     measured = json.loads(output("lenet-c", "--table", "times.yaml", "--json"))
     assert (measured["hardware"], measured["array"], measured["model"]["batch"]) == (None, [], None)
-    assert (measured["table"], measured["search"]) == ("times", None)
+    assert measured["table"] == "times"
 
 
 @pytest.mark.parametrize("exchange", late(EXCHANGES, "serial"))

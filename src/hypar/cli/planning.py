@@ -257,7 +257,7 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
     "inter_weight": weight_option,
     "convention": convention_option("the strategy's for the cost, moved for the score"),
     "mode": option("--mode", heading=SEARCH, metavar="NAME", names=_modes,
-        help="Mode of the cost deepa: exact, serial, or paper (as published)."),
+        help="Mode of the cost deepa: exact or serial."),
     "profile": profile_option,
     "graph": option("--graph", heading=NETWORK, metavar="NAME", names=lambda: GRAPHS,
         help="Graph of the network: contracted (without pools) or operators (with them)."),

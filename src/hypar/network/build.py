@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from hypar.registry import data_file, load_plugin
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.network.ops.base import Op
     from hypar.network.spec.expansion import LayerSpec
 
 
@@ -150,21 +148,3 @@ def _shaped(spec: LayerSpec, shapes: dict[str, Shape], known: dict[object, Shape
         input_shapes=inputs,
         shape=known[key],
     )
-
-
-def with_ops(graph: LayerGraph, ops: Mapping[str, Op]) -> LayerGraph:
-    """Return a network with other ops in some of its layers, and infer all shapes again.
-
-    Raises:
-        ModelError: an op does not accept its inputs; ``where`` is the name of its layer.
-    """
-    shapes: dict[str, Shape] = {}
-    layers = []
-    for layer in graph.layers:
-        op, inputs = ops.get(layer.name, layer.op), tuple(shapes[name] for name in layer.inputs)
-        try:
-            shapes[layer.name] = op.output_shape(inputs)
-        except ShapeError as error:
-            raise ModelError(layer.name, str(error)) from None
-        layers.append(replace(layer, op=op, input_shapes=inputs, shape=shapes[layer.name]))
-    return replace(graph, layers=tuple(layers))

@@ -7,16 +7,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hypar.errors import OptionError
+from hypar.errors import ModelError, OptionError, UnknownNameError
+from hypar.files.validation import validated
 from hypar.network.contraction import ContractedGraph, contract
 from hypar.network.ops.base import LARGEST_SIZE
+from hypar.network.spec.load import digest_of
 from hypar.network.ties import ties_of
+from hypar.network.windows import ShapeError
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     import networkx as nx
 
     from hypar.network.layer import Layer
+    from hypar.network.ops.base import Op, Shape
     from hypar.network.spec.expansion import LayerSpec
     from hypar.network.ties import Tie
 
@@ -89,6 +96,61 @@ class LayerGraph:
         if batch not in self._by_batch:
             self._by_batch[batch] = replace(self, batch=batch)
         return self._by_batch[batch]
+
+    def with_fields(
+        self, layers: Mapping[str, Mapping[str, Any]], *, dtype: str | None = None, name: str | None = None
+    ) -> LayerGraph:
+        """Return the network with other fields in some of its layers, all shapes inferred again.
+
+        Args:
+            layers: by name of a layer, fields of its op as a model file writes them, such as ``{"out_channels": 64}``.
+            dtype: another number format of every tensor.
+            name: another name.
+
+        Raises:
+            InputError: a layer or the format is unknown, or a layer does not accept a field or its inputs.
+
+        Examples:
+            >>> import hypar
+            >>> hypar.load_model("lenet-c").with_fields({"conv1": {"out_channels": 6}})
+            <LayerGraph lenet-c: 4 weighted layers, 413 k parameters>
+        """
+        known = {layer.name: layer.op for layer in self.layers}
+        unknown = [layer for layer in layers if layer not in known]
+        if unknown:
+            raise UnknownNameError("layer", unknown[0], tuple(known))
+        if dtype is not None and dtype not in DTYPE_BYTES:
+            raise OptionError("dtype", f"found {dtype!r}", ", ".join(DTYPE_BYTES))
+        ops = {
+            layer: validated(
+                type(known[layer]),
+                {**known[layer].model_dump(by_alias=True, exclude_defaults=True), **fields},
+                place=lambda where, layer=layer: ".".join(map(str, (layer, *where))),  # type: ignore[misc]
+                error=ModelError,
+            )
+            for layer, fields in layers.items()
+        }
+        found = self.with_ops(ops)
+        dtype = self.dtype if dtype is None else dtype
+        digest = digest_of(dtype, found.layers)
+        return replace(found, name=self.name if name is None else name, dtype=dtype, digest=digest)
+
+    def with_ops(self, ops: Mapping[str, Op]) -> LayerGraph:
+        """Return the network with other ops in some of its layers, and infer all shapes again.
+
+        Raises:
+            ModelError: an op does not accept its inputs; ``where`` is the name of its layer.
+        """
+        shapes: dict[str, Shape] = {}
+        layers = []
+        for layer in self.layers:
+            op, inputs = ops.get(layer.name, layer.op), tuple(shapes[name] for name in layer.inputs)
+            try:
+                shapes[layer.name] = op.output_shape(inputs)
+            except ShapeError as error:
+                raise ModelError(layer.name, str(error)) from None
+            layers.append(replace(layer, op=op, input_shapes=inputs, shape=shapes[layer.name]))
+        return replace(self, layers=tuple(layers))
 
     @cached_property
     def _by_batch(self) -> dict[int, LayerGraph]:

@@ -95,7 +95,7 @@ def plan_model(
         solver: a solver by name instead of the cheapest exact one.
         graph: ``operators`` to plan pools too, otherwise ``contracted``; the strategy's own if not given.
         inter_weight: weight of the communication between layers in the cost, 1 if not given.
-        mode: mode of the cost ``deepa``: ``exact``, ``serial``, or ``paper`` for the published estimates.
+        mode: mode of the cost ``deepa``: ``exact`` or ``serial``.
         profile: measured times for the same cost, or their file.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
         hardware: a machine, the path of a hardware file, or a bare name as ``hmc``. The plan then has a score, and the

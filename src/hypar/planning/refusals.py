@@ -98,8 +98,6 @@ REFUSALS = (
     Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
     Refusal("whole shares", "stages on identical devices of groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
-    Refusal("the mode paper", "a heterogeneous machine", "mode 'paper'", "the devices of hardware {hardware} are heterogeneous",
-            "a machine of identical devices", "DeePa publishes estimates for one kind of device"),
     Refusal("another count than the paper's", "a cost with its own count", "convention",
             "found {convention}; cost {cost} has a count of its own", "paper", "its transfers are its own"),
     Refusal("shares", "identical devices", "shares", *_SHARED, "equal devices are equally loaded by equal shares"),
@@ -112,8 +110,6 @@ REFUSALS = (
             "a profile has the times of one level"),
     Refusal("a weight between layers", "a cost without that weight", "cost {cost}", "has no parameter 'inter_weight'", "{parameters}", _PARAMETER),
     Refusal("a mode", "a cost without modes", "cost {cost}", "has no parameter 'mode'", "{parameters}", _PARAMETER),
-    Refusal("the mode paper", "several levels", "mode 'paper'", "found an array of {array}", "one level, as --array 16",
-            "DeePa publishes estimates for one level"),
 )  # fmt: skip
 """Every pair that is refused, in the order in which they are looked for."""
 
@@ -282,7 +278,6 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "a profile": lambda asked: asked.profile is not None,
     "a weight between layers": lambda asked: asked.inter_weight is not None,
     "a mode": lambda asked: asked.mode is not None,
-    "the mode paper": lambda asked: asked.mode == "paper",
     "another count than the paper's": lambda asked: asked.convention not in (None, PAPER),
     "a timed cost": lambda asked: "machine" in asked.takes,
     "a cost with its own count": lambda asked: not follows(asked.cost),

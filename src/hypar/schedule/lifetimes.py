@@ -25,10 +25,9 @@ from hypar.schedule.shards import Shards, lacking, within
 from hypar.schedule.tape import tape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.network.keeping import Trailing
+    from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.schedule.pipeline_orders import Moment
     from hypar.schedule.tape import Block, Read, Tape, Written
     from hypar.sharding.placement import Options
@@ -116,37 +115,11 @@ class Course(NamedTuple):
         return max(waiting), max(most)
 
 
-def own_trail(layer: CutLayer) -> tuple[Trailing, ...]:
-    """Return the trail of a layer as it is."""
-    return layer.trail
-
-
-def course_of(
-    graph: ContractedGraph,
-    choices: Sequence[Options],
-    element_bytes: int,
-    outside: Sequence[Tensor] = (),
-    trail_of: Callable[[CutLayer], Sequence[Trailing]] = own_trail,
-    above: Sequence[Shares] = (),
-    idle: frozenset[int] = frozenset(),
-    array: tuple[int, ...] = (),
-    parts: Sequence[Span] = (),
-    *,
-    fused: bool = False,
-) -> Course:
-    """Return the activations and errors on the device that holds most at any moment of a step; arguments as below."""
-    found = courses_of(
-        graph, choices, element_bytes, outside, trail_of, above, idle, array, parts, fused=fused
-    )
-    return max((course for _, course in found), key=lambda course: course.peak)
-
-
 def courses_of(
     graph: ContractedGraph,
     choices: Sequence[Options],
     element_bytes: int,
     outside: Sequence[Tensor] = (),
-    trail_of: Callable[[CutLayer], Sequence[Trailing]] = own_trail,
     above: Sequence[Shares] = (),
     idle: frozenset[int] = frozenset(),
     array: tuple[int, ...] = (),
@@ -164,7 +137,6 @@ def courses_of(
         element_bytes: bytes of one element.
         outside: tensors that the layers read from other stages, or that these read; the indices of the other stages'
             layers are not the graph's: negative of those that make one, and their number in the network behind those of the graph.
-        trail_of: returns a layer's trail; another one than the layer's own says what a publication counts as kept.
         above: for each layer the shares of the uneven splits above; nothing if there are none.
         idle: the layers for which the device does not work.
         array: the ways of each level; nothing if every choice has a shard for each of them.
@@ -173,7 +145,7 @@ def courses_of(
     """
     readers = _only_readers(graph) if fused else {}
     starts = tuple(part.layer for part in parts[1:])
-    tape = tape_of(graph, element_bytes, tuple(outside), trail_of, idle, frozenset(readers), starts)
+    tape = tape_of(graph, element_bytes, tuple(outside), idle, frozenset(readers), starts)
     tensors = _Tensors(array, tape, starts)
     for block in tape.blocks:
         onward = None

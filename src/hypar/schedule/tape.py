@@ -8,7 +8,7 @@ from hypar.network.contraction import kept_with_graph
 from hypar.network.keeping import Trailing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.network.einsum import Einsum
@@ -143,12 +143,11 @@ def tape_of(
     graph: ContractedGraph,
     element_bytes: int,
     outside: tuple[Tensor, ...],
-    trail_of: Callable[[CutLayer], Sequence[Trailing]],
     idle: frozenset[int] = _NO_LAYERS,
     onward: frozenset[int] = _NO_LAYERS,
     starts: tuple[int, ...] = (),
 ) -> Tape:
-    """Return the ops of a step; arguments as in ``course_of``, but for the layers whose sums go onward and those that start parts."""
+    """Return the ops of a step; arguments as in ``courses_of``, but for the layers whose sums go onward and those that start parts."""
     read: dict[int, list[Tensor]] = {}
     left: dict[int, dict[int, None]] = {}
     for tensor in (*graph.tensors, *outside):
@@ -168,7 +167,7 @@ def tape_of(
             more, own_op = tuple(making.more), making.op
             making.more = []
             sums = index in onward
-            written, leaving = making.behind(trail_of(layer), left.get(index, ()), sums=sums)
+            written, leaving = making.behind(layer.trail, left.get(index, ()), sums=sums)
             blocks.append(
                 Block(
                     layer=index,

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hypar.machine.spatial.zeros import run_length_words, zeros_of_words
+from hypar.machine.spatial.zeros import run_length_words
 
 
 def coded_words(elements: list[bool]) -> float:
@@ -35,7 +35,6 @@ def test_a_code_of_a_channel_ends_in_a_word_that_may_have_room(zeros: float, sid
     mean = words / maps / side**2
     assert run_length_words(zeros, side**2) == pytest.approx(mean, rel=0.02)
     assert (mean - run_length_words(zeros)) * side**2 > 1
-    assert zeros_of_words(run_length_words(zeros, side**2), side**2) == pytest.approx(zeros, abs=0.01)
 
 
 def test_a_map_whose_zeros_are_not_known_is_not_coded() -> None:

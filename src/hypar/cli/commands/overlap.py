@@ -55,28 +55,7 @@ if TYPE_CHECKING:
     metavar="CHUNKS",
     show_default=True,
     names=lambda: MANNERS,
-    help="Chunks of gradients: best, layers (one chunk per layer), one or none, search (for a size), or a number of layers.",
-)
-@option(
-    "--search-step",
-    heading=STAGES,
-    type=int,
-    metavar="N",
-    help="Try every size up to N, then its multiples.  [default: 10]",
-)
-@option(
-    "--search-range",
-    heading=STAGES,
-    type=int,
-    metavar="N",
-    help="Stop the search N steps past the best size.  [default: 5]",
-)
-@option(
-    "--search-interval",
-    heading=STAGES,
-    type=int,
-    metavar="N",
-    help="Train N iterations with each size.  [default: 10]",
+    help="Chunks of gradients: best, layers (one chunk per layer), one or none, or a number of layers.",
 )
 @convention_option("moved")
 @plot_option

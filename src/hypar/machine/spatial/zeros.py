@@ -36,8 +36,3 @@ def run_length_words(zeros: float | None, elements: float = math.inf) -> float:
         return 1.0
     pairs = 1 / sum(zeros**run for run in range(MOST_ZEROS + 1))
     return PAIR_WORDS * (pairs + (1 - pairs + (PAIRS - 1) / 2) / elements)
-
-
-def zeros_of_words(words: float, elements: float) -> float:
-    """Return the fraction of zeros with which an element takes some words, the runs being short."""
-    return 1 - (words / PAIR_WORDS - (PAIRS + 1) / 2 / elements) / (1 - 1 / elements)

@@ -17,7 +17,10 @@ from hypar.network.spec.schema import ModelFile, SameAs
 from hypar.registry import data_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from hypar.network.layer import Layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +44,17 @@ class ModelSpec:
     @property
     def digest(self) -> str:
         """Hash of everything that a plan depends on; comments, source and default batch do not count."""
-        # Layers of a repeated block share their op.
-        ops = {id(layer.op): layer.op for layer in self.layers}
-        fields = {key: op.model_dump(mode="json", exclude_defaults=True) for key, op in ops.items()}
-        layers = [[layer.name, layer.op_name, fields[id(layer.op)], layer.inputs] for layer in self.layers]
-        text = json.dumps([self.dtype, layers], sort_keys=True)
-        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+        return digest_of(self.dtype, self.layers)
+
+
+def digest_of(dtype: str, layers: Sequence[Layer] | Sequence[LayerSpec]) -> str:
+    """Return a hash of everything that a plan depends on; comments, source and default batch do not count."""
+    # Layers of a repeated block share their op.
+    ops = {id(layer.op): layer.op for layer in layers}
+    fields = {key: op.model_dump(mode="json", exclude_defaults=True) for key, op in ops.items()}
+    named = [[layer.name, layer.op_name, fields[id(layer.op)], layer.inputs] for layer in layers]
+    text = json.dumps([dtype, named], sort_keys=True)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def load_spec(model: str | Path | Mapping[str, Any], name: str | None = None) -> ModelSpec:

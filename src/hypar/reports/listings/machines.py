@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.network.training import PHASES
 from hypar.reports.columns import Cell
 from hypar.reports.listings.base import Data, make_table
+from hypar.studies.layers import layers_of, phases_of
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.machine import LayerTime, Machine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.replay import ScoredStep
     from hypar.reports.columns import Sheet
@@ -181,30 +181,11 @@ def machine_table(machine: Machine | HeterogeneousMachine) -> Sheet:
 
 
 def layer_times_data(ran: ScoredStep) -> Data:
-    """Return time, communication, accesses and mapping of each phase of each weighted layer's shard on a device.
+    """Return time, energy, accesses, mapping and transfers of each phase of each weighted layer's shard on a device.
 
     The rows of a heterogeneous machine name the group of the device.
     """
-    sent: dict[tuple[int, str, str], float] = {}
-    for task, layer, move, lanes in zip(
-        ran.step.tasks, ran.step.layers, ran.step.moves, ran.step.lanes, strict=True
-    ):
-        for lane in lanes:
-            if move is None:
-                break
-            place = (lane, ran.plan.layers[layer], move.phase)
-            sent[place] = sent.get(place, 0.0) + task.seconds
-    groups = ran.score.groups
-    return [
-        {
-            **({"group": groups[lane].group} if groups is not None else {}),
-            **row,
-            "communication_s": sent.get((lane, row["layer"], row["phase"]), 0.0),
-        }
-        for lane, work in enumerate(ran.step.work)
-        for layer, time in zip(ran.plan.layers, work.times, strict=True)
-        for row in _phases(layer, time)
-    ]
+    return [row for row in layers_of(ran) if "time_s" in row]
 
 
 def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph) -> Data:
@@ -218,26 +199,8 @@ def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph)
         for group, own in groups
         for layer in graph.contracted.layers
         if own.times(layer.einsum)
-        for row in _phases(
-            layer.name, own.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)
-        )
-    ]
-
-
-def _phases(layer: str, time: LayerTime | None) -> Data:
-    """Return the three phases of a layer; empty for a join, which computes nothing."""
-    if time is None:
-        return []
-    return [
-        {
-            "layer": layer,
-            "phase": phase,
-            "time_s": time.seconds[phase],
-            "macs": time.macs,
-            "accesses": dict(time.work[phase].accesses),
-            "mapping": dict(time.work[phase].mapping),
-        }
-        for phase in PHASES
+        for time in [own.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)]
+        for row in phases_of(layer.name, time, own)
     ]
 
 

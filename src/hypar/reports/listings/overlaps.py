@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def overlap_data(found: Overlap) -> dict[str, Any]:
-    """Return the step, every chunk with its parameters, and the search for a size."""
+    """Return the step and every chunk with its parameters."""
     graph, machine, time = found.graph, found.machine, found.ran.score.time
     return {
         "model": {"name": graph.name, "digest": graph.digest, "batch": graph.batch if machine else None},
@@ -35,7 +35,6 @@ def overlap_data(found: Overlap) -> dict[str, Any]:
         "update_s": time["update"],
         "critical_layer": found.critical_layer,
         "chunks": [_chunk_data(chunk) for chunk in found.chunks],
-        "search": _search_data(found),
     }
 
 
@@ -48,21 +47,6 @@ def _chunk_data(chunk: Chunk) -> dict[str, Any]:
         "ready_s": chunk.ready_s,
         "start_s": chunk.start_s,
         "end_s": chunk.end_s,
-    }
-
-
-def _search_data(found: Overlap) -> dict[str, Any] | None:
-    """Return the trace of a search for a size."""
-    if found.search is None:
-        return None
-    return {
-        "size": found.search.size,
-        "stopped_at": found.search.stopped_at,
-        "unmeasured": found.search.unmeasured,
-        "trials": [
-            {"iteration": trial.iteration, "size": trial.size, "step_s": trial.seconds, "best": trial.best}
-            for trial in found.search.trials
-        ],
     }
 
 
@@ -116,13 +100,6 @@ def overlap_notes(found: Overlap) -> list[Note]:
 
 def _claim(found: Overlap) -> list[str]:
     """State how the chunks were found, and whether they can gain by more than their number."""
-    if found.search is not None:
-        trace = [
-            f"iteration {trial.iteration}: size {trial.size}, {format_seconds(trial.seconds)}; best {trial.best}"
-            for trial in found.search.trials
-        ]
-        end = f"iteration {found.search.stopped_at}: size {found.search.unmeasured} ends the search"
-        return [*trace, f"{end}; chunks of {found.search.size} are the fastest that it measured"]
     lines = []
     if found.by == "best":
         lines.append("the fastest chunks found, and no slower than every layer by itself")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.replay import ScoredStep
-    from hypar.schedule.chunks.sizes import SizeSearch
     from hypar.timeline import Timeline
 
 
@@ -51,7 +50,6 @@ class Overlap:
         table: the name of the table of measured times; None for a machine's times.
         by: the rule that chose the chunks, as ``best`` or a size.
         typical_s: seconds of the step with the whole exchange after the backward phase.
-        search: the search for the size; None without one.
     """
 
     ran: ScoredStep
@@ -59,7 +57,6 @@ class Overlap:
     table: str | None
     by: str
     typical_s: float
-    search: SizeSearch | None
 
     @property
     def plan(self) -> Plan:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import HardwareError, OptionError, shown
+from hypar.errors import HardwareError, OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.measured import measured_devices, read_overlap_table, with_times
@@ -15,20 +15,16 @@ from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan
-from hypar.schedule.chunks.sizes import checked_size, search_size
+from hypar.schedule.chunks.sizes import checked_size
 from hypar.studies.overlap.result import Overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
-    from hypar.schedule.chunks.sizes import SizeSearch
 
-MOST_ASKED = 20_000
-"""The largest step, range or interval of a search for a size: no network has more layers."""
-
-MANNERS = ("best", "layers", "one", "none", "search")
+MANNERS = ("best", "layers", "one", "none")
 """The names of chunks; all others are sizes. ``none`` is another name of ``one``."""
 
 
@@ -42,9 +38,6 @@ def overlap_model(
     array: Sequence[int] | None = None,
     batch: int | None = None,
     changes: Mapping[str, Any] | None = None,
-    search_step: int | None = None,
-    search_range: int | None = None,
-    search_interval: int | None = None,
     convention: str | None = None,
 ) -> Overlap:
     """Plan a network in data parallelism, with the gradients exchanged in chunks.
@@ -59,14 +52,11 @@ def overlap_model(
         exchange: ``serial``, over shared links, or ``independent``, as CGDP counts it: a change of the machine's
             assumption of this name.
         chunks: ``best`` for the fastest chunks found, ``layers`` for one chunk per layer, ``one`` or ``none`` for one
-            exchange after the backward phase, ``search`` for the size that CGDP's Algorithm 1 finds, or a size.
+            exchange after the backward phase, or a size.
         array: ways of each level, outermost first; all devices of the machine, a level for each of its networks,
             unless given.
         batch: samples in a mini-batch, if not the model's own number.
         changes: changes of the machine, if a file or a name is given.
-        search_step: the search tries every size up to this one and then its multiples; 10 unless given.
-        search_range: the number of steps past the best size after which the search ends; 5 unless given.
-        search_interval: the number of training iterations with each size; 10 unless given.
         convention: how bytes are counted, as in ``plan_model``.
 
     Raises:
@@ -79,9 +69,6 @@ def overlap_model(
     """
     network = model if isinstance(model, LayerGraph) else load_model(model)
     changes = {**(changes or {}), **({} if exchange is None else {"exchange": exchange})}
-    settings = _search_settings(
-        chunks, {"step": search_step, "range": search_range, "interval": search_interval}
-    )
     if table is not None and batch is not None:
         raise OptionError("batch", "given together with a table of measured times", "the mini-batch measured")
     machine = _machine(network, hardware, changes, table, array)
@@ -94,14 +81,12 @@ def overlap_model(
             network, strategy="dp", hardware=machine, array=ways, chunks=asked, convention=convention
         )
 
-    taken, search = _chosen(chunks, network, settings, lambda asked: _seconds(planned(asked)))
     return Overlap(
-        ran=run_plan(planned(taken), hardware=machine, model=network),
+        ran=run_plan(planned(_chosen(chunks, network)), hardware=machine, model=network),
         machine=None if hardware is None else machine,
         table=None if table is None else Path(table).stem,
         by=str(chunks),
         typical_s=_seconds(planned("one")),
-        search=search,
     )
 
 
@@ -149,41 +134,18 @@ def _machine(
     return with_times(named, times)
 
 
-def _search_settings(chunks: str | int, asked: Mapping[str, int | None]) -> dict[str, int]:
-    """Return the settings of the search for a size; refuse them without a search."""
-    given = {name: value for name, value in asked.items() if value is not None}
-    for name, value in given.items():
-        option = f"search-{name}"
-        if chunks != "search":
-            raise OptionError(option, f"given with chunks {shown(chunks)}", "with chunks 'search'")
-        if type(value) is not int or not 1 <= value <= MOST_ASKED:
-            raise OptionError(option, f"found {shown(value)}", f"a whole number from 1 to {MOST_ASKED:,}")
-    return {"reach" if name == "range" else name: value for name, value in given.items()}
-
-
-def _chosen(
-    chunks: str | int, graph: LayerGraph, settings: Mapping[str, int], seconds: Callable[[str | int], float]
-) -> tuple[str | int, SizeSearch | None]:
-    """Return the chunks as a plan is asked for them, and the search that found their size.
-
-    Sizes from the number of layers on give the chunks of size 1.
-
-    Args:
-        chunks: the chunks that are asked for.
-        graph: the network.
-        settings: the settings of a search.
-        seconds: function from chunks to the seconds of a step.
+def _chosen(chunks: str | int, graph: LayerGraph) -> str | int:
+    """Return the chunks as a plan is asked for them.
 
     Raises:
         OptionError: there are no such chunks.
     """
-    count = sum(layer.op.weighted for layer in graph.layers)
-    if chunks == "search":
-        search = search_size(lambda size: seconds(size if size < count else 1), **settings)
-        return (search.size if search.size < count else 1), search
     if isinstance(chunks, str) and chunks in MANNERS:
-        return ("one" if chunks == "none" else chunks), None
-    return checked_size(chunks, count, MANNERS), None
+        return "one" if chunks == "none" else chunks
+    if chunks == "search":
+        hint = "CGDP's Algorithm 1 is in examples/papers/cgdp_2018.py"
+        raise OptionError("chunks", "found 'search'", f"{', '.join(MANNERS)}, or a size", hint)
+    return checked_size(chunks, sum(layer.op.weighted for layer in graph.layers), MANNERS)
 
 
 def _seconds(plan: Plan) -> float:

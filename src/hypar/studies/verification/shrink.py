@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
-from hypar.network.build import with_ops
 from hypar.studies.verification.shrink_dims import named_dims, with_smaller_dims
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class _Shrinking:
         """Return the smallest valid network whose cuts are even where they were."""
         while True:
             try:
-                small = with_ops(self.graph, {layer.name: self._op(layer) for layer in self.graph.layers})
+                small = self.graph.with_ops({layer.name: self._op(layer) for layer in self.graph.layers})
                 refused = next(self._refused(small), None)
             except ModelError as error:
                 layer = next(layer for layer in self.graph.layers if layer.name == error.where)

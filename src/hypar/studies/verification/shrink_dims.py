@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.network.build import with_ops
 from hypar.network.dims import atom_of
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def with_smaller_dims(graph: LayerGraph, degrees: Mapping[str, Mapping[str, int]
         dim: 1 if dim in slid else _times(size, pieces.get(dim, ()))
         for dim, size in named_dims(graph).items()
     }
-    return with_ops(graph, {layer.name: _smaller(layer.op, times) for layer in graph.layers})
+    return graph.with_ops({layer.name: _smaller(layer.op, times) for layer in graph.layers})
 
 
 def _stated(op: Op) -> dict[str, tuple[tuple[str, int], ...]]:

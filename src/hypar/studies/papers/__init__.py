@@ -1,1 +1,0 @@
-"""Published evaluations, reproduced; one module for each."""

@@ -1,1 +1,0 @@
-"""Sections of the reproductions that are too long for one module, one package for each paper."""

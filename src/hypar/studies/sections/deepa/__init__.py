@@ -1,1 +1,0 @@
-"""The page ``deepa``: its networks, plans and counts, and its sections."""

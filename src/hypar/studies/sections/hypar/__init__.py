@@ -1,1 +1,0 @@
-"""Sections of the page for HyPar (HPCA 2019)."""
