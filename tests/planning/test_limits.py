@@ -156,6 +156,17 @@ def test_little_memory_leaves_a_gap_that_check_finds_again(case: str, size: int,
     require_found_again(plan, tmp_path)
 
 
+@pytest.mark.parametrize("model", ["alexnet", *late(["lenet-c", "vgg11"], "lenet-c", "vgg11")])
+def test_without_memory_a_plan_takes_no_longer_than_level_by_level(model: str) -> None:
+    """Level by level devices are idle at the innermost level alone, as further out a single one would be cheapest."""
+    asked: dict[str, Any] = {"levels": 4, "hardware": "hmc", "cost": "time", "space": "all"}
+    joint, greedy = (
+        plan_model(model, search=search, memory_limit=size, **asked)
+        for search, size in (("joint", 1000), ("greedy", None))
+    )
+    assert joint.cost.value <= greedy.cost.value
+
+
 def test_little_work_leaves_a_gap_that_check_finds_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

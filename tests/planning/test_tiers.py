@@ -229,3 +229,15 @@ def test_a_wider_space_has_no_dearer_a_plan() -> None:
     assert narrow.bounds == [narrow.cost.value]
     assert wide.bounds is not None
     assert wide.bounds[0] < wide.cost.value <= narrow.cost.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hardware", ["h100-8x", "tpu-v3"])
+def test_a_large_transformer_is_divided_over_all_devices(hardware: str) -> None:
+    plan = plan_model(
+        "llama3-8b", array=(2,) * 6, batch=64, hardware=hardware, strategy="optimal", cost="time"
+    )
+    assert plan.bounds is not None
+    assert plan.bounds[0] >= 0.99 * plan.cost.value
+    assert plan.baselines is not None
+    assert plan.baselines.taken == "search"

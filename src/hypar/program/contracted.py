@@ -87,6 +87,12 @@ def _dims(flow: Flow, layer: Layer, einsum: Einsum, cuts: Cuts) -> dict[str, Mem
     else:
         batch, channels = made[0][:2]
         held = {"batch": (batch,), "in_channels": () if "groups" in sizes else (channels,)}
+    reader = flow.next_choice(layer)
+    joined = reader.layer.inputs if reader is not None and reader.layer.op.join else ()
+    others = tuple(flow.made[name].holding.members[0] for name in joined if name in flow.made)
+    # Where all devices have all samples, they take those that they have of what a join reads beside the output.
+    if others and all(own.all() for own in held.get("batch", ())):
+        held["batch"] = others
     computed = [dim for dim in sizes if not dim.startswith("kernel")]
     return {dim: divide(sizes[dim], cuts, dim, held.get(dim, ())) for dim in computed}
 

@@ -317,7 +317,8 @@ def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen:
     for level, shares in _shares_inside(roles, chosen, array, setting.direct):
         choice, ways = chosen[level], array[level]
         for transfer, _, left, groups in shares:
-            whole = output_elements if transfer.tensor == "output" else einsum.elements(transfer.tensor)
+            as_read = transfer.tensor == "output" and not setting.direct
+            whole = output_elements if as_read else einsum.elements(transfer.tensor)
             found.append(_move(setting, transfer, level, whole * left, groups))
         for border in borders(einsum, choice, ways) if reaching else ():
             fraction = float(halo(border, _left(roles, chosen, border.dim)[level]))

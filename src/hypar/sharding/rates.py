@@ -91,10 +91,12 @@ def inside_costs(
     """Return the costs of reducing the partial sums of each option: ``[tuples above, options]`` per item.
 
     Returns:
-        ``update`` for weight gradients; ``sums`` for F_out, E_in, and the halo of a sharded image's error.
+        ``update`` for weight gradients; ``sums`` for F_out, E_in, and the halo of a sharded image's error. Where the
+        terms of E go straight to their readers, F_out is added up before the ops behind the layer make it smaller.
     """
     einsum = layer.einsum
-    amounts = elements_of(einsum, layer.output_elements) * sizes.of_tensors(einsum)
+    made = einsum.elements("output") if rates.direct else layer.output_elements
+    amounts = elements_of(einsum, made) * sizes.of_tensors(einsum)
     found = least_of(
         amounts[:, :, None] * each[:, None] + once[:, None]
         for each, once in _inside(einsum, options, ways, rates)

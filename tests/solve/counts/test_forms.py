@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.solve.counts.forms import Cells, CountGraph, Link, Term, folded_costs, pair_costs
-from hypar.solve.counts.states import splits, states_of
-from hypar.solve.counts.tiers import Tier
+from hypar.solve.counts.states import all_states, splits, states_of
+from hypar.solve.counts.tiers import Own, Tier
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
@@ -120,3 +120,14 @@ def test_splits_have_the_sums_of_rows_and_columns_that_are_asked_for() -> None:
 
 def test_cells_of_one_group_have_its_ways() -> None:
     assert Cells((1, 2, 1), (0, 0, 1), (2, 3), (Tier(2, 1.0),)).of_each == (2, 2, 3)
+
+
+def test_costs_of_states_are_looked_up_however_many_numbers_their_counts_could_be() -> None:
+    """Two tiers of six levels with nine options of which a layer offers three: 784 states of 7^16 numbers."""
+    depths, offered = (6, 6), ((0, 4, 8), (1, 4, 8))
+    states = all_states(depths, offered, 9)
+    own = Own(depths=depths, states=states, costs=np.arange(len(states), dtype=np.float64))
+    turned = states[::-1].reshape(28, 28, 2, 9)
+    np.testing.assert_array_equal(own.of(turned), np.arange(len(states))[::-1].reshape(28, 28))
+    other = all_states(depths, ((2, 4, 8), (1, 4, 8)), 9)
+    assert np.isinf(own.of(other)).tolist() == (other[:, 0, 2] > 0).tolist()

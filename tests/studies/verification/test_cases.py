@@ -76,6 +76,57 @@ def test_sums_straight_to_their_readers() -> None:
     assert {each.case for each in found.differences} == {"m"}
 
 
+@pytest.mark.parametrize(
+    ("array", "first", "second"), [((4, 2), (IN, OUT), (IN, B)), ((4, 2), (IN, B), (B, OUT))], ids=str
+)
+def test_sums_straight_to_their_readers_in_whole_elements(
+    array: tuple[int, ...], first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    """Both layers together divide 4 channels, or 6 samples, by 8."""
+    graph = network(
+        layer("l1", "linear", "in", out_features=4, bias=False),
+        layer("l2", "linear", "l1", out_features=8, bias=False),
+        batch=6 if B in first else 8,
+    )
+    plan = planned(graph, array, {"l1": first, "l2": second}, convention="fused")
+    found = verify_plan(plan, model=graph)
+    assert found.ok
+    sums = [each for each in found.differences if each.item[:2] == ("l1", None)]
+    assert sums
+    assert {each.case for each in sums} == {"e"}
+
+
+def test_sums_before_a_pool_cost_what_they_move_where_errors_go_straight() -> None:
+    graph = chain()
+    pins = ["c1=in_channels", "c2=batch", "l=batch"]
+    plan = plan_model(
+        graph, array=[4], strategy="deepa", graph="contracted", space="all", pins=pins, hardware="hmc"
+    )
+    found = verify_plan(plan, model=graph)
+    assert found.ok
+    assert {each.case for each in found.differences} == {"j"}
+    assert plan.score is not None
+    assert plan.cost.value == pytest.approx(plan.score.time_s)
+
+
+def test_inputs_of_a_join_are_divided_in_one_order() -> None:
+    """All devices have all samples of what the second one reads, so that it takes those of the first one."""
+    graph = network(
+        layer("c0", "conv", "in", out_channels=8, kernel=3, padding=1, bias=False),
+        layer("a1", "conv", "c0", out_channels=4, kernel=3, padding=1, bias=False),
+        layer("a2", "conv", "a1", out_channels=4, kernel=3, padding=1, bias=False),
+        layer("sc", "conv", "c0", out_channels=4, kernel=1, bias=False),
+        layer("add", "add", ["a2", "sc"]),
+        layer("l", "conv", "add", out_channels=4, kernel=1, bias=False),
+        channels=8,
+        image=8,
+    )
+    choices = {"c0": (OUT, OUT), "a1": (B, OUT), "a2": (IN, B), "sc": (OUT, B), "add": (B, B), "l": (B, B)}
+    found = verify_plan(planned(graph, (2, 2), choices), model=graph)
+    assert found.ok
+    assert "i" not in {each.case for each in found.differences}
+
+
 def test_what_enters_a_stage_is_one_item() -> None:
     plan = plan_model(
         "lenet-c", levels=1, hardware="hmc", stages=2, batch=32, pins=["conv2@H1=mp", "fc1@H1=mp"]

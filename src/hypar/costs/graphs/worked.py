@@ -14,7 +14,7 @@ from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import WHOLE, grid
 from hypar.solve.counts.idle import added, prices
 from hypar.solve.counts.states import all_states, number_of_states
-from hypar.solve.counts.tiers import MOST_CODES, Own, codes
+from hypar.solve.counts.tiers import Own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,8 +89,7 @@ class Worked:
 
     def _of(self, layer: Layer) -> Own:
         options = len(layer.dims)
-        many = number_of_states(self.depths, layer.offered) > MOST_STATES
-        if many or codes(self.depths, options) > MOST_CODES:
+        if number_of_states(self.depths, layer.offered) > MOST_STATES:
             raise UncountableError
         states = all_states(self.depths, layer.offered, options)
         costs = self._work(layer, states)

@@ -7,7 +7,6 @@ such coefficient is negative, so that the least of every tier is a bound of thei
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,13 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.solve.edge import Costs, Indices
+    from hypar.solve.edge import Costs
 
 MOST_LEVELS = 60
 """Most levels: the least and largest powers that are held."""
-
-MOST_CODES = 2**63
-"""Most numbers by which states are looked up."""
 
 
 class Tier(NamedTuple):
@@ -91,24 +87,13 @@ class Own:
 
     def of(self, states: NDArray[np.integer]) -> Costs:
         """Return the costs of some states, ``[..., groups, options]``; infinite if the layer does not offer one."""
-        strides = _strides(self.depths, states.shape[-1])
-        known, first = np.unique(_codes(self.states, strides), return_index=True)
-        wanted = _codes(states, strides)
+        known, first = np.unique(_codes(self.states), return_index=True)
+        wanted = _codes(states)
         found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[found] == wanted, self.costs[first[found]], np.inf)
 
 
-def _codes(states: NDArray[np.integer], strides: Indices) -> Indices:
-    """Return a number for each state, whose digits are the counts of all options but the last one."""
-    return np.tensordot(states[..., :-1].astype(np.int64), strides, axes=2)
-
-
-@lru_cache(maxsize=256)
-def _strides(depths: tuple[int, ...], options: int) -> Indices:
-    digits = np.repeat([depth + 1 for depth in depths], options - 1)
-    return np.cumprod([1, *digits], dtype=np.int64)[:-1].reshape(len(depths), options - 1)
-
-
-def codes(depths: tuple[int, ...], options: int) -> int:
-    """Return how many numbers states of a layer take."""
-    return math.prod((depth + 1) ** (options - 1) for depth in depths)
+def _codes(states: NDArray[np.integer]) -> NDArray[np.void]:
+    """Return the counts of each state, ``[..., groups, options]``, as one value that can be sorted."""
+    counts = np.ascontiguousarray(states, dtype=np.int8).reshape(*states.shape[:-2], -1)
+    return counts.view(f"V{counts.shape[-1]}")[..., 0]

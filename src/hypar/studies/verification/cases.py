@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.program.cuts import scattered
 from hypar.sharding.conventions import DIRECT, FUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.network.contraction import CutLayer
+    from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.program.cuts import Cuts
@@ -65,7 +66,7 @@ class Facts:
 
     Attributes:
         graph: the network.
-        nodes: the planned layers by name.
+        planned_graph: the planned layers.
         cuts: their cuts.
         planned: the convention of the plan's cost.
         run: the convention of the program.
@@ -73,11 +74,16 @@ class Facts:
     """
 
     graph: LayerGraph
-    nodes: Mapping[str, CutLayer]
+    planned_graph: ContractedGraph
     cuts: Mapping[str, Cuts]
     planned: str
     run: str
     seam: int | None
+
+    @cached_property
+    def nodes(self) -> Mapping[str, CutLayer]:
+        """The planned layers by name."""
+        return {layer.name: layer for layer in self.planned_graph.layers}
 
     @cached_property
     def layers(self) -> Mapping[str, Layer]:
@@ -125,7 +131,7 @@ class Facts:
             yield "f"
         if self.planned == DIRECT and item.phase == "backward":
             yield "k"
-        if self._uneven(item.layer):
+        if self._uneven(item.layer) or (item.tensor == "output" and self._scattered_unevenly(item.layer)):
             yield "e"
         if item.tensor == "input" and self._halo(item.layer):
             yield "h" if len(self._divided_levels(item.layer)) > 1 else "e"
@@ -206,21 +212,36 @@ class Facts:
         """Return whether pieces of a layer are uneven, or its windows do not read equal shares of rows."""
         einsum, cuts = self.nodes[layer].einsum, self.cuts[layer]
         for dim, size in einsum.sizes.items():
-            widths = [cut.bounds[dim] for cut in cuts.levels if dim in cut.bounds]
-            ways = 1.0
-            for low, high in widths:
-                share = high - low
-                if share.max() - share.min() > EVEN:
-                    return True
-                ways /= float(share.max())
-            rows = einsum.input_sizes.get(dim, 0)
-            if widths and (
+            ways, rows = _ways(cuts, dim), einsum.input_sizes.get(dim, 0)
+            if ways != 1 and (
                 not _whole(size / ways)
                 or (rows and (not _whole(rows / ways) or rows != size * einsum.windows[dim].stride))
             ):
                 return True
         return False
 
+    def _scattered_unevenly(self, layer: str) -> bool:
+        """Return whether sums go straight to a reader, and both layers together divide a dim of them unevenly."""
+        made = self.nodes[layer].einsum
+        terms = frozenset(made.sizes) - {*made.output}
+        for tensor in self.planned_graph.tensors if self.run == FUSED else ():
+            maker, reader = self.planned_graph.ends(tensor)
+            if maker.name == layer and self.cuts[layer].meets(self.cuts[reader.name]):
+                names = made.output, reader.einsum.input
+                cuts = scattered(self.cuts[layer], self.cuts[reader.name], names, terms)
+                if not all(_whole(made.sizes[dim] / _ways(cuts, axis)) for dim, axis in made.output.items()):
+                    return True
+        return False
+
+
+def _ways(cuts: Cuts, dim: str) -> float:
+    """Return the number of pieces into which cuts divide a dim; NaN if they are unlike."""
+    ways = 1.0
+    for low, high in (cut.bounds[dim] for cut in cuts.levels if dim in cut.bounds):
+        share = high - low
+        ways *= 1.0 / float(share.max()) if share.max() - share.min() <= EVEN else np.nan
+    return ways
+
 
 def _whole(number: float) -> bool:
-    return bool(np.isclose(number, round(number), rtol=0, atol=EVEN))
+    return bool(np.isclose(number, np.round(number), rtol=0, atol=EVEN))

@@ -84,7 +84,7 @@ class Comparison:
         plan = self.asked.plan
         return Facts(
             graph=self.graph,
-            nodes={node.name: node for node in self.graph.nodes(plan.graph).layers},
+            planned_graph=self.graph.nodes(plan.graph),
             cuts=cuts_of(plan)[1],
             planned=self.asked.planned_by,
             run=self.asked.run_by,

@@ -87,7 +87,8 @@ def _by_seconds(question: Question, problem: Counted, budget: Budget) -> Iterato
     distinct = {one.orders.tobytes(): one.orders for one in every[-3:]}
     bound = every[-1].bound
     plans = [ordered(price, problem, orders, bound) for orders in distinct.values()]
-    yield _standing(min(plans, key=itemgetter(0)), bound)
+    best = _standing(min(plans, key=itemgetter(0)), bound)
+    yield best if best.exact else better_of(best, standing_of(greedy_answer(question, bound, COUNTS)))
 
 
 def _plainer(question: Question) -> Question:
