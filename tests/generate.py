@@ -513,9 +513,10 @@ def _options(pick: Pick, net: Network, machine: Machine, tree: Data) -> Iterator
     if named:
         found |= _with_machine(pick, net)
     if uneven and (cost or own) in SLOWEST:
-        # Shares of each layer, jointly over all levels or refined, take seconds.
-        alone = strategy != "optimal" and found["search"] != "joint" and not found.get("refine")
-        found["shares"] = pick((None, "equal", "linear", "exact", *(("layers",) if alone else ())))
+        # Shares that are found anew for each refined choice, or for each layer jointly over all levels, take seconds.
+        rules = [] if strategy == "optimal" or found["search"] == "joint" else ["layers"]
+        refined = found.get("refine")
+        found["shares"] = "equal" if refined else pick((None, "equal", "linear", "exact", *rules))
     if not staged and not machine.splits:
         found["time_limit"] = pick((None, None, None, 30))
     if tree.get("levels") != 0 or not staged:
