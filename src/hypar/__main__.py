@@ -67,7 +67,7 @@ def _run() -> int | str | None:
 
 
 def _unexpected(error: BaseException) -> int:
-    """Ask for a report of an error that is none of hypar's own, and return the exit status: ``EX_SOFTWARE`` of sysexits.h."""
+    """Ask for a report of an error that hypar does not raise deliberately, and return the exit status: ``EX_SOFTWARE`` of sysexits.h."""
     from hypar.errors import printable, reason  # noqa: PLC0415 (only where something failed)
 
     line = f"error: hypar failed: {reason(error)}; please report it, with what HYPAR_TRACEBACK=1 prints"
