@@ -61,7 +61,8 @@ def refusal(*arguments: str) -> str:
 def test_reproduce_names_the_script() -> None:
     result = run("reproduce", "hypar", "-o", "pages")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith("of the repository: python examples/papers/run.py hypar -o pages\n")
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("of the repository: python examples/papers/run.py hypar -o pages")
 
 
 @pytest.fixture
