@@ -33,9 +33,6 @@ ASKED: dict[str, dict[str, Any]] = {
     "inception-v3-hypar": {"model": "inception-v3", "levels": 4},
     "googlenet-4x8": {"model": "googlenet", "array": [4, 8], "strategy": "accpar"},
     "alexnet-deepa": {"model": "alexnet", "array": [16], "strategy": "deepa", "hardware": "p100-4x4"},
-    "alexnet-deepa-paper": {
-        "model": "alexnet", "array": [16], "strategy": "deepa", "hardware": "p100-4x4", "mode": "paper", "batch": 512,
-    },
     "googlenet-deepa": {"model": "googlenet", "array": [16], "strategy": "deepa", "hardware": "p100-4x4"},
     "resnet18-deepa-joint": {
         "model": "resnet18", "array": [4, 4], "strategy": "deepa", "hardware": "p100-4x4", "search": "joint",
