@@ -639,7 +639,7 @@ class TestGrids:
         assert other["memory_bytes"] == own["memory_bytes"]
         assert (own["energy_j"], other["energy_j"] > 0) == (None, True)
 
-    @pytest.mark.parametrize("mode", ["exact", "serial", "paper"])
+    @pytest.mark.parametrize("mode", ["exact", "serial"])
     def test_check_and_show(self, mode: str, tmp_path: Path) -> None:
         file = str(tmp_path / "plan.json")
         output("plan", "lenet-c", *self.ASKED, "--mode", mode, "-o", file)

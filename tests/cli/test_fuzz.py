@@ -360,7 +360,7 @@ other_changes = st.tuples(
 @given(
     changed=st.lists(changes, min_size=1, max_size=3) | st.lists(changes | other_changes, max_size=3),
     graph=st.sampled_from([*["operators"] * 7, None]),
-    mode=st.sampled_from(["exact", "exact", "serial", "paper", "none"]),
+    mode=st.sampled_from(["exact", "exact", "serial", "none"]),
 )
 def test_any_degrees_in_a_plan(
     changed: list[tuple[int, str, dict[str, int]]], graph: str | None, mode: str, file: Path

@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from hypar import load_model
-from hypar.errors import DocumentError, ModelError, OptionError
+from hypar.errors import DocumentError, InputError, ModelError, OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
@@ -195,3 +195,32 @@ def test_what_is_wrong_in_a_mapping_has_no_line() -> None:
             load_model({**SMALL, "blocks": thing}, name="mine")
     with pytest.raises(OptionError, match=r"^name: given together with the file 'vgg16'"):
         load_model("vgg16", name="mine")
+
+
+def test_other_fields_give_the_network_of_a_file_that_says_so() -> None:
+    def network(channels: int, bias: str, head: str = HEAD) -> LayerGraph:
+        conv = f"name: conv, op: conv, out_channels: {channels}, kernel: 3, bias: {bias}"
+        return build(conv, "op: flatten", "name: fc, op: linear, out_features: 10", head=head)
+
+    half = HEAD.replace("batch: 4", "batch: 4\ndtype: bfloat16")
+    fields = {"conv": {"out_channels": 7, "bias": False}}
+    assert network(5, "true").with_fields(fields, dtype="bfloat16") == network(7, "false", half)
+    assert network(5, "true").with_fields({}, name="other").name == "other"
+
+
+@pytest.mark.parametrize(
+    ("fields", "dtype", "message"),
+    [
+        ({"conv2": {}}, None, "no layer 'conv2'; allowed: input, conv, flatten1; did you mean 'conv'?"),
+        ({"conv": {"size": 1}}, None, "conv.size: unknown key 'size'; allowed: input_zeros,"),
+        ({"conv": {"kernel": 9}}, None, "conv: found a window of 9 on 8 elements padded by 0"),
+        ({}, "float7", "dtype: found 'float7'; allowed: "),
+    ],
+)
+def test_fields_that_no_file_may_have_are_refused(
+    fields: dict[str, dict[str, int]], dtype: str | None, message: str
+) -> None:
+    graph = build("name: conv, op: conv, out_channels: 5, kernel: 3", "op: flatten")
+    with pytest.raises(InputError) as caught:
+        graph.with_fields(fields, dtype=dtype)
+    assert str(caught.value).startswith(message)

@@ -61,7 +61,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "refined": {"levels": 2, "hardware": "hmc", "cost": "time", "refine": True},
     "by paper": {"levels": 2, "hardware": "hmc", "strategy": "optimal", "convention": "paper"},
     "fused": {"levels": 2, "hardware": "hmc", "convention": "fused"},
-    "deepa": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "mode": "paper", "pins": ["fc=c1"]},
+    "deepa": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "mode": "serial", "pins": ["fc=c1"]},
     "profile": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "profile": "p.json"},
     "chunks": {"array": [4], "hardware": "h100-8x", "changes": {"latency": "20 us"}, "strategy": "dp", "chunks": "best"},
     "chunks by size": {"array": [4], "hardware": "h100-8x", "strategy": "dp", "chunks": 2},

@@ -112,7 +112,6 @@ def test_plan_score_and_report_say_both(tmp_path: Path) -> None:
     [
         ({}, True),
         ({"space": "batch"}, False),
-        ({"mode": "paper"}, False),
         ({"strategy": "dp"}, False),
     ],
 )
