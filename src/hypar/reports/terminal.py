@@ -165,7 +165,7 @@ def write(text: str, *, document: bool = False) -> None:
     with _printing() as stream:
         encoding = "utf-8" if document else stream.encoding or "utf-8"
         content = _shown(text if text.endswith("\n") else f"{text}\n", encoding).encode(encoding, "replace")
-        if document:
+        if document and hasattr(stream, "buffer"):
             stream.flush()
             stream.buffer.write(content)
         else:

@@ -37,9 +37,9 @@ CASES: dict[str, tuple[LayerGraph, Sequence[int], Mapping[str, Sequence[str]], t
     "i": (
         residual(),
         (2, 2),
-        {"c1": (IN, OUT), "c2": (IN, B), "a": (B, OUT), "add": (B, B)},
+        {"c1": (IN, IN), "c2": (OUT, OUT), "a": (B, OUT), "add": ("channels", "channels")},
         ("add", "forward", "H2"),
-        (0, 2048),
+        (0, 1024),
     ),
     "j": (chain(), (2,), {"c1": (B,)}, ("c1", "gradient", "H1"), (0, 64)),
     "l": (mlp(), (2,), {"l1": (OUT,)}, ("l1", "backward", "H1"), (1024, 0)),
