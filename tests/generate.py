@@ -213,81 +213,83 @@ def images(pick: Pick) -> Network:
     return Network(model, net.weighted, len(net.weighted), net.features)
 
 
+BLOCK = """
+- {name: norm1, op: NORM, over: hidden}
+- {name: q, op: linear, in: hidden, out: HEADS BIAS}
+- {name: k, op: linear, in: hidden, out: [kv_heads, head_dim], inputs: norm1 BIAS}
+- {name: v, op: linear, in: hidden, out: [kv_heads, head_dim], inputs: norm1 BIAS}
+- {name: attention, op: attention, inputs: [q, k, v], causal: CAUSAL}
+- {name: o, op: linear, in: HEADS, out: hidden BIAS}
+- {name: add1, op: add, inputs: [o, input]}
+- {name: norm2, op: NORM, over: hidden}
+- {name: up, op: linear, in: hidden, out: ff, inputs: norm2}
+- {name: act, op: gelu}
+- {name: made, op: linear, in: ff, out: hidden}
+- {name: add2, op: add, inputs: [made, add1]}
+"""
+EXPERTS = """
+- {name: router, op: linear, in: hidden, out: experts, bias: false, inputs: norm2}
+- {name: gates, op: top_k, over: experts, count: 2}
+- {name: dispatch, op: dispatch, inputs: norm2, to: experts, count: 2}
+- {name: up, op: linear, in: hidden, out: ff, inputs: dispatch, each: experts, bias: false}
+- {name: act, op: gelu}
+- {name: down, op: linear, in: ff, out: hidden, each: experts, bias: false}
+- {name: made, op: combine, inputs: [down, gates], count: 2}
+"""
+ENDS = """
+- {op: input, shape: [sequence]}
+- {name: wte, op: embedding, over: vocab, out: hidden}
+- {name: wpe, op: position}
+- {block: block, name: h, repeat: BLOCKS}
+- {op: NORM, over: hidden}
+- {name: head, op: linear, in: hidden, out: vocab, bias: false WEIGHT}
+- {op: cross_entropy, over: vocab}
+"""
+
+
 def transformer(pick: Pick) -> Network:
     """Blocks of attention and a feed-forward unit between an embedding and a head, whose weight may be the embedding's."""
-    norm = {"op": pick(("layer_norm", "rms_norm")), "over": "hidden"}
-    grouped, causal, gated = pick((False, True)), pick((True, False)), pick((False, True))
-    tied, experts, blocks = pick((False, True)), pick((False, False, True)), pick((1, 1, 2))
-    bias: Data = pick(({}, {"bias": False}))
-    heads = ["kv_heads", *(["group"] if grouped else []), "head_dim"]
+    norm, grouped = pick(("layer_norm", "rms_norm")), pick((False, True))
+    causal, gated, tied = pick((True, False)), pick((False, True)), pick((False, True))
+    experts, blocks, biased = pick((False, False, True)), pick((1, 1, 2)), pick((True, False))
     turned = pick((False, True))
-    queries = [_linear("q", "hidden", heads, **bias), *([{"name": "qr", "op": "rope"}] if turned else [])]
-    block = [
-        {"name": "norm1", **norm},
-        *queries,
-        _linear("k", "hidden", ["kv_heads", "head_dim"], inputs="norm1", **bias),
-        _linear("v", "hidden", ["kv_heads", "head_dim"], inputs="norm1", **bias),
-        {
-            "name": "attention",
-            "op": "attention",
-            "inputs": ["qr" if turned else "q", "k", "v"],
-            "causal": causal,
-        },
-        _linear("o", heads, "hidden", **bias),
-        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
-        {"name": "norm2", **norm},
-        *_feed_forward(experts=experts, gated=gated),
-        {"name": "add2", "op": "add", "inputs": ["made", "add1"]},
-    ]
-    weight = {"weight": "wte"} if tied else {}
-    layers: list[Data] = [
-        {"op": "input", "shape": ["sequence"]},
-        {"name": "wte", "op": "embedding", "over": "vocab", "out": "hidden"},
-        *([{"name": "wpe", "op": "position"}] if not turned else []),
-        {"block": "block", "name": "h", "repeat": blocks},
-        norm,
-        _linear("head", "hidden", "vocab", bias=False, **weight),
-        {"op": "cross_entropy", "over": "vocab"},
-    ]
+    words = {
+        "NORM": norm,
+        "HEADS": "[kv_heads, group, head_dim]" if grouped else "[kv_heads, head_dim]",
+        "BIAS": "" if biased else ", bias: false",
+        "CAUSAL": str(causal).lower(),
+        "BLOCKS": str(blocks),
+        "WEIGHT": ", weight: wte" if tied else "",
+    }
+    block, ends = _layers(BLOCK, words), _layers(ENDS, words)
+    if experts:
+        block[8:11] = _layers(EXPERTS, words)
+    if gated:
+        act = next(at for at, layer in enumerate(block) if layer["name"] == "act")
+        block[act]["op"] = "silu"
+        gate = {**block[act - 1], "name": "gate"}
+        block[act + 1 : act + 1] = [gate, {"name": "mixed", "op": "multiply", "inputs": ["act", "gate"]}]
+    if turned:
+        block.insert(2, {"name": "qr", "op": "rope"})
+        block[5]["inputs"][0] = "qr"
+        del ends[2]
     dims = {"sequence": pick((8, 4)), "hidden": pick((16, 8)), "kv_heads": 2, "head_dim": 4, "ff": 16}
     dims |= {"group": 2} if grouped else {}
     dims |= {"experts": 4} if experts else {}
-    model = _model(layers, pick((4, 6, 8))) | {"dims": {**dims, "vocab": pick((24, 12))}}
+    model = _model(ends, pick((4, 6, 8))) | {"dims": {**dims, "vocab": pick((24, 12))}}
     found = {"attention": True, "experts": experts, "tied weights": tied, "norms": True}
-    found |= {"causal": causal, "grouped heads": grouped, "rotated": turned}
+    found |= {"causal": causal, "grouped heads": grouped, "rotated": turned, "gated units": gated}
     features = {name for name, has in found.items() if has}
-    return Network(
-        model | {"blocks": {"block": {"layers": block}}}, ["wte", "head"], 4 + 6 * blocks, features
-    )
+    places = 4 + 6 * blocks
+    return Network(model | {"blocks": {"block": {"layers": block}}}, ["wte", "head"], places, features)
 
 
-def _feed_forward(*, experts: bool, gated: bool) -> list[Data]:
-    """Return the layers from ``norm2`` to ``made``: of each position, or of two experts of each position."""
-    each: Data = {"each": "experts", "bias": False} if experts else {}
-    before = "dispatch" if experts else "norm2"
-    layers: list[Data] = []
-    if experts:
-        layers += [
-            _linear("router", "hidden", "experts", bias=False, inputs="norm2"),
-            {"name": "gates", "op": "top_k", "over": "experts", "count": 2},
-            {"name": "dispatch", "op": "dispatch", "inputs": "norm2", "to": "experts", "count": 2},
-        ]
-    layers += [
-        _linear("up", "hidden", "ff", inputs=before, **each),
-        {"name": "act", "op": "silu" if gated else "gelu"},
-    ]
-    if gated:
-        layers += [
-            _linear("gate", "hidden", "ff", inputs=before, **each),
-            {"name": "mixed", "op": "multiply", "inputs": ["act", "gate"]},
-        ]
-    down = _linear("down" if experts else "made", "ff", "hidden", inputs="mixed" if gated else "act", **each)
-    combined = {"name": "made", "op": "combine", "inputs": ["down", "gates"], "count": 2}
-    return [*layers, down, *([combined] if experts else [])]
-
-
-def _linear(name: str, read: Any, made: Any, **more: Any) -> Data:
-    return {"name": name, "op": "linear", "in": read, "out": made, **more}
+def _layers(text: str, words: dict[str, str]) -> list[Data]:
+    """Read layers, with some words replaced."""
+    for word, own in words.items():
+        text = text.replace(f" {word}" if own.startswith(",") or not own else word, own)
+    found: list[Data] = yaml.safe_load(text)
+    return found
 
 
 def _model(layers: Sequence[Data], batch: int) -> Data:
