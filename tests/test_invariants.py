@@ -134,6 +134,11 @@ def bytes_are_the_runs(case: Case) -> int:
     return len(found.levels) + 1
 
 
+def borders_are_the_runs(case: Case) -> int:
+    """Of images that are cut in rows and columns, too, a run reads what its windows need, and moves what is counted."""
+    return bytes_are_the_runs(case) + runs_as_planned(case)
+
+
 def memory_is_the_runs(case: Case) -> int:
     """A device holds what the score says: at most a tenth more, at least a third of it."""
     held = held_by(case.plan, case.graph)
@@ -207,12 +212,19 @@ def _outside(asked: Request) -> bool:
     return any(isinstance(ways, str) for ways in asked.options.get("array", ()))
 
 
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
+"""Numbers that an optimizer keeps for each weight."""
+
+
 def _score_sums(score: Data) -> int:
     """Hold the items of a score against its totals."""
     sums = {name: math.fsum(score[name].values()) for name in ("critical", "communication", "memory", "time")}
     assert sums["critical"] == pytest.approx(score["time_s"], rel=NEAR, abs=1e-15)
     assert sums["communication"] == pytest.approx(score["communication_bytes"], rel=NEAR, abs=1e-15)
     assert sums["memory"] == pytest.approx(score["memory_bytes"], rel=NEAR, abs=1e-15)
+    weights = score["memory"]["weights"]
+    assert score["memory"]["gradients"] == weights
+    assert score["memory"]["optimizer"] == OPTIMIZERS[score["optimizer"]] * weights
     if score["energy"] is not None:
         assert math.fsum(score["energy"].values()) == pytest.approx(score["energy_j"], rel=NEAR, abs=1e-15)
     groups = score.get("groups") or []
@@ -227,7 +239,7 @@ def _score_sums(score: Data) -> int:
         assert max(group["memory_bytes"] for group in groups) == score["memory_bytes"]
     else:
         assert sums["time"] - score["overlapped_s"] == pytest.approx(score["time_s"], rel=1e-8)
-    return 5 + 3 * len(groups)
+    return 7 + 3 * len(groups)
 
 
 def no_choice_is_better(case: Case) -> int:
@@ -450,6 +462,20 @@ def counted(asked: Request) -> Request:
 
 
 WEIGHTED = {"conv", "linear", "embedding", "patch", "conv_transpose", "conv3d", "sequence_conv"}
+
+
+def bordered(asked: Request) -> Request:
+    """As ``counted``, of convolutions alone that are cut in their rows or columns."""
+    found = counted(asked)
+    layers = [
+        {"name": own["name"], "op": "relu", "inputs": own["inputs"]} if own["op"] == "pool" else own
+        for own in found.model["layers"]
+        if own["op"] not in {"flatten", "linear"}
+    ]
+    space = ("height", "width", "height,width,batch")[len(layers) % 3]
+    return found._replace(model=found.model | {"layers": layers}, options=found.options | {"space": space})
+
+
 SIZES = {"channels": 24, "out_channels": 24, "out_features": 24, "height": 8, "width": 8}
 
 
@@ -543,6 +569,7 @@ class Invariant(NamedTuple):
 INVARIANTS = {
     "runs as planned": Invariant(runs_as_planned, (no_machine, identical, unlike)),
     "bytes are the run's": Invariant(bytes_are_the_runs, (no_machine, identical), counted, images_and_linear),
+    "borders are the run's": Invariant(borders_are_the_runs, (no_machine, identical), bordered, images),
     "memory to the byte": Invariant(
         memory_is_the_runs_to_the_byte, (identical,), evenly_held, images_and_linear
     ),
