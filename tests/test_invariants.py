@@ -162,36 +162,51 @@ def memory_is_closely_the_runs(case: Case) -> int:
     return len(held)
 
 
-def multiplications_are_by_hand(case: Case) -> int:
-    """The multiplications of a network are those of its layers' sizes."""
-    model, macs = case.asked.model, 0
-    if "dims" in model:
-        macs = _of_transformer(model)
-    else:
-        fields = {layer["name"]: layer for layer in model["layers"] if "name" in layer}
-        for layer in case.graph.layers:
-            own, made = fields.get(layer.name, {}), math.prod(layer.shape.values())
-            if layer.op_name in {"conv", "linear"}:
-                read = layer.input_shapes[0]["channels"] // own.get("groups", 1)
-                macs += made * read * own.get("kernel", 1) ** 2
+def sizes_are_by_hand(case: Case) -> int:
+    """The multiplications and the parameters of a network are those of its layers' sizes."""
+    model = case.asked.model
+    macs, parameters = (_of_transformer if "dims" in model else _of_layers)(model, case.graph)
     assert case.graph.macs() == macs
     assert case.graph.macs(3) == 3 * macs
-    return 2
+    assert case.graph.num_parameters == parameters
+    return 3
 
 
-def _of_transformer(model: Data) -> int:
-    """Return the multiplications of one sample of a drawn transformer."""
-    dims = {"group": 1, **model["dims"]}
+def _of_layers(model: Data, graph: LayerGraph) -> tuple[int, int]:
+    """Return the multiplications of one sample of a drawn network on images, and its parameters."""
+    fields = {layer["name"]: layer for layer in model["layers"] if "name" in layer}
+    macs, parameters = 0, 0
+    for layer in graph.layers:
+        own, made = fields.get(layer.name, {}), layer.shape
+        if layer.op_name in {"conv", "linear"}:
+            taps = layer.input_shapes[0]["channels"] // own.get("groups", 1) * own.get("kernel", 1) ** 2
+            macs += math.prod(made.values()) * taps
+            parameters += made["channels"] * (taps + own.get("bias", True))
+        elif layer.op_name == "batch_norm":
+            parameters += 2 * made["channels"]
+    return macs, parameters
+
+
+def _of_transformer(model: Data, _: LayerGraph) -> tuple[int, int]:
+    """Return the same of a drawn transformer."""
+    dims = {"group": 1, "experts": 0, **model["dims"]}
     layers = {layer["name"]: layer for layer in model["blocks"]["block"]["layers"]}
-    rows, hidden = dims["sequence"], dims["hidden"]
-    keys, heads = dims["kv_heads"] * dims["head_dim"], dims["kv_heads"] * dims["head_dim"] * dims["group"]
-    projected = 2 * rows * hidden * (keys + heads)
-    attended = 2 * rows * rows * heads // (2 if layers["attention"]["causal"] else 1)
-    taken = 2 if "router" in layers else 1
-    fed = (2 + ("gate" in layers)) * taken * rows * hidden * dims["ff"]
-    routed = rows * hidden * (dims["experts"] + taken) if "router" in layers else 0
+    ends = {layer.get("name"): layer for layer in model["layers"]}
     (repeat,) = [layer["repeat"] for layer in model["layers"] if "block" in layer]
-    return int(repeat * (projected + attended + fed + routed) + rows * hidden * dims["vocab"])
+    rows, hidden, inner, vocab = (dims[name] for name in ("sequence", "hidden", "ff", "vocab"))
+    keys, heads = dims["kv_heads"] * dims["head_dim"], dims["kv_heads"] * dims["head_dim"] * dims["group"]
+    experts, units = dims["experts"], 2 + ("gate" in layers)
+    projected = 2 * hidden * (keys + heads)
+    attended = 2 * rows * heads // (2 if layers["attention"]["causal"] else 1)
+    # Two experts work for each position, which are chosen and weighed.
+    fed = units * hidden * inner * (2 if experts else 1) + hidden * (experts + 2 if experts else 0)
+    held = units * hidden * inner * (experts or 1) + hidden * experts
+    biases = (heads + 2 * keys + hidden) * layers["q"].get("bias", True)
+    biases += 0 if experts else (units - 1) * inner + hidden
+    norm = hidden * (2 if layers["norm1"]["op"] == "layer_norm" else 1)
+    tables = vocab * hidden * (1 if "weight" in ends["head"] else 2) + rows * hidden * ("wpe" in ends)
+    macs = repeat * rows * (projected + attended + fed) + rows * hidden * vocab
+    return macs, repeat * (projected + held + biases + 2 * norm) + norm + tables
 
 
 def items_sum(case: Case) -> int:
@@ -576,7 +591,7 @@ INVARIANTS = {
     "memory of transformers": Invariant(
         memory_is_closely_the_runs, (identical,), evenly_attended, transformer
     ),
-    "multiplications by hand": Invariant(multiplications_are_by_hand, (no_machine,), networks=drawn_network),
+    "sizes by hand": Invariant(sizes_are_by_hand, (no_machine,), networks=drawn_network),
     "no choice is better": Invariant(no_choice_is_better, (no_machine, identical), searched),
     "wider is no dearer": Invariant(wider_is_no_dearer, (no_machine, identical), exact),
     "memory is the run's": Invariant(memory_is_the_runs, (identical, unlike), held_whole),
