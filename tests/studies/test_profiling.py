@@ -186,7 +186,7 @@ def test_a_measured_profile_plans_in_both_modes(tmp_path: Path) -> None:
         layer: list(times) for layer, times in fake.seconds.items()
     }
     profile.write(file)
-    for mode in ("exact", "paper"):
+    for mode in ("exact", "serial"):
         plan = plan_model(array=[4], strategy="deepa", hardware="h100-8x", mode=mode, profile=file, **asked)
         assert plan.cost.value > 0
         assert plan.profile is not None
