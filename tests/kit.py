@@ -29,6 +29,13 @@ def run(*arguments: str) -> Result:
     return result
 
 
+def output(*arguments: str) -> str:
+    """Return what a command prints that succeeds."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
 def held() -> dict[str, bytes]:
     """Return every file below the folder to be in."""
     return {str(file): file.read_bytes() for file in sorted(Path().rglob("*")) if file.is_file()}

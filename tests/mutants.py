@@ -154,6 +154,18 @@ MUTANTS = [
     Mutant("an update reads and writes each number", "machine/setting.py", "return 3 + 2 * OPTIMIZERS[self.optimizer]", "return 3 + OPTIMIZERS[self.optimizer]"),
     Mutant("memory is large enough if it is as large", "machine/machine.py", "return self.memory_bytes is None or num_bytes <= self.memory_bytes", "return True"),
     Mutant("a pair of groups is as fast as both", "machine/heterogeneous.py", "return sum(group.flop_per_s for group in self.machine.groups)", "return max(group.flop_per_s for group in self.machine.groups)"),
+    Mutant("sets in a line stand below or beside one another", "machine/spatial/sets.py", "return max(below, beside) if line and width > 1 else below * beside", "return below * beside"),
+    Mutant("pieces are as wide as so many sets allow", "machine/spatial/sets.py", "for width in range(min(widest, bands * columns), layout.columns, -1):", "for width in range(layout.columns, layout.columns, -1):"),
+    Mutant("a map whose zeros are not known is not coded", "machine/spatial/zeros.py", "return 1.0", "return PAIR_WORDS"),
+    Mutant("a change leaves the file that is kept as it was", "machine/changes.py", "data, places = copy.deepcopy(data), dict", "data, places = copy.copy(data), dict"),
+    # studies
+    Mutant("data parallelism has a mini-batch on each device", "studies/pipeline.py", "batch=devices * plan.model.batch", "batch=plan.model.batch"),
+    Mutant("an exchange is a change of the machine", "studies/overlap/run.py", "{} if exchange is None else", "{} if exchange is not None else"),
+    Mutant("chunks are found anew for a point", "studies/field.py", "if self._setting is not None and self.request.chunks is None:", "if self._setting is not None:"),
+    Mutant("what moves otherwise than counted speaks against a plan", "studies/verification/result.py", "return not (self.mismatches or self.changes)", "return not self.changes"),
+    Mutant("a choice is planned anew in its neighbours", "studies/explanation.py", "replanned=replanned.get(at)", "replanned=0.0"),
+    # importers of frameworks
+    Mutant("a tensor that is filled by parts is filled whole", "importers/filled.py", "return found if place == shapes[value][axis] else []", "return found"),
 ]  # fmt: skip
 
 

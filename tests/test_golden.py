@@ -122,19 +122,3 @@ def test_a_plan_that_cannot_be_read_outweighs_one_that_drifted(tmp_path: Path) -
     assert check(str(drifted)).exit_code == 1
     assert check(str(bad), str(drifted), "--update").exit_code == 3
     assert check(str(drifted)).exit_code == 0
-
-
-def test_a_plan_is_not_rewritten_for_another_model(tmp_path: Path) -> None:
-    file = edited(tmp_path, set_choice)
-    before = file.read_text()
-    result = check(str(file), "--model", "sfc", "--update")
-    assert (result.exit_code, file.read_text()) == (3, before)
-    assert "model.name: found 'vgg16'; allowed: 'sfc', as --model says" in result.stderr
-
-
-def test_a_comment_in_the_model_changes_nothing(tmp_path: Path) -> None:
-    file = edited(tmp_path, lambda data: None)
-    (tmp_path / "vgg16.yaml").write_text("# a comment\n" + data_file("models", "vgg16").read_text())
-    assert check(str(file)).exit_code == 0
-    assert check(str(file), "--model", "vgg16").exit_code == 0
-    assert check(str(file), "--model", "sfc").exit_code == 3

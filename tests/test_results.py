@@ -12,7 +12,7 @@ import pytest
 from html5lib import HTMLParser
 
 import hypar
-from hypar.errors import OptionError, PlanError, UnknownNameError
+from hypar.errors import OptionError, PlanError
 from hypar.plan.score import Score
 from hypar.results import Origin, origin_of
 from hypar.studies.comparison import Row
@@ -117,13 +117,6 @@ def test_without_an_extra_one_line_says_so(
     assert plan._repr_html_()
 
 
-def test_what_users_hold_shows_what_they_can_call(plan: Plan) -> None:
-    for name in MAKERS:
-        assert {"plot", "to_frame"} <= {*dir(made(name))}
-    assert "explain" in dir(plan)
-    assert not [name for name in dir(plan) if "origin" in name or "view" in name]
-
-
 # Rows
 
 
@@ -174,14 +167,6 @@ def test_a_plan_knows_a_network_that_has_no_file() -> None:
     assert "tpu-v2" in score.plot().get_suptitle()
 
 
-def test_a_plan_that_check_makes_knows_its_network(tmp_path: Path) -> None:
-    layers = [{"op": "input", "channels": 64}, {"name": "fc", "op": "linear", "out_features": 8}]
-    network = hypar.load_model({"source": "a test", "batch": 16, "layers": layers}, name="lenet-c")
-    hypar.plan_model(network, levels=1, hardware="hmc").write(tmp_path / "p.json")
-    fresh = hypar.check_plan(tmp_path / "p.json").fresh
-    assert fresh.explain("conv1").explained[0].layer == "conv1"
-
-
 def test_a_stored_plan_finds_its_network_beside_it(tmp_path: Path) -> None:
     text = "source: a test\nbatch: 16\nlayers:\n  - {op: input, channels: 64}\n  - {name: fc, op: linear, out_features: 8}\n"
     model = tmp_path / "own.yaml"
@@ -205,12 +190,6 @@ def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
     assert Origin() != Origin()
 
 
-def test_a_plan_that_cannot_be_explained_says_so() -> None:
-    with pytest.raises(OptionError) as refused:
-        hypar.plan_model("lenet-c", stages=2, levels=0, hardware="hmc").explain()
-    assert str(refused.value) == "explain: no layer is cut inside the stages; allowed: a plan with levels"
-
-
 def test_a_plan_for_a_heterogeneous_machine_is_explained_on_its_machine() -> None:
     plan = made("plan for a heterogeneous machine")
     first = plan.layers[0]
@@ -226,10 +205,3 @@ def test_a_plan_for_a_heterogeneous_machine_is_explained_on_its_machine() -> Non
     )
     with pytest.raises(PlanError, match="a plan for heterogeneous device groups"):
         hypar.explain_plan(plan, model, layer=first, machine=hypar.load_machine("hmc"))
-
-
-def test_an_unknown_layer_or_group_is_refused(plan: Plan) -> None:
-    with pytest.raises(OptionError, match="no layer that is planned is named 'fc9'"):
-        plan.explain("fc9")
-    with pytest.raises(UnknownNameError):
-        plan.dims("fc9")

@@ -44,11 +44,6 @@ def test_a_hand_made_schedule() -> None:
     assert timeline.busy == {"link": 3, "chip": 7}
 
 
-def test_a_resource_does_its_tasks_in_the_order_in_which_they_are_listed() -> None:
-    timeline = run([Task("b", "chip", 1), Task("a", "chip", 1)])
-    assert timeline.starts == (0, 1)
-
-
 @given(tasks=task_graphs(), data=st.data())
 def test_no_task_starts_later_because_others_take_less_time(tasks: list[Task], data: st.DataObject) -> None:
     shorter = [
@@ -56,11 +51,6 @@ def test_no_task_starts_later_because_others_take_less_time(tasks: list[Task], d
     ]
     starts = zip(run(shorter).starts, run(tasks).starts, strict=True)
     assert all(early <= late for early, late in starts)
-
-
-def test_no_tasks_take_no_time() -> None:
-    timeline = run([])
-    assert (timeline.makespan, len(timeline.critical_path), len(timeline.busy)) == (0, 0, 0)
 
 
 @given(tasks=task_graphs())
@@ -93,13 +83,6 @@ def test_one_after_another_takes_the_plain_sum(seconds: list[float]) -> None:
         for index, value in enumerate(seconds)
     ]
     assert run(tasks).makespan == sum(seconds)
-
-
-@given(seconds=st.lists(SECONDS, min_size=1))
-def test_one_resource_takes_the_plain_sum(seconds: list[float]) -> None:
-    assert run([Task(str(index), "chip", value) for index, value in enumerate(seconds)]).makespan == sum(
-        seconds
-    )
 
 
 @given(tasks=task_graphs())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hypar.units import format_joules, format_seconds, parse_quantity
 
@@ -44,13 +42,6 @@ from hypar.units import format_joules, format_seconds, parse_quantity
 )
 def test_a_quantity_is_read(text: str, kind: str, number: float) -> None:
     assert parse_quantity(text, kind) == pytest.approx(number, rel=1e-15)
-
-
-@given(st.integers(0, 10**6))
-def test_a_byte_is_eight_bits(number: int) -> None:
-    for prefix in ("", "k", "M", "G", "T", "Ki", "Mi", "Gi"):
-        as_bytes = parse_quantity(f"{number} {prefix}B/s", "bytes_per_s")
-        assert 8 * parse_quantity(f"{number} {prefix}b/s", "bytes_per_s") == as_bytes
 
 
 @pytest.mark.parametrize(

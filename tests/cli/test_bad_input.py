@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hypar import HyparError, load_model, plan_model, read_plan
+from hypar import HyparError, load_model, plan_model
 from hypar.errors import DocumentError, InputError, ModelError
 from hypar.files.text import MOST_BYTES, write_text
 from hypar.files.validation import MOST_FAULTS
@@ -166,18 +166,6 @@ def test_grids_of_a_level_of_very_many_ways() -> None:
     assert json.loads(result.stdout)["splits"][0]["choices"]["fc1"] == {"batch": 64, "out_channels": 64}
 
 
-@pytest.mark.parametrize("command", ["show p.json", "diff good.json p.json"])
-def test_brackets_in_a_plan_are_plain_text(command: str) -> None:
-    """To rich they would be markup."""
-    plan = plan_model("lenet-c", levels=2).to_data()
-    Path("good.json").write_text(json.dumps(plan))
-    split = {"choices": {"[/b]": {"batch": 2}}, "costs": {"[/b]": 1}, "cost": 1}
-    Path("p.json").write_text(json.dumps(plan | {"splits": [old | split for old in plan["splits"]]}))
-    result = run(*command.split())
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "[/b]" in result.stdout
-
-
 def test_plans_of_different_costs_are_not_compared() -> None:
     for name, cost in (("a.json", "volume"), ("b.json", "time")):
         plan_model("lenet-c", levels=2, cost=cost, hardware="hmc").write(name)
@@ -185,24 +173,6 @@ def test_plans_of_different_costs_are_not_compared() -> None:
         "cost: the plans differ: volume in bytes (inter_weight) and time in seconds (no parameters)"
         "; allowed: plans of one cost; hypar score compares their steps on a machine"
     )
-
-
-def test_an_unknown_report() -> None:
-    plan_model("lenet-c", levels=2).write("p.json")
-    assert refused("show", "p.json", "--format", "htm").startswith("no report 'htm'; allowed: html,")
-
-
-def test_a_plan_of_other_groups_is_not_scored() -> None:
-    outward = "outward: {bandwidth: {value: 1 GB/s, source: a test}}"
-    groups = [
-        f"  - {{name: {name}, hardware: tpu-{tpu}, {outward}}}\n"
-        for name, tpu in (("left", "v2"), ("right", "v3"))
-    ]
-    Path("pair.yaml").write_text(f"source: a test\ngroups:\n{''.join(groups)}")
-    plan_model("lenet-c", hardware="tpu-v2-v3", array=[2, 2]).write("plan.json")
-    said = refused("score", "plan.json", "--hardware", "pair.yaml")
-    assert said.startswith("plan.json: arrays: found tpu-v2, tpu-v3")
-    assert "hardware 'pair' has the groups left, right" in said
 
 
 def test_a_loaded_machine_is_not_changed_again() -> None:
@@ -297,8 +267,3 @@ class TestWritingAFile:
         result = run("plan", "lenet-c", "--levels", "1", "-o", "null")
         assert (result.exit_code, names()) == (0, ["null"])
         assert Path("null").is_char_device()
-
-    def test_what_is_written_reads_back(self) -> None:
-        plan = plan_model("lenet-c", levels=1)
-        plan.write("p.json")
-        assert read_plan("p.json") == plan

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import hypar
 from hypar import load_model, plan_model
@@ -16,20 +16,11 @@ from hypar.cli.commands import models
 from hypar.cli.main import main
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
+from tests.kit import output, run
 from tests.prose import unbroken
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
-def output(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 def test_version_and_help() -> None:
@@ -37,42 +28,6 @@ def test_version_and_help() -> None:
     for command in ("plan", "show", "compare", "diff", "check", "models", "strategies", "completion"):
         assert command in output("-h")
         assert "Usage: " in output(command, "--help")
-
-
-def test_plan_prints_the_papers_words_and_the_claim() -> None:
-    text = output("plan", "lenet-c", "--levels", "2", "--strategy", "accpar")
-    assert text.startswith("lenet-c: volume 5.49 MB a step\nstrategy accpar, batch 256, 4 devices (2x2)\n")
-    assert "H1" in text
-    assert "\nfc1         II" in text
-    assert "greedy: each level is optimal given the levels above it" in unbroken(text)
-    assert "the joint optimum is" in text
-    assert "I cuts a layer in the batch, II in its input channels" in unbroken(text)
-
-
-def test_plan_json_is_the_plan_file(tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    result = run("plan", "lenet-c", "--levels", "3", "--json", "-o", str(file))
-    assert result.stdout == file.read_text() == plan_model("lenet-c", levels=3).to_json()
-    assert result.stderr.splitlines()[0] == f"wrote {file}"
-
-
-def test_plan_takes_every_option() -> None:
-    text = output(
-        "plan", "sfc", "--array", "2x4", "--batch", "64", "--strategy", "dp", "--space", "batch,mp", "--search",
-        "joint", "--solver", "elimination", "--cost", "volume", "--inter-weight", "0.5", "--pin", "fc1@H2=dp", "--json",
-    )  # fmt: skip
-    plan = json.loads(text)
-    assert plan["array"] == [2, 4]
-    assert plan["model"]["batch"] == 64
-    assert (plan["strategy"], plan["space"], plan["search"]) == ("dp", "batch,mp", "joint")
-    assert plan["solver"] == "elimination"
-    assert plan["cost"]["parameters"] == {"inter_weight": 0.5}
-    assert plan["pins"] == ["fc1@H2=batch"]
-    assert plan["splits"][1]["choices"]["fc1"] == {"batch": 4}
-
-
-def test_what_a_pin_costs_is_shown() -> None:
-    assert "the pins cost " in output("plan", "sfc", "--pin", "fc2=dp")
 
 
 def test_show_in_every_format(tmp_path: Path) -> None:
@@ -113,25 +68,6 @@ def test_compare_refuses_in_one_line_where_no_strategy_fits(monkeypatch: pytest.
     result = run("compare", "resnet50", "--levels", "2", "--strategy", "hypar")
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("error: solver 'bounded' would hold tables of ")
-
-
-def test_diff_names_layers_levels_and_costs(tmp_path: Path) -> None:
-    files = []
-    for name, strategy in (("a", "dp"), ("b", "hypar")):
-        plan_model("lenet-c", levels=2, strategy=strategy).write(tmp_path / name)
-        files.append(str(tmp_path / name))
-    text = output("diff", *files)
-    assert "fc1" in text
-    assert "in_channels" in text
-    changes = json.loads(output("diff", *files, "--json"))
-    assert {
-        "layer": "fc1",
-        "level": 0,
-        "before": "batch",
-        "after": "in_channels",
-        "what": "choice",
-    } in changes
-    assert output("diff", files[0], files[0]) == "the plans are equal\n"
 
 
 def test_plans_of_equal_choices_made_otherwise_are_not_equal(tmp_path: Path) -> None:
@@ -189,13 +125,6 @@ def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None
         "parameters": 1792, "macs": 86_704_128, "flop": 64 * 224 * 224 * (2 * 27 - 1),
     }  # fmt: skip
     assert "conv5_3" in output("models", "vgg16")
-
-
-def test_strategies_are_listed() -> None:
-    assert [row["strategy"] for row in json.loads(output("strategies", "--json"))] == list(
-        plugin_names("strategies")
-    )
-    assert "conv:batch linear:in_channels" in output("strategies")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

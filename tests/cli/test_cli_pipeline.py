@@ -8,21 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hypar import load_machine, pipeline_model, plan_model, read_plan
+from hypar import pipeline_model, plan_model
 from hypar.cli.main import main
 from hypar.planning.replay import run_plan
 from hypar.reports.listings.pipelines import pipeline_notes
 from tests.prose import unbroken
 from tests.reports.test_traces import check_step_trace
 
-HUGE = "1" + "0" * 400
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def run(*arguments: str) -> Result:
@@ -96,19 +89,6 @@ def test_the_table_says_what_is_balanced(balance: str, least: str) -> None:
     assert least in text
 
 
-def test_json_is_the_plan_in_stages(tmp_path: Path) -> None:
-    asked = ("--stages", "3", "--balance", "memory", "--schedule", "1f1b", "--hardware", "hmc")
-    text = output("lenet-c", *asked, "--set", "overlap=full", "--json")
-    (tmp_path / "plan.json").write_text(text)
-    machine = load_machine("hmc", {"overlap": "full"})
-    whole = plan_model("lenet-c", stages=3, levels=0, balance="memory", hardware=machine)
-    assert read_plan("plan.json") == whole
-    found = json.loads(text)
-    held = [group["memory_bytes"] for group in found["score"]["groups"]]
-    assert found["stages"]["bottleneck"] == max(held)
-    assert CliRunner().invoke(main, ["check", "plan.json"]).exit_code == 0
-
-
 def test_a_trace_and_a_plot_are_written() -> None:
     arguments = ("lenet-c", "--stages", "3", "--hardware", "hmc", "--trace", "t.json", "--plot", "p.png")
     result = run(*arguments)
@@ -131,12 +111,6 @@ def test_data_parallelism_is_left_out_where_the_machine_has_no_such_array() -> N
     assert "against" not in output("lenet-c", "--stages", "3", "--hardware", "hmc")
     notes = pipeline_notes(pipeline_model("lenet-c", stages=3, hardware="hmc"), None)
     assert [note.label for note in notes] == ["time", "order", "claim", "memory", "counted"]
-
-
-def test_a_huge_number_of_stages_is_one_line() -> None:
-    result = run("lenet-c", "--stages", HUGE, "--hardware", "hmc")
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (3, "", 1)
-    assert len(result.stderr) < 300
 
 
 def test_one_file_for_both_is_a_usage_error() -> None:

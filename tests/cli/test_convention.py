@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner, Result
 
-from hypar import plan_model
 from hypar.cli.main import main
 from hypar.sharding.conventions import BY_LEVELS
-from tests.goldens import FOLDER, golden
+from tests.goldens import FOLDER
+from tests.kit import output
 from tests.prose import unbroken
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VGG = str(FOLDER / "vgg16-hypar.json")
 ON_HMC = ("--hardware", "hmc")
@@ -32,16 +27,6 @@ ASKED = {
     "overlap": ("lenet-c", *ON_HMC),
 }
 """A call of each command that takes the option."""
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
-def output(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -80,36 +65,6 @@ def test_a_plan_and_a_score_name_theirs_and_say_where_they_differ() -> None:
     )
 
 
-def test_a_page_names_the_convention_and_says_what_moves() -> None:
-    page = output("report", VGG, *ON_HMC)
-    assert "counted by paper: 2.18\u00a0GB; a correct execution moves 2.22\u00a0GB" in page.replace(
-        "\u202f", "\u00a0"
-    )
-    assert "counted by paper" in page
-
-
-def test_a_difference_of_conventions_is_named(tmp_path: Path) -> None:
-    files = []
-    for convention in ("paper", "moved"):
-        files.append(str(tmp_path / f"{convention}.json"))
-        plan_model("vgg16", levels=2, strategy="dp", hardware="hmc", convention=convention).write(files[-1])
-    found = json.loads(output("diff", *files, "--json"))
-    named = {(one["what"], one["before"], one["after"]) for one in found}
-    assert {("convention", "paper", "moved"), ("score convention", "paper", "moved")} <= named
-
-
-def test_a_cost_with_a_count_of_its_own_is_counted_by_no_other() -> None:
-    result = run("plan", "lenet-c", *ON_HMC, "--strategy", "deepa", "--convention", "fused")
-    said = "convention: found 'fused'; cost 'deepa' has a count of its own; allowed: paper"
-    assert (result.exit_code, result.stdout, result.stderr) == (3, "", f"error: {said}\n")
-
-
-@pytest.mark.parametrize("convention", ["paper", "moved", "fused"])
-def test_pipelines_say_by_what_they_count(convention: str) -> None:
-    text = output("pipeline", "lenet-c", *ON_HMC, "--convention", convention)
-    assert text.endswith(f"counted  by {convention}\n")
-
-
 def test_the_exchange_of_gradients_is_the_same_by_every_convention() -> None:
     by_paper, *others = (
         output("overlap", "lenet-c", *ON_HMC, "--json", "--convention", convention)
@@ -122,24 +77,6 @@ def test_stages_say_by_what_cost_and_score_count() -> None:
     text = unbroken(output("plan", "lenet-c", *ON_HMC, "--stages", "2", "--levels", "1"))
     assert "counted by paper: stages" not in text
     assert "the cost is counted by paper, bytes and seconds by moved" in text
-
-
-def test_strategies_are_listed_with_what_they_count_by() -> None:
-    listed: dict[str, Any] = {row["strategy"]: row for row in json.loads(output("strategies", "--json"))}
-    assert listed["optimal"]["convention"] == "moved"
-    assert {name for name, row in listed.items() if row["convention"] == "paper"} == {
-        "accpar",
-        "deepa",
-        "hypar",
-    }
-    assert "counts by" in output("strategies")
-
-
-def test_an_old_plan_of_an_optimum_is_followed_as_it_was_counted(tmp_path: Path) -> None:
-    stored = tmp_path / "plan.json"
-    golden("alexnet-optimal-paper").write(stored)
-    assert "convention" not in stored.read_text()
-    assert output("check", str(stored)) == f"ok       {stored}\n"
 
 
 def test_heterogeneous_devices_say_by_what_cost_and_score_count() -> None:

@@ -174,14 +174,7 @@ def read_and_plan(text: str) -> None:
         assert graph.flop() >= graph.macs() >= 0
 
 
-JOINED = read_model(yaml.safe_dump(MODEL))
 HMC = load_machine("hmc", {"topology": "fully_connected", "devices": 12})
-
-
-def test_what_is_mutated_is_good() -> None:
-    assert Plan.model_validate_json(json.dumps(GRIDS)).devices("fc2") == 1
-    assert read_model(yaml.safe_dump(MODEL)).num_weighted == 4
-    assert Plan.model_validate_json(json.dumps(PLAN)).layers == ("conv1", "conv2", "fc1", "fc2")
 
 
 @fuzz
@@ -197,12 +190,6 @@ def test_what_is_mutated_is_good() -> None:
 @example("- " * 10_000)
 def test_any_text_as_a_model(text: str) -> None:
     read_and_plan(text)
-
-
-@fuzz
-@given(plain)
-def test_any_data_as_a_model(data: Any) -> None:
-    read_and_plan(yaml.safe_dump(data))
 
 
 @fuzz
@@ -330,13 +317,6 @@ def test_a_mutated_plan(data: Any, file: Path) -> None:
 
 
 @fuzz
-@given(data=mutations(GRIDS))
-def test_a_mutated_plan_of_grids(data: Any, file: Path) -> None:
-    file.write_text(json.dumps(data))
-    read_and_write_plan(file)
-
-
-@fuzz
 @given(data=mutations(STAGED))
 def test_a_mutated_plan_of_stages(data: Any, file: Path) -> None:
     """What is a plan of the network after all has a score."""
@@ -394,13 +374,6 @@ def test_an_edited_plan(text: str, file: Path) -> None:
     read_and_write_plan(file)
 
 
-@fuzz
-@given(data=st.binary(max_size=40))
-def test_any_bytes_as_a_plan(data: bytes, file: Path) -> None:
-    file.write_bytes(data)
-    read_and_write_plan(file)
-
-
 dims = st.sampled_from([*CUTTABLE, *(word for named in WORDS.values() for word in named), "all"])
 marks = st.sampled_from([*plugin_names("ops"), ",", "*", "*", ":", " ", " divisors "])
 parts_of_spaces = dims | marks | st.text(max_size=3)
@@ -421,27 +394,6 @@ def test_any_text_as_a_space(text: str) -> None:
                 assert len({*found}) == len(found)
                 assert all(1 <= choice.devices(ways) <= ways for choice in found)
                 space.left_out(layer, ways)
-
-
-listed = st.lists(dims | st.lists(dims, min_size=2, max_size=4).map("*".join), min_size=1, max_size=3)
-grid_spaces = st.lists(
-    st.tuples(st.sampled_from(["", "", "conv:", "linear:", "pool:", "add:"]), listed.map(",".join)),
-    max_size=3,
-).map(lambda parts: " ".join(op + dims for op, dims in parts))
-
-
-@fuzz
-@given(
-    text=grid_spaces,
-    array=st.sampled_from([[2], [4], [2, 3]]),
-    cost=st.sampled_from(["volume", "time", "deepa"]),
-)
-def test_any_space_of_grids_is_planned(text: str, array: list[int], cost: str) -> None:
-    """On a network with a join, a group, pools and layers of few elements, unless the space does not suit it."""
-    with suppress(HyparError):
-        plan = plan_model(JOINED, array=array, space=text, cost=cost, graph="operators", hardware=HMC)
-        assert Plan.model_validate_json(plan.to_json()) == plan
-        assert plan.render()
 
 
 parts_of_pins = dims | st.sampled_from(

@@ -17,15 +17,11 @@ import hypar.cli.interrupts
 from hypar.cli.main import main
 from tests.effort import crossed, late
 
+pytestmark = pytest.mark.usefixtures("folder")
+
+
 FULL = Path("/dev/full")
 ONE_LINE = (130, "", "interrupted\n")
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def program(code: str) -> tuple[int, str, str]:

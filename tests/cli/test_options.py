@@ -58,24 +58,6 @@ def test_the_help_of_plan_is_in_groups() -> None:
     assert found["Array"] == ["--levels", "--array"]
     assert found["Search"][:3] == ["--strategy", "--space", "--cost"]
     assert found["Machine"] == ["--hardware", "--set", "--optimizer", "--shares", "--integral"]
-    assert found["Stages and chunks"] == [
-        "--stages",
-        "--schedule",
-        "--microbatches",
-        "--parts",
-        "--balance",
-        "--starts",
-        "--chunks",
-    ]
-    assert found["Output"] == [
-        "--output",
-        "--certificate",
-        "--plot",
-        "--explain",
-        "--full",
-        "--fit",
-        "--json",
-    ]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

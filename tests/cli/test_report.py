@@ -50,24 +50,6 @@ def test_a_machine_other_than_the_plans_is_said(plan: Path) -> None:
     assert "The plan itself was scored on hmc." in words_of(parse_page(result.stdout))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["no.json"], "error: no.json: cannot be read: No such file or directory"),
-        (["small.plan.json", "-o", "no/plan.html"], "error: no/plan.html: cannot be written: No such file or directory"),
-        (["small.plan.json", "--hardware", "no"], "error: no hardware 'no'"),
-        (["small.plan.json", "--model", "sfc"], "error: small.plan.json: model.name: found 'lenet-c'; allowed: 'sfc', as --model says"),
-        (["small.plan.json", "--set", "duplex=half"], "error: --set: no machine is named; allowed: one, as --hardware hmc"),
-    ],
-)  # fmt: skip
-def test_what_prevents_a_page_is_one_line(plan: Path, arguments: list[str], message: str) -> None:
-    result = CliRunner().invoke(main, ["report", *arguments])
-    assert result.exit_code == 3
-    assert result.stdout == ""
-    assert result.stderr.startswith(message)
-    assert result.stderr.count("\n") == 1
-
-
 def test_no_other_command_imports_the_page() -> None:
     assert not [
         name

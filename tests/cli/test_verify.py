@@ -13,15 +13,14 @@ import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
 
-from hypar import plan_model, verify_plan
+from hypar import verify_plan
 from hypar.cli.commands import verify as command
 from hypar.cli.main import main
 from hypar.execution.verify import verify_program
 from hypar.studies.verification import run as module
 from hypar.studies.verification.cases import REASONS
-from tests.effort import late
-from tests.goldens import FOLDER, golden
-from tests.kit import refused, run
+from tests.goldens import golden
+from tests.kit import run
 from tests.prose import unbroken
 
 if TYPE_CHECKING:
@@ -59,19 +58,6 @@ def test_a_plan_whose_numbers_and_bytes_agree_exits_0() -> None:
     assert "smaller than planned: batch 256 to 4" in words
     assert REASONS["a"] in words
     assert "allowed: 1e-10" in words
-
-
-@pytest.mark.parametrize(
-    "levels", late([["--levels", "0"], ["--levels", "1"], ["--array", "4"]], ["--levels", "1"]), ids=" ".join
-)
-def test_stages_on_groups_of_devices_exit_0(levels: list[str]) -> None:
-    asked = ["plan", "lenet-c", "--hardware", "tpu-v2-v3", "--batch", "8", "--stages", "2", *levels]
-    assert run(*asked, "-o", "out.json").exit_code == 0
-    assert run("verify", "out.json", "--shrink").exit_code == 0
-    assert run("verify", "out.json", "--count").exit_code == 0
-    assert run("check", "out.json").exit_code == 0
-    assert run("score", "out.json").exit_code == 0
-    assert run("report", "out.json", "-o", "out.html").exit_code == 0
 
 
 def test_a_plan_whose_numbers_differ_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,41 +178,6 @@ def test_what_differs_is_named_item_by_item_if_asked() -> None:
     assert "E from fc2 to fc1" in full
     assert "E from fc2 to fc1" not in parts
     assert "E between layers" in parts
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["none.json"], "none.json"),
-        ([LENET, "--model", "vgg16"], "model.name: found 'lenet-c'; allowed: 'vgg16', as --model says"),
-        ([LENET, "--batch", "0"], "batch: found 0; allowed: a whole number from 1"),
-        ([STAGES, "--batch", "7"], "batch: found 7; allowed: a multiple of the plan's 4 microbatches"),
-        ([LENET, "--convention", "papr"], "no convention 'papr'; allowed: paper, moved, fused, direct; did you mean"),
-        ([str(FOLDER / "vgg16-hypar.json")], "try --shrink or a smaller --batch, or --count to count alone"),
-        ([STAGES, "--hardware", "none.yaml", "--shrink"], "none.yaml"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_verified_is_refused_in_one_line(arguments: list[str], part: str) -> None:
-    assert part in refused("verify", *arguments)
-
-
-def test_stale_weights_are_refused_in_one_line() -> None:
-    plan_model("sfc", levels=1, hardware="hmc", stages=2, batch=32, schedule="layer-block").write(
-        "stale.json"
-    )
-    part = "stale.json: stages.schedule: found 'layer-block', whose weights are stale"
-    said = refused("verify", "stale.json")
-    assert said.startswith(part)
-    assert "; allowed: a schedule that flushes: gpipe, 1f1b" in said
-
-
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1", '"many"', "null"])
-def test_a_plan_with_a_batch_that_is_no_number_is_refused(number: str) -> None:
-    text = Path(SFC).read_text(encoding="utf-8")
-    bad = re.sub(r'"batch": 256', f'"batch": {number}', text, count=1)
-    assert bad != text
-    Path("bad.json").write_text(bad, encoding="utf-8")
-    assert "bad.json" in refused("verify", "bad.json")
 
 
 def test_a_batch_that_is_no_number_is_wrong_usage() -> None:

@@ -39,11 +39,6 @@ def test_one_series_of_bars_lies_on_its_side_with_numbers_at_the_ends() -> None:
     assert axes.xaxis.get_major_formatter()(0.5) == "500 ms"
 
 
-def test_negative_bars_are_seen() -> None:
-    (axes,) = figure(series={"": [-1.0, 1.0, 2.0]}).picture().axes
-    assert axes.get_xlim()[0] <= -1
-
-
 def test_several_series_stand_beside_each_other_with_their_numbers() -> None:
     (axes,) = figure(series={"ours": [1.0, 2.0, 3.5], "published": [1.5, None, 12345.0]}).picture().axes
     assert not axes.lines

@@ -14,12 +14,7 @@ import pytest
 from hypar.errors import DocumentError
 from hypar.files.text import require_writable, write_bytes, write_text
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def names() -> list[str]:

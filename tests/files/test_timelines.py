@@ -45,13 +45,6 @@ def test_tasks_off_the_critical_path_are_low() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["devices", "links"]
 
 
-def test_without_a_known_path_all_tasks_are_high() -> None:
-    ran = run(TASKS)
-    loose = Timeline(tasks=ran.tasks, starts=ran.starts, ends=ran.ends, held_by=(None,) * 4)
-    (axes,) = made(loose).picture().axes
-    assert {bar.get_height() for bar in axes.patches} == {0.8}
-
-
 def test_groups_of_devices_share_a_row() -> None:
     tasks = [
         Task("x", "one", 1.0, (), "forward"),

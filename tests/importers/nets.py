@@ -58,21 +58,9 @@ class Mixed(nn.Module):
         x = self.first(x).flatten(1)
         return self.inner((x @ x.t()) @ x)
 
-class Branch(nn.Module):
-    def forward(self, x):
-        return x if x.sum() > 0 else -x
-
 class Open(nn.Module):
     def forward(self, x):
         return x[x > 0]
-
-class Two(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x, y):
-        return self.a(x) + self.b(y)
 
 class Shared(nn.Module):
     def __init__(self):
@@ -123,25 +111,11 @@ class Unused(nn.Module):
     def forward(self, x):
         return torch.ones(3, 4)
 
-@torch.library.custom_op("hypartest::mystery", mutates_args=())
-def mystery(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    return x @ w
-
-class Custom(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-
-    def forward(self, x):
-        return mystery(self.fc(x), self.fc.weight)
-
 def build(): return Net(False)
 def gated(): return Net(True)
 def sequence(): return Sequence()
 def mixed(): return Mixed()
-def branch(): return Branch()
 def open_(): return Open()
-def two(): return Two()
 def unused(): return Unused()
 def shared(): return Shared()
 def recurrent(): return Recurrent()
@@ -153,15 +127,12 @@ def translates(): return Translates()
 def up(): return Up()
 def dropping(): return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
 def weight_norm(): return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(400, 16)), nn.Linear(16, 9))
-def custom(): return Custom()
 def nothing(): return 3
 def failing(): raise ValueError("no weights here")
 def leaving(): raise SystemExit(7)
 number = 4
 """
 BROKEN = "import nonsense_that_is_nowhere\n"
-RAISING = "raise RuntimeError('at import')\n"
-NOT_PYTHON = "def build(:\n"
 
 HAND = """\
 source: by hand

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Any
 import hypar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
     from hypar import LayerGraph
+
+
+def importable(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> Path:
+    """Write modules into a folder, be in it, and let them be imported."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return folder
 
 
 def facts(network: LayerGraph, **options: Any) -> object:

@@ -10,6 +10,7 @@ import pytest
 import hypar
 from hypar.importers.formats import import_network
 from tests.importers import nets
+from tests.importers.plans import importable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,9 +86,7 @@ NAMES = ["row", *[pytest.param(name, marks=pytest.mark.slow) for name in ("volum
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module of the networks."""
     pytest.importorskip("torch", reason="PyTorch is an extra")
-    (tmp_path / "hypar_convolved.py").write_text(nets.CONVOLVED, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    importable(tmp_path, monkeypatch, hypar_convolved=nets.CONVOLVED)
     return importlib.import_module("hypar_convolved")
 
 

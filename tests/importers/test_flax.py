@@ -11,7 +11,7 @@ import yaml
 import hypar
 from hypar.importers.formats import import_network
 from tests.importers import flax_nets, transformer
-from tests.importers.plans import assert_one_network, facts
+from tests.importers.plans import assert_one_network, facts, importable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +23,7 @@ pytestmark = pytest.mark.slow
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A working folder with the networks."""
     pytest.importorskip("flax", reason="Flax is a package for tests")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "hypar_flax_nets.py").write_text(flax_nets.NETS, encoding="utf-8")
+    importable(tmp_path, monkeypatch, hypar_flax_nets=flax_nets.NETS)
 
 
 def read(name: str, shape: tuple[int, ...], **options: Any) -> Any:

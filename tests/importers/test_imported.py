@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
-import pytest
+from typing import TYPE_CHECKING
 
 from hypar.importers.imported import imported
 from hypar.importers.torch_rules import TABLE
 from hypar.importers.trace import Node, Trace
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def chain(blocks: int) -> Trace:
@@ -45,12 +46,3 @@ def test_equal_blocks_are_one_entry_and_more_than_an_entry_may_have_several(
     turns = [entry.get("repeat") for entry in found.content["layers"]]
     assert turns == [None, 4, 3]
     assert found.graph().num_weighted == 7
-
-
-@pytest.mark.slow
-def test_ten_thousand_operations_are_read() -> None:
-    begin = time.process_time()
-    network = imported(chain(3334), TABLE, batch=4, partial=False).graph()
-    spent = time.process_time() - begin
-    print(f"10,002 operations: {spent:.1f} s")  # noqa: T201
-    assert network.num_weighted == 3334

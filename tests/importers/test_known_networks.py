@@ -256,18 +256,23 @@ def counted_by_pytorch(build: Callable[[], Built]) -> int:
             return run()
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_all_operations_and_parameters_are_recognised(name: str) -> None:
-    pytorch()
+def read(module: Any, example: Any, *, partial: bool, batch: int = 256) -> Any:
+    """Import a network of PyTorch."""
     from hypar.importers.imported import imported  # noqa: PLC0415
     from hypar.importers.torch_capture import capture  # noqa: PLC0415
     from hypar.importers.torch_rules import TABLE  # noqa: PLC0415
 
+    return imported(capture(module, example, name="net", where="net"), TABLE, batch=batch, partial=partial)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_all_operations_and_parameters_are_recognised(name: str) -> None:
+    pytorch()
     build, least, opaque = ROWS[name]
     begin = time.process_time()
     with pytorch().device("meta"):
         module, example = build()
-    found = imported(capture(module, example, name=name, where=name), TABLE, batch=256, partial=True)
+    found = read(module, example, partial=True)
     network = found.graph()
     spent = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -290,19 +295,13 @@ def test_all_operations_and_parameters_are_recognised(name: str) -> None:
 
 def test_deepseek_v3_is_the_network_of_its_config() -> None:
     torch = pytorch()
-    from hypar.importers.imported import imported  # noqa: PLC0415
-    from hypar.importers.torch_capture import capture  # noqa: PLC0415
-    from hypar.importers.torch_rules import TABLE  # noqa: PLC0415
-
     with torch.device("meta"):
         module, example = ROWS["deepseek-v3"][0]()
-    read = imported(
-        capture(module, example, name="deepseek", where="deepseek"), TABLE, batch=256, partial=False
-    )
+    own = read(module, example, partial=False).graph()
     config = {**module.model.config.to_dict(), "dtype": "float32"}
     for strategy in ("dp", "hypar"):
         found = facts(hypar.from_config(config, sequence=2048), strategy=strategy)
-        assert facts(read.graph(), strategy=strategy) == found
+        assert facts(own, strategy=strategy) == found
 
 
 def own_peak() -> float:
@@ -316,10 +315,6 @@ def own_peak() -> float:
 def imported_405b() -> tuple[int, bool, float]:
     """Import Llama-3 405B: its parameters, whether its blocks are one, and the most megabytes of the process."""
     torch, library = pytorch(), package("transformers")
-    from hypar.importers.imported import imported  # noqa: PLC0415
-    from hypar.importers.torch_capture import capture  # noqa: PLC0415
-    from hypar.importers.torch_rules import TABLE  # noqa: PLC0415
-
     sizes = {
         "hidden_size": 16384,
         "intermediate_size": 53248,
@@ -330,7 +325,7 @@ def imported_405b() -> tuple[int, bool, float]:
     begin = time.process_time()
     with torch.device("meta"):
         module, example = library.LlamaForCausalLM(config), (tokens(8192),)
-    found = imported(capture(module, example, name="405b", where="405b"), TABLE, batch=32, partial=False)
+    found = read(module, example, partial=False, batch=32)
     parameters = found.graph().num_parameters
     spent = time.process_time() - begin
     peak = own_peak()

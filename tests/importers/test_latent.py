@@ -12,7 +12,7 @@ from hypar.importers.filled import filled
 from hypar.importers.formats import import_network
 from hypar.importers.trace import Node
 from tests.importers import latent
-from tests.importers.plans import assert_one_network
+from tests.importers.plans import assert_one_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch, and a working folder with the networks."""
     pytest.importorskip("torch", reason="PyTorch is an extra")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "hypar_latent.py").write_text(latent.TORCH, encoding="utf-8")
+    importable(tmp_path, monkeypatch, hypar_latent=latent.TORCH)
 
 
 @pytest.mark.filterwarnings("ignore")

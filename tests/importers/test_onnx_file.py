@@ -90,19 +90,6 @@ def test_a_file_and_the_model_by_hand_have_one_plan(tmp_path: Path) -> None:
     assert "name: body, repeat: 3" in result.output
 
 
-def test_every_command_takes_a_file(tmp_path: Path) -> None:
-    file, plan = net(tmp_path / "net.onnx"), str(tmp_path / "plan.json")
-    for arguments in (
-        ["plan", str(file), "-o", plan],
-        ["models", str(file)],
-        ["check", plan],
-        ["score", plan, "--hardware", "hmc"],
-    ):
-        result = CliRunner().invoke(main, arguments, prog_name="hypar")
-        assert result.exit_code == 0, result.output
-
-
-CONV: list[Any] = [("Conv", ["x", "w"], ["y"], {})]
 BAD: dict[str, tuple[Any, str]] = {
     "missing": (lambda file: None, "cannot be read: No such file or directory"),
     "a folder": (lambda file: file.mkdir(), "cannot be read: Is a directory"),
@@ -124,33 +111,9 @@ BAD: dict[str, tuple[Any, str]] = {
         lambda file: net(file, sizes=()),
         "input 'x' has no shape; allowed: samples, and their sizes",
     ),
-    "shapes that do not fit": (
-        lambda file: one(file, [weight("w", 8, 4, 3)]),
-        "its shapes cannot be inferred: InferenceError: ",
-    ),
     "channels that do not fit": (
         lambda file: one(file, [weight("w", 8, 4, 3, 3)]),
         "bad: recognised 0 % of ",
-    ),
-    "an order of other axes": (
-        lambda file: save(file, [onnx.helper.make_node("Transpose", ["x"], ["y"], perm=[0, 9, 1, 2])], []),
-        "(op_type:Transpose): [TypeInferenceError] Invalid attribute perm",
-    ),
-    "no stride": (
-        lambda file: save(
-            file,
-            [onnx.helper.make_node("Conv", ["x", "w"], ["y"], strides=[0, 0])],
-            [weight("w", 8, 3, 3, 3)],
-        ),
-        "(op_type:Conv): [ShapeInferenceError] Attribute strides must only contain positive values",
-    ),
-    "a negative size": (
-        lambda file: net(file, sizes=("N", 3, -2, 32)),
-        "dim 2 of input 'x' is -2; allowed: whole numbers",
-    ),
-    "unknown operator": (
-        lambda file: one(file, [weight("w", 8, 3, 3, 3)], kind="Mystery"),
-        "its shapes cannot be inferred: ",
     ),
     "a result of nothing": (
         lambda file: one(file, [weight("w", 8, 3, 3, 3)], out="z"),
@@ -166,10 +129,6 @@ BAD: dict[str, tuple[Any, str]] = {
         lambda file: one(file, [onnx.TensorProto(name="w", data_type=99, dims=[8, 3, 3, 3])]),
         "tensor 'w' has no number format of onnx: KeyError: 99",
     ),
-    "an input of such a format": (
-        lambda file: save(file, [onnx.helper.make_node("Relu", ["x"], ["y"])], [], real=117),
-        "an input has no number format of onnx: ",
-    ),
     "a constant of such a format": (
         lambda file: save(
             file,
@@ -182,22 +141,6 @@ BAD: dict[str, tuple[Any, str]] = {
             [],
         ),
         "tensor 'c' cannot be read: KeyError: 99",
-    ),
-    "an operator without an operand": (
-        lambda file: save(file, [onnx.helper.make_node("Expand", ["x"], ["y"])], []),
-        "not a valid model: ValidationError: Node with schema(::Expand:13) has input size 1",
-    ),
-    "an operator without a result": (
-        lambda file: save(file, [onnx.helper.make_node("Relu", ["x"], [])], [], out="x"),
-        "Output 0 is out of bounds",
-    ),
-    "a value that nothing makes": (
-        lambda file: save(file, [onnx.helper.make_node("Add", ["x", "nothing"], ["y"])], []),
-        "however input 'nothing' of node",
-    ),
-    "an axis that is none": (
-        lambda file: save(file, [onnx.helper.make_node("Softmax", ["x"], ["y"], axis=2**34 + 1)], []),
-        "no layer has a weight",
     ),
     "no sample": (
         lambda file: save(file, [onnx.helper.make_node("Relu", ["x"], ["y"])], [], sizes=("N",)),

@@ -10,7 +10,7 @@ import yaml
 import hypar
 from hypar.importers.formats import import_network
 from tests.importers import routed_vit
-from tests.importers.plans import assert_one_network
+from tests.importers.plans import assert_one_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +22,8 @@ SPACE = "batch,heads,ff,hidden"
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the networks."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for name in ("TORCH", "JAX"):
-        (tmp_path / f"hypar_vit_{name.lower()}.py").write_text(getattr(routed_vit, name), encoding="utf-8")
-    return tmp_path
+    modules = {"hypar_vit_torch": routed_vit.TORCH, "hypar_vit_jax": routed_vit.JAX}
+    return importable(tmp_path, monkeypatch, **modules)
 
 
 def by_hand(mlp: str) -> hypar.LayerGraph:

@@ -8,7 +8,7 @@ import pytest
 
 import hypar
 from hypar.importers.formats import import_network
-from tests.importers.plans import assert_one_network
+from tests.importers.plans import assert_one_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,9 +84,7 @@ def test_rows_of_a_table_are_added_to_the_scores(
     build: str, said: str, trained: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason="PyTorch is an extra")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "hypar_relative_torch.py").write_text(MODULE, encoding="utf-8")
+    importable(tmp_path, monkeypatch, hypar_relative_torch=MODULE)
     (tmp_path / "hand.yaml").write_text(HAND.replace("over: heads, rows: 7", said), encoding="utf-8")
     found = import_network("torch", f"hypar_relative_torch:{build}", [(4, 8)])
     assert found.coverage.shares == (1.0, 1.0)

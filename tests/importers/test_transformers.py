@@ -11,7 +11,7 @@ import hypar
 from hypar.importers.formats import import_network
 from hypar.registry import data_file
 from tests.importers import transformer
-from tests.importers.plans import assert_one_network
+from tests.importers.plans import assert_one_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,12 +22,9 @@ TOKENS = frozenset({0})
 @pytest.fixture
 def hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hypar.LayerGraph:
     """The network by hand; the working folder has the modules."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for name in ("TORCH", "JAX", "HAND"):
-        (tmp_path / f"hypar_gpt_{name.lower()}.py").write_text(getattr(transformer, name), encoding="utf-8")
-    (tmp_path / "hand.yaml").write_text(transformer.HAND, encoding="utf-8")
-    return hypar.load_model(tmp_path / "hand.yaml")
+    modules = {"hypar_gpt_torch": transformer.TORCH, "hypar_gpt_jax": transformer.JAX}
+    importable(tmp_path, monkeypatch, **modules)
+    return hypar.load_model(yaml.safe_load(transformer.HAND), name="hand")
 
 
 @pytest.mark.filterwarnings("ignore")

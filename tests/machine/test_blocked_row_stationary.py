@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from hypothesis import given
 
-from hypar import load_machine, load_model, plan_model, score_plan
-from hypar.errors import HardwareError
+from hypar import load_model
 from hypar.files.yaml_file import read_yaml
-from hypar.machine.compute_models.base import memory_words
 from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStationary
 from hypar.machine.load import machine_in
 from hypar.machine.machine import local_shape
@@ -22,7 +17,7 @@ from hypar.network.ops.conv import Conv
 from hypar.network.ops.conv_transpose import ConvTranspose
 from hypar.network.training import PHASES
 from hypar.registry import data_file
-from tests.contracts.test_compute_models import FIELDS, shapes, sourced
+from tests.contracts.test_compute_models import FIELDS, sourced
 
 if TYPE_CHECKING:
     from hypar.machine.compute_models.base import LocalShape
@@ -47,28 +42,6 @@ def convolution(batch: int, channels: int, filters: int, side: int, **fields: An
     return local_shape(op.einsum(batch, read, op.output_shape(read)), WHOLE)
 
 
-def test_few_planes_take_the_layout_that_suits_them() -> None:
-    """LeNet's conv1 on one sample: 20 sets of 5 x 24, one at a time, of 5 taps on 24 columns."""
-    assert model().work(layer("conv1", "lenet-c", 1), "forward", 1).mapping["cycles"] == 20 * 5 * 24
-
-
-@given(shape=shapes())
-def test_no_phase_takes_fewer_cycles_than_all_elements_at_work(shape: LocalShape) -> None:
-    for phase in PHASES:
-        mapping = model().work(shape, phase, 1).mapping
-        assert mapping["cycles"] * 168 >= shape.padded_macs * (1 - 1e-12)
-        assert 0 < mapping["utilisation"] <= 1
-
-
-@given(shape=shapes())
-def test_every_word_that_a_window_does_not_skip_comes_from_memory_or_goes_there(shape: LocalShape) -> None:
-    """A stride beyond the taps skips elements of F_in, of F_out if the convolution is transposed."""
-    own, _ = shape.as_convolution("forward")
-    for phase in PHASES:
-        words = model().beside(4096).work(shape, phase, 1).accesses["memory"]
-        assert words >= (memory_words(shape, phase) - own.words["input"]) * (1 - 1e-12)
-
-
 def test_the_buffer_bounds_the_time() -> None:
     """Words over words a cycle, beside the arithmetic, which the efficiency alone concerns."""
     shape = layer("conv1_2", "vgg16", 3)
@@ -91,22 +64,6 @@ def edited(compute: dict[str, Any], **device: Any) -> Machine:
     return machine_in(document)
 
 
-def test_a_smaller_buffer_in_the_file_moves_more_words() -> None:
-    """A buffer of 108 B holds no pass: each of its words comes from memory."""
-    einsum = next(layer for layer in load_model("vgg16").layers if layer.name == "conv4_2").einsum(3)
-    found = [
-        edited({"weight_buffer_words": 0, "bank_words": 1}, buffer=size)
-        .layer_time(einsum, WHOLE, 2)
-        .work["forward"]
-        for size in ("432 KiB", "108 KiB", "27 KiB", "108 B")
-    ]
-    words = [work.accesses["memory"] for work in found]
-    assert words == sorted(words)
-    assert len(set(words)) == len(words)
-    assert found[-1].accesses["memory"] == found[-1].accesses["buffer"]
-    assert found[0].seconds <= found[-1].seconds
-
-
 def test_the_backward_phase_of_a_stride_is_folded() -> None:
     """Stride 2, 3 x 3: convolutions of 2 x 2, 2 x 1, 1 x 2 and 1 x 1 taps, and not 3 x 3 on four times the places."""
     shape = convolution(4, 16, 16, 28, kernel=(3, 3), stride=(2, 2), padding=(1, 1))
@@ -115,14 +72,6 @@ def test_the_backward_phase_of_a_stride_is_folded() -> None:
     dense = 4 * shape.macs
     assert work.mapping["cycles"] < dense / 168 / 2
     assert work.mapping["kernel_rows"] == 2
-
-
-def test_the_backward_phase_of_stride_one_is_the_forward_phase_of_swapped_channels() -> None:
-    fields: dict[str, Any] = {"kernel": (3, 3), "padding": (1, 1)}
-    one, other = convolution(4, 6, 20, 13, **fields), convolution(4, 20, 6, 13, **fields)
-    own, swapped = model().work(one, "backward", 1), model().work(other, "forward", 1)
-    assert own.mapping == swapped.mapping
-    assert own.accesses == swapped.accesses
 
 
 def test_places_that_no_tap_meets_are_written_as_zeros() -> None:
@@ -140,15 +89,6 @@ def test_the_gradient_adds_up_over_samples_and_rows() -> None:
     assert work.accesses["memory"] == read + shape.words["output"] + shape.words["weight"]
     small = model().beside(300).work(shape, "gradient", 1)
     assert small.accesses["memory"] > work.accesses["memory"]
-
-
-def test_units_share_samples_or_filters_so_that_fewer_words_move() -> None:
-    """A convolution's weights are few: units take samples. A linear layer's are many: units take filters."""
-    own = model().beside(16384)
-    few = convolution(16, 64, 64, 28, kernel=(3, 3), padding=(1, 1))
-    assert own.work(few, "forward", 16).mapping["tile_samples"] == 1
-    fc1 = layer("fc1", "alexnet-2012", 16)
-    assert own.work(fc1, "forward", 16).accesses["memory"] < 1.2 * math.fsum(fc1.words.values())
 
 
 IN, OUT = 0.4, 0.8
@@ -201,59 +141,3 @@ def test_a_transposed_convolution_has_the_zeros_of_its_ends() -> None:
     for phase, other in (("forward", "backward"), ("backward", "forward"), ("gradient", "gradient")):
         assert own.work(up, phase, 1) == own.work(down, other, 1)
     assert own.work(up, "forward", 1).skipped == IN
-
-
-def test_saved_zeros_count_in_a_step_where_memory_is_slow() -> None:
-    """One layer, as a model file gives it: the bytes of both ends bound its time."""
-    layers = [
-        {"op": "input", "channels": 64, "height": 28, "width": 28},
-        {
-            "name": "conv",
-            "op": "conv",
-            "out_channels": 64,
-            "kernel": 1,
-            "input_zeros": 0.9,
-            "output_zeros": 0.9,
-        },
-    ]
-    graph = load_model({"source": "a test", "batch": 64, "layers": layers})
-    slow = {"memory.bandwidth": "1 GB/s"}
-    scores = [
-        score_plan(
-            plan_model(graph, strategy="dp", levels=4),
-            hardware=load_machine("hmc-physical", slow | more),
-            model=graph,
-        )
-        for more in ({}, {"compute.zeros": "saved"})
-    ]
-    kept, saved = scores
-    assert kept.energy is not None
-    assert saved.energy is not None
-    assert saved.time_s < 0.5 * kept.time_s
-    for component in ("arithmetic", "registers", "memory"):
-        assert saved.energy[component] < 0.6 * kept.energy[component]
-    assert saved.energy["buffer"] == kept.energy["buffer"]
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "found"),
-    [
-        ("resident", "results", "found 'results'; allowed: 'any' or 'result'"),
-        ("fewest", "time", "found 'time'; allowed: 'cycles', 'words' or 'product'"),
-        ("sets", "row", "found 'row'; allowed: 'any' or 'line'"),
-        ("pass_rows", 1, "found 1; allowed: 'any' or 'bank'"),
-        ("zeros", "skipped", "found 'skipped'; allowed: 'kept' or 'saved'"),
-        ("buffer_words_per_cycle", 0, "found 0; allowed: more than 0"),
-        ("bank_words", 0, "found 0; allowed: at least 1"),
-        ("weight_buffer_words", -1, "found -1; allowed: at least 0"),
-    ],
-)
-def test_a_wrong_field_is_named_in_one_line(field: str, value: Any, found: str, tmp_path: Any) -> None:
-    data = yaml.safe_load(data_file("hardware", "eyeriss").read_text(encoding="utf-8"))
-    data["device"]["compute"][field] = {"value": value, "source": "a test"}
-    file = tmp_path / "chip.yaml"
-    file.write_text(yaml.safe_dump(data), encoding="utf-8")
-    with pytest.raises(HardwareError, match=r"chip\.yaml") as raised:
-        load_machine(str(file))
-    assert f"device.compute.{field}.value: {found}" in str(raised.value)
-    assert "\n" not in str(raised.value)

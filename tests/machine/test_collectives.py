@@ -7,7 +7,7 @@ import math
 import random
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +21,10 @@ from hypar.machine.exchanged import route_sets
 from hypar.machine.hops import _every_hops, level_hops
 from hypar.machine.load import load_machine, machine_in
 from hypar.machine.routing import joined_link, level_links, wired_level
-from hypar.schedule.joined import bytes_part
 from hypar.sharding.redistribution import COLLECTIVES
 from tests.machine import simulator
 from tests.machine.bounds import bound
 from tests.machine.simulator import Array, Message, Rounds, computed
-
-if TYPE_CHECKING:
-    from hypar.machine.collectives.steps import Messages
 
 PAGE = Path(__file__).parents[2] / "docs" / "collectives.md"
 GROUPS = 200
@@ -202,30 +198,6 @@ def test_a_collective_over_several_levels_is_the_best_explicit_schedule(name: st
         )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_level_after_level_moves_the_bytes_of_one_collective(name: str) -> None:
-    """No faster than the bound of the group of all levels: they are the same sum, in steps."""
-    own = machine(name)
-    for array in [array for array in splits(own.num_devices) if len(array) > 1]:
-        links, last = own.links(array), len(array) - 1
-        parts = [bytes_part(array, at) for at in range(len(array))]
-        assert math.fsum(parts) == pytest.approx(1)
-        received = [1e6 * part * math.prod(array[at + 1 :]) for at, part in enumerate(parts)]
-        apart = math.fsum(
-            link.seconds("all_reduce", each) for link, each in zip(links, received, strict=True)
-        )
-        least = bound(level(name, array, 0, last), "all_reduce", 1e6, in_tree="in_tree" in name)
-        assert least <= apart * SLACK, array
-
-
-def test_a_collective_over_more_messages_than_are_listed_is_that_of_one_level() -> None:
-    """1,024 boards have a million messages between any two of them."""
-    pod = load_machine("tpu-v3", {"devices": 1024, "collectives": "all"})
-    joined, (flat,) = pod.joined((2,) * 10, 0, 9), pod.links((1024,))
-    assert joined is not None
-    assert joined.lines == flat.lines
-
-
 def test_messages_of_a_graph_are_listed_and_may_be_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing, "MOST_MESSAGES", 30)
     tiers = machine("graph").tiers
@@ -283,32 +255,6 @@ def test_an_exchange_of_4096_ways_is_that_of_the_bisection() -> None:
     assert level_hops(own, (4096,)) == pytest.approx((2 * 16 * 4096 / 4095,))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("topology", ["h_tree", "torus", "mesh", "switch"])
-@pytest.mark.parametrize("array", [(1024,), (64, 64), (2, 2048)])
-def test_levels_of_many_ways_are_routed_at_once(
-    topology: str, array: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A device has a thousand counterparts and more; of each device far fewer messages are routed one by one."""
-    devices, routed = math.prod(array), 0
-    real = loads.Level.route
-
-    def route(level: loads.Level, messages: Messages, *, summed: bool) -> loads.Routed:
-        nonlocal routed
-        routed += len(messages) * len(level.bases)
-        return real(level, messages, summed=summed)
-
-    monkeypatch.setattr(loads.Level, "route", route)
-    changes = {"topology": topology, "devices": devices, "bandwidth": "link", "latency": "1 us"}
-    own = load_machine("hmc", {**changes, "collectives": "all"})
-    level_links.cache_clear()
-    links, hops = own.links(array), level_hops(own, array)
-    assert 0 < routed < 256 * devices
-    for link, count in zip(links, hops, strict=True):
-        assert 1 <= count <= link.hops
-        assert set(link.lines) == set(COLLECTIVES)
-
-
 def compare_row(row: str, *, update: bool) -> None:
     """Compare a row of the page's table, or write it."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
@@ -332,14 +278,6 @@ def test_a_pod_reduces_over_the_four_links_of_each_board() -> None:
     assert line.latency_s == pytest.approx(60e-6)
     # For few bytes fewer steps: everything to everyone in one, of 8 + 8 hops.
     assert link.line("all_reduce", 1).latency_s == pytest.approx(16e-6)
-
-
-def test_sixteen_cubes_on_a_torus_use_four_links_at_once() -> None:
-    changes = {"topology": "torus", "bandwidth": "link"}
-    one = load_machine("hmc", changes).links((16,))[0].seconds("all_reduce", 1e9)
-    every = load_machine("hmc", {**changes, "collectives": "all"}).links((16,))[0].seconds("all_reduce", 1e9)
-    assert every == pytest.approx(1e9 / (4 * 200e6))
-    assert one == pytest.approx(1e9 * 8 / 15 / 200e6)
 
 
 def test_a_tree_that_adds_up_sends_every_byte_once() -> None:

@@ -14,12 +14,11 @@ from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.compute_models.roofline import Roofline
 from hypar.machine.compute_models.row_stationary import RowStationary
 from hypar.machine.load import load_machine
-from hypar.machine.machine import local_shape
 from hypar.network.dims import CUTTABLE
 from hypar.network.ops.linear import Linear
 from hypar.network.training import PHASES
 from hypar.network.windows import Window
-from tests.contracts.test_compute_models import FIELDS, shapes, sourced
+from tests.contracts.test_compute_models import FIELDS, sourced
 
 ARRAYS = [(12, 14), (1, 1), (3, 2), (16, 16), (5, 30), (32, 4)]
 """Rows and columns."""
@@ -27,18 +26,6 @@ ARRAYS = [(12, 14), (1, 1), (3, 2), (16, 16), (5, 30), (32, 4)]
 
 def array(rows: int, columns: int) -> RowStationary:
     return RowStationary.model_validate({**FIELDS["row_stationary"], **sourced(rows=rows, columns=columns)})
-
-
-def set_of(kernel: int, height: int, planes: int) -> LocalShape:
-    """As many sets of R by E, with one tap and one column."""
-    sizes = {"batch": planes, "in_channels": 1, "out_channels": 1, "height": height, "width": 1}
-    words = {"input": 1.0, "weight": 1.0, "output": 1.0}
-    return LocalShape(
-        sizes={**sizes, "kernel_height": kernel, "kernel_width": 1},
-        windows={},
-        words=words,
-        macs=float(kernel * height * planes),
-    )
 
 
 def fewest_cycles(rows: int, columns: int, kernel: int, height: int) -> float:
@@ -69,38 +56,6 @@ def test_the_mapping_is_the_best_of_all_widths(rows: int, columns: int, kernel: 
     assert ours == pytest.approx(fewest_cycles(rows, columns, kernel, height))
 
 
-@pytest.mark.parametrize(("rows", "columns"), ARRAYS)
-@given(
-    kernel=st.integers(1, 40),
-    height=st.integers(1, 250),
-    planes=st.integers(1, 1000),
-    units=st.integers(1, 9),
-)
-def test_no_more_elements_work_than_there_are(
-    rows: int, columns: int, kernel: int, height: int, planes: int, units: int
-) -> None:
-    model = array(rows, columns)
-    shape = set_of(kernel, height, planes)
-    laid, work = model.mapping(kernel, height), model.work(shape, "forward", units)
-    assert 1 <= laid.active <= rows * columns
-    assert work.mapping["active"] <= laid.active
-    assert laid.kernel_rows * laid.kernel_folds >= kernel
-    assert laid.columns * laid.folds >= height
-    assert laid.kernel_rows <= rows
-    assert laid.kernel_folds * (laid.kernel_rows - 1) < kernel or laid.kernel_folds == 1
-    assert work.mapping["cycles"] * units * laid.active >= shape.macs
-    assert 0 < work.mapping["utilisation"] <= 1
-    assert work.seconds == pytest.approx(work.mapping["cycles"] / 200e6)
-
-
-@given(kernel=st.integers(1, 12), height=st.integers(2, 250))
-def test_f_in_is_shared_along_diagonals(kernel: int, height: int) -> None:
-    """A piece has two columns at least, the narrowest of an even division included."""
-    laid = array(12, 14).mapping(kernel, height)
-    assert laid.columns >= 2
-    assert height // laid.folds >= 2
-
-
 @pytest.mark.parametrize(
     ("kernel", "height", "expected"),
     [
@@ -118,18 +73,6 @@ def test_f_in_is_shared_along_diagonals(kernel: int, height: int) -> None:
 )
 def test_mappings_by_hand(kernel: int, height: int, expected: tuple[int, ...]) -> None:
     assert tuple(array(12, 14).mapping(kernel, height)) == expected
-
-
-def test_of_equals_the_one_with_the_fewest_folds() -> None:
-    """Fourteen rows: one piece of 14, two of 7 with two sets beside, or seven of 2 with seven; all as long."""
-    assert array(12, 14).mapping(12, 14)[2:] == (14, 1, 1)
-
-
-def test_a_linear_layer_fills_the_array() -> None:
-    shape = local_shape(Linear(out_features=100).einsum(32, ({"channels": 70},), {"channels": 100}), ONCE)
-    work = array(12, 14).work(shape, "forward", 1)
-    assert work.mapping["active"] == 168
-    assert work.mapping["cycles"] == math.ceil(32 * 70 * 100 / 168)
 
 
 ONCE = (1,) * len(CUTTABLE)
@@ -196,25 +139,11 @@ def test_memory_bounds_a_small_layer() -> None:
     assert bound.seconds["forward"] == pytest.approx(bound.work["forward"].seconds / 0.7)
 
 
-def test_sixteen_units_share_a_cube() -> None:
-    one: Any = load_machine("hmc", {"units_per_device": 1})
-    einsum = Linear(out_features=4096).einsum(256, ({"channels": 4096},), {"channels": 4096})
-    times = [machine.layer_time(einsum, ONCE, 4).work["forward"] for machine in (one, load_machine("hmc"))]
-    assert times[0].seconds / times[1].seconds == pytest.approx(16, rel=1e-3)
-
-
 def test_units_of_hmc_have_84_gops() -> None:
     """HyPar, section 6.1: 168 elements, two operations a cycle at 250 MHz."""
     compute = load_machine("hmc").compute
     assert isinstance(compute, RowStationary)
     assert compute.rows.value * compute.columns.value * 2 * compute.frequency.value == pytest.approx(84e9)
-
-
-@given(shape=shapes())
-def test_no_phase_is_faster_than_every_element_at_work(shape: LocalShape) -> None:
-    model = array(12, 14)
-    for phase in PHASES:
-        assert model.work(shape, phase, 1).seconds >= shape.padded_macs / (168 * 200e6) * (1 - 1e-12)
 
 
 def test_a_stride_and_registers_for_outputs_by_hand() -> None:

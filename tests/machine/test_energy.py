@@ -35,27 +35,6 @@ def test_components_are_counts_times_energies(phase: str) -> None:
     assert found["static"] == pytest.approx(16 * 0.1 * time.seconds[phase])
 
 
-@pytest.mark.parametrize(
-    ("change", "component"),
-    [
-        ({"energy.multiply": "2 pJ", "energy.add": "2 pJ"}, "arithmetic"),
-        ({"energy.register": "1.2 pJ"}, "registers"),
-        ({"energy.array": "8 pJ"}, "array"),
-        ({"energy.buffer": "28 pJ"}, "buffer"),
-        ({"energy.memory": "160 pJ"}, "memory"),
-        ({"energy.static": "200 mW"}, "static"),
-    ],
-)
-def test_each_energy_is_reached_by_a_change_and_moves_its_component_alone(
-    change: dict[str, Any], component: str
-) -> None:
-    before, after = energy("forward"), energy("forward", change)
-    assert after[component] == pytest.approx(2 * before[component])
-    assert {name: after[name] for name in after if name != component} == {
-        name: before[name] for name in before if name != component
-    }
-
-
 def test_a_file_without_energies_gives_none() -> None:
     machine = load_machine("p100-4x4")
     time = machine.layer_time(FC, WHOLE, 2)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from hypar import load_machine
-from hypar.errors import HardwareError
 from hypar.machine.hops import level_hops
 
 
@@ -36,18 +35,9 @@ def test_hops_by_hand(topology: Any, array: tuple[int, ...], expected: tuple[flo
     assert hops(topology, array) == pytest.approx(expected)
 
 
-def test_a_section_of_a_machine_has_its_own_levels() -> None:
-    assert hops("h_tree", (2, 2), devices=16) == (4, 2)
-
-
 def test_a_message_between_nodes_takes_the_network_of_both_tiers() -> None:
     """A counterpart in another node is two links away outside, and two inside if it is another device."""
     machine = load_machine("h100-8x")
     assert level_hops(machine, (8, 8)) == pytest.approx((2, 2))
     # Of 63 others 7 are in the same node, and 7 are the same device of another node.
     assert level_hops(machine, (64,)) == pytest.approx(((7 * 2 + 7 * 2 + 49 * 4) / 63,))
-
-
-def test_an_array_that_does_not_fit_has_no_hops() -> None:
-    with pytest.raises(HardwareError, match=r"found an array of 32 devices"):
-        level_hops(load_machine("hmc"), (2,) * 5)

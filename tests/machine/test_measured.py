@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import HyparError, load_model
-from hypar.errors import DocumentError
-from hypar.files.csv_file import read_csv
 from hypar.machine.measured import read_overlap_table
 from tests.effort import examples
 
 if TYPE_CHECKING:
     from hypar.machine.step_times import StepTimes
+
+pytestmark = pytest.mark.usefixtures("folder")
+
 
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
 ROWS = {
@@ -32,12 +33,6 @@ def table(*rows: str, head: str = "synchronisation: 1 ms\n") -> str:
     return f"{head}layers:\n" + "".join(f"  - {{{row}}}\n" for row in rows)
 
 
-def but(name: str, before: str, after: str) -> str:
-    """A good table with something else in one layer."""
-    assert before in ROWS[name]
-    return table(*(row.replace(before, after) if key == name else row for key, row in ROWS.items()))
-
-
 def cells(*rows: str, head: str = HEAD) -> str:
     """A table as CSV with row ``i`` on line ``2 + i``."""
     return head + "".join(f"{row}\n" for row in rows)
@@ -45,11 +40,6 @@ def cells(*rows: str, head: str = HEAD) -> str:
 
 GOOD = table(*ROWS.values())
 GOOD_CSV = cells(*(f"{name},4 ms,1 us,2 us,3 us,1 ms" for name in LAYERS))
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def read(file: str, text: str) -> StepTimes:
@@ -90,13 +80,6 @@ def test_forward_is_of_all_layers_or_of_none() -> None:
     with pytest.raises(HyparError) as caught:
         read("t.csv", heterogeneous)
     assert str(caught.value).startswith("t.csv:4: forward 'fc1': 'forward' is missing")
-
-
-def test_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypar.files.csv_file.MOST_ROWS", 2)
-    Path("t.csv").write_text("a\n1\n2\n3\n")
-    with pytest.raises(DocumentError, match=r"^t\.csv:4: too many rows; allowed: at most 2$"):
-        read_csv(Path("t.csv"))
 
 
 def test_a_long_list_of_layers_is_cut_short() -> None:

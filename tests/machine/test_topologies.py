@@ -55,28 +55,13 @@ def test_a_link_of_an_h_tree_is_as_wide_as_the_part_below_it(array: tuple[int, .
     assert per_byte("h_tree", array, collective) == pytest.approx([1 / leaves for leaves in inner])
 
 
-def test_a_message_goes_up_the_h_tree_and_down_again() -> None:
-    assert [level.hops for level in links("h_tree", (2, 2, 2, 2))] == [8, 6, 4, 2]
-
-
 def test_levels_share_the_links_of_a_network() -> None:
     """Messages to the far side of a tree leave over the links of its leaves too."""
     for topology in ("h_tree", "torus"):
         assert [level.resource for level in links(topology, (2, 2))] == [f"{topology} links"] * 2
 
 
-def test_four_ways_of_an_h_tree_are_bound_by_its_upper_links() -> None:
-    """Each leaf sends a third to each other: two thirds of two leaves cross a link as wide as two."""
-    assert per_byte("h_tree", (4,), "all_to_all") == pytest.approx([1])
-
-
 # Ring
-
-
-@pytest.mark.parametrize("array", BINARY)
-def test_two_parts_of_a_ring_meet_at_one_link(array: tuple[int, ...]) -> None:
-    """The middle link carries what all ``inner`` devices of a part send: as slow as a link, at every level."""
-    assert per_byte("ring", array) == pytest.approx([1] * len(array))
 
 
 @pytest.mark.parametrize("ways", [4, 7, 8, 9, 16])
@@ -88,25 +73,6 @@ def test_a_ring_all_reduces_at_the_bandwidth_of_a_link(ways: int) -> None:
     steps = 2 * (ways // 2) if ways in {4, 7} else 2 * (ways - 1)
     assert level.line("all_reduce", 1e12).latency_s == pytest.approx(steps * 1e-6)
     assert level.line("all_gather", 1e12).latency_s == pytest.approx(steps / 2 * 1e-6)
-
-
-@pytest.mark.parametrize(("ways", "load"), [(3, 1 / 2), (5, 3 / 4)])
-def test_small_odd_rings_are_faster_all_at_once(ways: int, load: float) -> None:
-    """A part to each other device, the shorter way: half of the distances 1 to (k-1)/2 go each way round."""
-    assert per_byte("ring", (ways,)) == per_byte("ring", (ways,), "all_to_all") == pytest.approx([load])
-
-
-@pytest.mark.parametrize("ways", [4, 8, 16])
-def test_an_all_to_all_on_a_ring_goes_over_many_links(ways: int) -> None:
-    """A device sends 1/(k-1) to each other; upward go distances 1 to k/2, which sum to (k/2)(k/2+1)/2."""
-    half = ways // 2
-    assert per_byte("ring", (ways,), "all_to_all") == pytest.approx([half * (half + 1) / 2 / (ways - 1)])
-
-
-def test_neighbours_on_a_ring_are_one_hop_away() -> None:
-    level = links("ring", (8,), latency="1 us")[0]
-    assert level.seconds_per_byte["neighbours"] * LINK == pytest.approx(1)
-    assert level.line("neighbours", 1).latency_s == pytest.approx(1e-6)
 
 
 # Torus
@@ -130,11 +96,6 @@ def test_dimension_ordered_routing_is_twice_as_slow_at_the_outer_levels() -> Non
     halved = per_byte({"name": "torus", "routing": "balanced"}, (2, 2, 2, 2), duplex="half")
     assert halved == pytest.approx([1 / 4, 1 / 2, 1, 2])
     assert per_byte(torus, (2, 2, 2, 2), duplex="half") == pytest.approx([1 / 4, 1 / 2, 1, 2])
-
-
-def test_hops_on_a_torus() -> None:
-    assert [level.hops for level in links("torus", (2, 2, 2, 2))] == [2, 2, 1, 1]
-    assert [level.hops for level in links("torus", (16,))] == [4]
 
 
 def test_positions_divide_the_longer_side_of_a_torus() -> None:
@@ -162,30 +123,6 @@ def test_links_of_a_torus(devices: int, count: int) -> None:
 # Switch, fully connected
 
 
-@pytest.mark.parametrize("array", [*BINARY, (4,), (4, 2), (2, 8)])
-@pytest.mark.parametrize("collective", ["all_reduce", "all_to_all", "neighbours"])
-def test_a_switch_never_blocks(array: tuple[int, ...], collective: str) -> None:
-    """Every device has its own link, which its own share goes over."""
-    inner = [math.prod(array[level + 1 :]) for level in range(len(array))]
-    assert per_byte("switch", array, collective) == pytest.approx([1 / devices for devices in inner])
-    assert {level.hops for level in links("switch", array)} == {2}
-
-
-@pytest.mark.parametrize("array", [(2,), (4,), (8,), (4, 2), (2, 2, 2)])
-def test_fully_connected_devices_use_a_link_to_each_other_part(array: tuple[int, ...]) -> None:
-    """A device sends one over k-1 of its share to each of k-1 others."""
-    found = per_byte("fully_connected", array)
-    assert found == pytest.approx(
-        [1 / (ways - 1) / math.prod(array[level + 1 :]) for level, ways in enumerate(array)]
-    )
-    # A neighbour is behind one link only.
-    inner = [math.prod(array[level + 1 :]) for level in range(len(array))]
-    assert per_byte("fully_connected", array, "neighbours") == pytest.approx(
-        [1 / devices for devices in inner]
-    )
-    assert {level.hops for level in links("fully_connected", array)} == {1}
-
-
 # Graph
 
 
@@ -201,11 +138,6 @@ def test_a_graph_that_is_a_ring_equals_it(devices: int) -> None:
         for target in range(devices):
             if source != target:
                 assert list(graph.paths(source, target, devices)) == Ring().paths(source, target, devices)
-
-
-def test_a_graph_takes_both_ways_round_where_they_are_equal() -> None:
-    """Of a ring of four in two halves each link carries half of what one way round would."""
-    assert per_byte(around(4), (2, 2))[0] == pytest.approx(per_byte("ring", (2, 2))[0] / 2)
 
 
 def test_a_pair_given_twice_is_twice_as_wide() -> None:
@@ -232,19 +164,6 @@ def test_the_many_paths_of_a_mesh_share_a_message_evenly() -> None:
     assert loads == pytest.approx({link: count / 6 for link, count in expected.items()})
 
 
-def test_a_large_mesh_has_few_paths_of_its_155_million() -> None:
-    side = 16
-    pairs = [
-        [side * row + column, side * row + column + 1] for row in range(side) for column in range(side - 1)
-    ]
-    pairs += [
-        [side * row + column, side * row + column + side] for row in range(side - 1) for column in range(side)
-    ]
-    paths = Graph(pairs=pairs).paths(0, side * side - 1, side * side)
-    assert len(paths) <= 2 * len(pairs)
-    assert math.fsum(part for part, _ in paths) == pytest.approx(1)
-
-
 # Several networks
 
 
@@ -256,19 +175,6 @@ def test_a_device_of_a_node_uses_its_own_link_outward() -> None:
     assert (outer.resource, inner.resource) == ("switch links 1", "switch links 2")
     assert outer.line("neighbours", 1).latency_s == pytest.approx(2 * 1e-6)
     assert inner.line("neighbours", 1).latency_s == pytest.approx(2 * 0.5e-6)
-
-
-def test_a_level_over_both_networks_is_as_slow_as_the_slower() -> None:
-    """Of 64 ways, 56 of the 63 others are in another node."""
-    level = load_machine("h100-8x").links((64,))[0]
-    assert level.seconds_per_byte["all_to_all"] == pytest.approx(56 / 63 / 50e9)
-    assert level.hops == 4
-
-
-def test_a_smaller_array_has_a_part_of_the_machine_to_itself() -> None:
-    machine = load_machine("hmc")
-    whole, part = machine.links((2, 2, 2, 2))[2:], machine.links((2, 2))
-    assert [level.seconds_per_byte for level in part] == [level.seconds_per_byte for level in whole]
 
 
 # Bandwidth
@@ -283,18 +189,3 @@ def test_a_shared_bandwidth_is_that_of_all_links_together() -> None:
     assert ring.tiers[0].bytes_per_s == pytest.approx(2e9 / 16)
     full = load_machine("hmc", {"topology": "fully_connected"})
     assert full.tiers[0].bytes_per_s == pytest.approx(3.2e9 / 120)
-
-
-def test_seconds_of_a_transfer() -> None:
-    level = links("ring", (4,), latency="1 us")[0]
-    assert level.seconds("all_gather", 1e6) == pytest.approx(1e6 / LINK + 2e-6)
-
-
-def test_machines_of_equal_networks_share_their_links() -> None:
-    """Whatever else differs; a graph's pairs are a list."""
-    pairs = [[0, 1], [1, 2], [2, 3], [3, 0]]
-    for topology in ("torus", {"name": "graph", "pairs": pairs}):
-        once, again = (links(topology, (2, 2), overlap=overlap) for overlap in ("none", "full"))
-        assert once is again
-        assert links(topology, (2, 2), latency="3 us") != once
-    assert links({"name": "graph", "pairs": pairs[:3]}, (2, 2)) != once

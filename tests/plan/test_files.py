@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hypar import plan_model, read_plan
 from hypar.cli.main import main
-from hypar.plan.files import recorded
 from hypar.registry import data_file
 
 NET = """
@@ -112,14 +110,6 @@ def test_a_record_survives_an_update_and_is_no_drift() -> None:
     assert run("diff", "plans/p.json", "other.json") == "the plans are equal\n"
 
 
-def test_a_plan_without_a_record_is_written_as_it_was_read() -> None:
-    text = plan_model("nets/net.yaml", levels=1).to_json()
-    Path("plans/p.json").write_text(text)
-    read_plan("plans/p.json").write("plans/q.json")
-    assert Path("plans/q.json").read_text() == text
-    assert "files" not in text
-
-
 def test_another_file_under_a_recorded_name_is_not_taken() -> None:
     """The name that was planned counts."""
     planned("nets/net.yaml")
@@ -129,11 +119,3 @@ def test_another_file_under_a_recorded_name_is_not_taken() -> None:
         Path("plans/p.json").write_text(json.dumps({**data, "files": {"model": place}}))
         result = CliRunner().invoke(main, ["check", "plans/p.json"])
         assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
-
-
-def test_a_plan_of_a_program_may_record_its_files() -> None:
-    plan = recorded(
-        plan_model("nets/net.yaml", levels=1), "away/p.json", model="nets/net.yaml", hardware=None
-    )
-    assert plan.files is not None
-    assert plan.files.model == "../nets/net.yaml"

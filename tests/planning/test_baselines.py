@@ -21,8 +21,8 @@ from hypar.machine.load_heterogeneous import as_hardware
 from hypar.planning.request import BASELINES, FIXED
 from hypar.registry import data_file
 from hypar.studies.notes import notes
-from tests.cli.test_cli import output, run
 from tests.effort import crossed
+from tests.kit import output, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -72,13 +72,6 @@ def section(found: list[str], heading: str) -> list[str]:
     return found[start : found.index("", start) if "" in found[start:] else None]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def run(*arguments: str, columns: int = 80) -> Result:
     return CliRunner().invoke(main, arguments, env={"COLUMNS": str(columns)})
 
@@ -138,29 +131,6 @@ def test_plans_of_two_arrays_are_compared_by_their_totals_and_layer_by_layer() -
     volumes = [amount(plan.cost.value, "bytes") for plan in plans("two arrays")]
     (volume,) = [line for line in section(found, "costs") if line.split()[0] == "volume"]
     assert " ".join(volume.split()).startswith(f"volume {' -> '.join(volumes)} ")
-
-
-def test_plans_of_groups_of_other_arrays_are_compared_by_their_totals() -> None:
-    found = lines("two arrays of unlike groups")
-    assert found[0].startswith("the arrays differ, so levels are not compared; the second is ")
-    assert "choices" not in found
-    text = " ".join(" ".join(section(found, "other")).split())
-    assert "tpu-v2 2x2, tpu-v3 2x2" in text
-    assert "tpu-v2 2x2x2, tpu-v3 2x2x2" in text
-
-
-def test_every_changed_choice_is_in_a_row() -> None:
-    pair = plans("blocks")
-    text = "\n".join(section(lines("blocks"), "choices"))
-    changed = {change.layer for change in diff_plans(*pair) if change.what == "choice"}
-    layers = list(pair[0].layers)
-    named = {layer for layer in changed if layer in text}
-    for line in text.splitlines():
-        if " layers)" in line:
-            first, _, last = line.strip().partition(" (")[0].partition(" to ")
-            ends = [layers.index(first), layers.index(f"{first.rpartition('.')[0]}.{last}")]
-            named |= {*layers[ends[0] : ends[1] + 1]}
-    assert named == changed
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
@@ -246,22 +216,3 @@ def test_a_folder_without_plans_is_one_line(folder: Path) -> None:
     assert (
         run("check", "none").stderr == f"error: none: no plans below it, and 1 other .json files; {allowed}\n"
     )
-
-
-def test_a_damaged_plan_in_a_folder_is_an_error(folder: Path) -> None:
-    (folder / "bad").mkdir()
-    text = plan_model("sfc", levels=1).to_json()
-    (folder / "bad" / "half.json").write_text(text[: len(text) // 2])
-    result = run("check", "bad")
-    assert result.exit_code == 3
-    assert result.stderr.startswith("error: bad/half.json:")
-
-
-def test_the_answer_is_bold_at_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, plan in zip("ab", plans("no machine"), strict=True):
-        plan.write(folder / name)
-    plain = run("diff", "a", "b").stdout
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    coloured = run("diff", "a", "b").stdout
-    assert coloured.startswith("\x1b[1m32 of 32 choices differ; ")
-    assert coloured.replace("\x1b[1m", "").replace("\x1b[0m", "") == plain

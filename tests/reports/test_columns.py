@@ -141,11 +141,6 @@ def test_a_heading_reaches_over_the_columns_to_its_right() -> None:
     assert texts(table.lines(80)) == ["     value", "device.memory", "  a  1"]
 
 
-def test_a_column_without_head_and_cells_is_left_out() -> None:
-    assert texts(sheet([column("a", key=True), column("")], ["1", ""]).lines(80)) == ["a", "1"]
-    assert sheet([column("")]).lines(80) == []
-
-
 @given(
     st.lists(st.tuples(WORDS, st.booleans(), st.booleans()), min_size=1, max_size=9),
     st.lists(st.lists(WORDS, min_size=10, max_size=10), min_size=1, max_size=4),
@@ -164,17 +159,3 @@ def test_nothing_is_cut_and_no_line_is_too_wide(
     shown = " ".join(lines).split()
     for text in [cell for row in rows for cell in row[: len(columns)]] + [head for head, *_ in heads]:
         assert text in shown
-
-
-def test_a_group_of_narrow_columns_has_room_for_its_name() -> None:
-    heads = [
-        column("layer", key=True),
-        *(column("H1", group=name) for name in ("tpu-v2", "tpu-v3")),
-        column("cost"),
-    ]
-    table = sheet(heads, ["conv1", "dp", "mp", "7"])
-    assert texts(table.lines(80)) == [
-        "       tpu-v2  tpu-v3",
-        "layer  H1      H1  cost",
-        "conv1  dp      mp  7",
-    ]

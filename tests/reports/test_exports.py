@@ -17,7 +17,6 @@ from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.files.yaml_file import read_yaml
 from hypar.network.training import PHASES
-from hypar.registry import plugin_names
 from hypar.reports.exports.base import Exported, export_plan
 from tests.effort import crossed, late
 from tests.studies.test_problems import randomly_cut
@@ -26,14 +25,10 @@ from tests.transformers import gpt
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
 
+pytestmark = pytest.mark.usefixtures("folder")
+
+
 MODELS = ("vgg16", "resnet50", "alexnet", "alexnet-2012", "mobilenet-v2")
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def times_of(name: str) -> int:
@@ -86,10 +81,6 @@ def timeloop_problems(place: str) -> dict[str, int]:
 
 
 READERS = {"scale_sim": scale_sim_rows, "scale_sim_gemm": gemm_rows, "timeloop": timeloop_problems}
-
-
-def test_every_format_is_read_again() -> None:
-    assert {*READERS} == {*plugin_names("exports")}
 
 
 @crossed(
@@ -201,25 +192,6 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["export", "plan.json", *arguments])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["--format", "scalesim"], "no export 'scalesim'; allowed: scale_sim, scale_sim_gemm, timeloop; did you mean 'scale_sim'?"),
-        (["--layer", "fc9"], "layer: no layer that multiplies by a weight is named 'fc9'; did you mean 'fc2'?"),
-        (["--phase", "forwards"], "phase: found 'forwards'; allowed: forward, backward, gradient"),
-        (["--phase", "gradient"], "format: conv1-gradient cannot be expressed: the topology has forward convolutions alone, see scale_sim_gemm; allowed: another format"),
-        (["-o", "missing/out.csv"], "missing/out.csv: cannot be written: No such file or directory"),
-        (["--model", "sfc"], "plan.json: model.name: found 'lenet-c'; allowed: 'sfc', as --model says"),
-    ],
-)  # fmt: skip
-def test_a_bad_export_is_one_line(arguments: list[str], line: str) -> None:
-    plan_model("lenet-c", levels=1).write("plan.json")
-    result = run("-o", "out.csv", *arguments)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr == f"error: {line}\n"
-    assert not Path("out.csv").exists()
-
-
 def test_the_command_lists_what_it_wrote_and_what_it_did_not() -> None:
     plan_model("lenet-c", levels=1, strategy="dp").write("plan.json")
     result = run("-o", "out.csv")
@@ -236,21 +208,3 @@ def test_the_command_lists_what_it_wrote_and_what_it_did_not() -> None:
         run("-o", "problems", "--format", "timeloop", "--layer", "conv*", "--phase", "forward").exit_code == 0
     )
     assert sorted(file.name for file in Path("problems").iterdir()) == ["conv1.yaml", "conv2.yaml"]
-
-
-@crossed(
-    {
-        "tool": late(READERS, "scale_sim", "timeloop"),
-        "columns": [60, pytest.param(80, marks=pytest.mark.slow)],
-    }
-)
-def test_a_listing_is_no_wider_than_the_terminal(tool: str, columns: int) -> None:
-    """Names of blocks, with pieces, phases and times."""
-    graph, plan = randomly_cut("resnet50", 1)
-    plan.write("plan.json")
-    asked = ["export", "plan.json", "--format", tool, "-o", "out", "--layer", "layer1*"]
-    result = CliRunner().invoke(main, asked, env={"COLUMNS": str(columns)})
-    assert result.exit_code == 0
-    assert max(map(len, result.stdout.splitlines())) <= columns
-    for _, entry in export_plan(plan, "out", format=tool, model=graph, layer="layer1*").entries:
-        assert f"{entry.macs:,}" in result.stdout

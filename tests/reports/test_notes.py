@@ -42,16 +42,6 @@ def test_the_legend_explains_each_word_once(cells: list[tuple[str, str | None]],
     assert [note.text for note in notes] == [text] * bool(text)
 
 
-def test_the_notes_of_a_plan_have_its_cost_by_level_its_pins_and_its_weight() -> None:
-    plan = plan_model("lenet-c", levels=2, pins="fc1=dp", inter_weight=0.5)
-    notes = dict(plan_notes(plan))
-    assert notes["cost"].startswith("volume ")
-    assert [part.split()[0] for part in notes["cost"].partition(": ")[2].split(", ")] == ["H1", "H2"]
-    assert notes["weight"] == "communication between layers weighs 0.5"
-    assert notes["pins"] == "pinned: fc1=batch"
-    assert notes["claim"] == plan.claim
-
-
 def test_bytes_by_level_are_said_once() -> None:
     notes = dict(plan_notes(plan_model("lenet-c", levels=2, hardware="hmc", convention="paper")))
     assert notes["cost"] == "volume 6.23 MB a step, counted by paper"

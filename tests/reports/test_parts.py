@@ -48,12 +48,3 @@ def test_neighbours_of_equal_choices_are_one_row_where_there_are_no_parts() -> N
     assert [each.title for each in fold(mixed)] == [
         "fc0 to fc19 x20", "fc20 to fc29 x10", "z x3", "  3", "w",
     ]  # fmt: skip
-
-
-def test_every_layer_is_counted_once() -> None:
-    layers = [
-        row(f"p{n % 7}.{n}.{'ab'[n % 2]}", ("dp", "mp", "rep")[n % 3], cost=float(n)) for n in range(300)
-    ]
-    folded = fold(layers)
-    assert sum(each.layers for each in folded) == 300
-    assert sum(each.amounts[0] for each in folded) == sum(range(300))

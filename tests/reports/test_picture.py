@@ -28,9 +28,6 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
-PINS = ["conv1@H1=h", "conv1@H2=w", "conv2@H1=c", "fc1@H1=i", "fc2@H1=n"]
-
-
 @pytest.fixture(scope="module", params=PLANS)
 def ran(request: pytest.FixtureRequest) -> ScoredStep:
     return run_plan(hypar.plan_model(**PLANS[request.param]))
@@ -94,52 +91,7 @@ def test_the_legend_names_what_is_drawn(ran: ScoredStep) -> None:
     assert marks - {*DIMS} == {*TIMES} - {"update"}
 
 
-def test_nothing_stands_outside_the_card() -> None:
-    plan = hypar.plan_model("lenet-c", array=[2, 2, 2, 2], hardware="hmc", pins=PINS, space="all")
-    root = ET.fromstring(picture(run_plan(plan)))
-    words = [one for one in root.iter() if one.tag.endswith("}text") and one.get("text-anchor") is None]
-    legend = [one for one in words if float(one.get("y", "")) > 92 + 19 * len(plan.layers) + 20]
-    assert len({one.get("y") for one in legend}) == 2
-    for one in legend:
-        assert float(one.get("x", "")) + 6 * len(one.text or "") < 860
-        assert float(one.get("y", "")) < float(root.get("height", "")) - 10
-
-
-def test_the_baseline_is_that_of_a_comparison() -> None:
-    ran = run_plan(hypar.plan_model("lenet-c", levels=3, hardware="hmc", optimizer="adam"))
-    (row,) = hypar.compare_strategies("lenet-c", levels=3, strategies="dp", hardware="hmc", optimizer="adam")
-    assert row.plan is not None
-    assert baseline_score(ran) == row.plan.score
-
-
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        (["sfc", "--levels", "2", "--stages", "2", "--hardware", "hmc"], "the plan has stages"),
-        (
-            ["lenet-c", "--hardware", "tpu-v2-v3", "--strategy", "accpar"],
-            "the plan is for a heterogeneous machine",
-        ),
-    ],
-)
-def test_other_plans_are_refused_before_a_file_is_written(
-    asked: list[str], found: str, tmp_path: Path
-) -> None:
-    plan, file = tmp_path / "plan.json", tmp_path / "plan.svg"
-    assert CliRunner().invoke(main, ["plan", *asked, "-o", str(plan)]).exit_code == 0
-    result = CliRunner().invoke(main, ["score", str(plan), "--picture", str(file)])
-    allowed = "a plan without stages for identical devices; see --timeline"
-    assert (result.exit_code, result.stderr) == (3, f"error: picture: {found}; allowed: {allowed}\n")
-    assert not file.exists()
-
-
 def test_one_file_is_not_written_twice(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["score", "plan.json", "--picture", "a.svg", "--timeline", "a.svg"])
     assert result.exit_code == 2
     assert "two of --timeline, --trace and --picture name one file" in result.stderr
-
-
-def test_a_picture_is_an_svg(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["score", "plan.json", "--picture", str(tmp_path / "a.png")])
-    assert result.exit_code == 3
-    assert result.stderr.endswith("a.png'; allowed: a name that ends in .svg\n")

@@ -89,23 +89,6 @@ def test_work_of_less_than_ten_seconds_says_nothing_on_a_pipe(forced: bool) -> N
     assert (done.stdout, done.stderr) == ("the answer\n", "")
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("plan googlenet --levels 4 --hardware hmc --refine", r"refining [\w.]+"),
-        ("plan resnet34 --levels 4 --hardware hmc --stages best", r"trying \d stages"),
-        ("explore vgg16 --vary fc1 --vary fc2 --vary conv5_3@H1 --hardware hmc", "scoring 512 points"),
-        ("compare resnet152 --hardware hmc", "planning resnet152 by "),
-    ],
-)
-@pytest.mark.slow
-@pytest.mark.long
-def test_slow_commands_say_what_they_do(command: str, said: str) -> None:
-    out, shown = at_terminal(sys.executable, "-m", "hypar", *command.split())
-    assert re.search(said, shown)
-    assert not re.search(said, out)
-
-
 class Waits(threading.Event):
     """The end of work of 25 seconds, which does something more while each line is waited for."""
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from hypar.reports.columns import Cell, Column, Sheet
+from hypar.reports.columns import Column, Sheet
 from hypar.reports.listings.base import csv_text
 from hypar.reports.prose import Note
 from hypar.reports.terminal import WIDTH_OF_A_PIPE, Page, as_text, note, show, warn, width, write, write_lines
@@ -98,9 +98,3 @@ def test_control_characters_reach_no_terminal(
 def test_a_text_that_spreadsheets_take_for_a_formula_is_none() -> None:
     rows = [{"a": "=1+1", "b": -2.5, "c": "dp"}, {"a": "@x", "b": 1, "c": "-"}]
     assert csv_text(rows) == "a,b,c\n'=1+1,-2.5,dp\n'@x,1,'-\n"
-
-
-def test_a_cell_has_a_style_on_a_terminal_alone() -> None:
-    table = Sheet(columns=[Column(head="a", cells=(), key=True)])
-    table.add_row(Cell("dp", "bright_blue"))
-    assert table.lines(80) == [[("", ""), ("a", "dim")], [("", ""), ("dp", "bright_blue")]]

@@ -300,66 +300,6 @@ def test_every_change_of_a_file_is_seen(name: str, tmp_path: Path) -> None:
         assert check_plan(file).fresh.to_json() == read_plan(file).to_json()
 
 
-DP = {"levels": 1, "strategy": "dp"}
-BEST = {"stages": "best", "hardware": "p100-4x4"}
-LIMITED = {
-    "model": "lenet-c",
-    "levels": 8,
-    "strategy": "optimal",
-    "convention": "paper",
-    "memory_limit": 100_000,
-}
-
-
-ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
-    ("model.batch", {"model": "sole.yaml", **DP}, "model.batch", 16),
-    ("model.name", {}, "model.name", "again"),
-    ("files", {}, "files", {"model": "net.yaml", "hardware": "none.yaml"}),
-    ("files.*", {}, "files", {"model": "elsewhere.yaml"}),
-    ("profile.name", KINDS["profile"], "profile.name", "q"),
-    ("score.hardware", {"hardware": "mixed.yaml"}, "score.hardware", "mixed2"),
-    ("score.hardware_changes.*", {"hardware": "hmc"}, "score.hardware_changes", {"duplex": "full"}),
-    ("cost.name", {**KINDS["stages, not cut"], "cost": "time"}, "cost.name", "accpar"),
-    ("stages.array", {**DP, **BEST, "model": "sfc", "levels": 2}, "stages.array", [4]),
-    ("strategy", {}, "strategy", "another"),
-    ("arrays.*", {"hardware": "slow.yaml", "strategy": "accpar"}, "arrays.b", []),
-    ("chunks", {**KINDS["chunks"], "chunks": "layers"}, "chunks", None),
-    ("chunks.asked", {**KINDS["chunks"], "changes": {"latency": "100 us"}}, "chunks.asked", "one"),
-    ("convention", {"model": "sole.yaml", **DP}, "convention", None),
-    ("score.convention", {"model": "sole.yaml", **DP, "hardware": "hmc"}, "score.convention", None),
-    ("cost.parameters.*", DP, "cost.parameters.inter_weight", 3),
-    ("graph", {"model": "sfc", "levels": 1, "graph": "operators"}, "graph", None),
-    ("pins", {**DP, "pins": ["stem=dp", "side=dp"]}, "pins", ["side=batch", "stem=batch"]),
-    ("pins.*", {**DP, "pins": ["stem=dp"]}, "pins.0", "side=batch"),
-    ("score", {"hardware": "hmc"}, "score", None),
-    ("search", KINDS["stages, not cut"], "search", "joint"),
-    ("solver", DP, "solver", "elimination"),
-    ("space", KINDS["stages, not cut"], "space", "all"),
-    ("stages.asked_microbatches", KINDS["best stages"], "stages.asked_microbatches", 2),
-    ("stages.balance", KINDS["best stages"], "stages.balance", "macs"),
-    ("stages.parts", {**KINDS["best stages"], "schedule": "interleaved"}, "stages.parts", 3),
-    ("limits", LIMITED, "limits", {"seconds": 60, "bytes": 100_001}),
-    ("limits.*", LIMITED, "limits.bytes", 100_001),
-    ("stages.schedule", KINDS["best stages"], "stages.schedule", "gpipe"),
-    ("stages.solver", KINDS["stages, not cut"], "stages.solver", "chain"),
-]
-"""A plan for each place that is free, and what may stand in it as well."""
-
-
-def test_every_free_place_has_its_plan() -> None:
-    assert {free for free, *_ in ALLOWED} == set(FREE)
-
-
-@pytest.mark.parametrize(("free", "asked", "place", "value"), ALLOWED)
-def test_what_is_free_is_so_for_a_reason(free: str, asked: dict[str, Any], place: str, value: Any) -> None:
-    """The file is the plan of what it asks for by now."""
-    assert free in FREE
-    assert fnmatchcase(place, free) or place == free.removesuffix(".*")
-    file = written(planned(**asked), **{place: value})
-    assert check_plan(file).fresh.to_json() == read_plan(file).to_json()
-    assert check(str(file)).exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("asked", "place", "value", "note"),
     [
@@ -395,53 +335,6 @@ def written(plan: Plan, **changes: Any) -> Path:
             del inside[last]
     Path("changed.json").write_text(json.dumps(data))
     return Path("changed.json")
-
-
-TURNED, LAST = "turned", "last"
-SEEN: list[tuple[str, str, Any, str]] = [
-    ("bounded", "bounds.0", 1.5, "plan bound: 1.5 -> 14,496"),
-    ("bounded by level", "bounds.1", 1.5, "H2 bound: 1.5 -> 7,776"),
-    ("unlike groups", "splits.0.sides.0.received", 7, "H1 a received: 7 -> "),
-    ("unlike groups", "splits.0.sides.1.computed", 7, "H1 b computed: 7 -> "),
-    (
-        "volume of unlike groups",
-        "integral",
-        None,
-        "plan claim: each uneven split is optimal at equal shares of whole elements given those above it, ",
-    ),
-    ("shares of layers", "splits.0.layer_shares.fc2", [0.5, 0.5], "fc2 H1 shares: 0.5, 0.5 -> 0.75, 0.25"),
-    ("shares of layers", "splits.0.layer_shares", TURNED, "H1 order of layer_shares: fc2 -> fc1"),
-    ("scored", "score.hardware_digest", LAST, 'plan hardware: ["hmc", "sha256:'),
-    ("greedy", "model.digest", LAST, "plan digest: "),
-    ("greedy", "splits.1.choices", TURNED, "H2 order of choices: fc -> stem"),
-    ("greedy", "splits.0.costs", TURNED, "H1 order of costs: fc -> stem"),
-    ("volume of unlike groups", "splits", TURNED, "plan order of splits: b H2 -> all H1"),
-    ("volume of unlike groups", "score.groups", TURNED, "plan order of groups: b -> a"),
-    ("greedy", "cost.unit", "GB", "plan unit: GB -> bytes"),
-    ("time", "cost.value", 1.0, "plan cost: 1.0 -> 0.0001"),
-    ("stages", "stages.stages.0.busy_s", 1.0, "plan stage 1 busy_s: 1.0 -> "),
-    (
-        "chunks",
-        "chunks.layers",
-        [["fc"], ["side"], ["stem"]],
-        "plan chunks: 3 chunks (best): fc, side, stem -> 2",
-    ),
-]
-"""What is changed of a plan, and how the first line about it begins."""
-
-
-@pytest.mark.parametrize(("kind", "place", "value", "said"), SEEN)
-def test_what_passed_unseen_is_named(kind: str, place: str, value: Any, said: str) -> None:
-    plan = planned(**KINDS[kind])
-    if value in (TURNED, LAST):
-        own: Any = plan.to_data()
-        for key in place.split("."):
-            own = own[int(key) if key.isdecimal() else key]
-        turned = own[::-1] if isinstance(own, list | str) else dict(reversed(own.items()))
-        value = turned if value == TURNED else f"{own[:-1]}x"
-    file = written(plan, **{place: value})
-    assert check(str(file)).exit_code == 1
-    assert str(check_plan(file).changes[0]).startswith(said)
 
 
 def test_a_claim_in_former_words_is_the_same() -> None:

@@ -9,15 +9,11 @@ import pytest
 
 from hypar import (
     compare_strategies,
-    explore_model,
     load_model,
-    overlap_model,
     pipeline_model,
     plan_model,
     score_plan,
-    sweep_model,
 )
-from hypar.errors import UnknownNameError
 from hypar.planning.counting import bytes_received
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.notes import counting_lines, notes
@@ -45,63 +41,6 @@ def test_a_comparison_counts_every_row_by_one_convention(convention: str | None)
         assert row.cost == pytest.approx(bytes_received(row.plan, graph, counted))
         assert row.plan.score.communication_bytes == pytest.approx(row.cost)
         assert row.plan.score == score_plan(row.plan, convention=counted)
-
-
-def test_the_optimum_by_what_moves_is_never_above_another_strategy() -> None:
-    for counted in BY_LEVELS:
-        rows = {row.name: row.cost for row in compare_strategies("alexnet", levels=3, convention=counted)}
-        assert rows["optimal"] == min(rows.values())
-
-
-@pytest.mark.parametrize("convention", [None, *BY_LEVELS])
-def test_a_sweep_counts_as_a_comparison_does(convention: str | None) -> None:
-    asked: dict[str, Any] = {"hardware": "hmc", "convention": convention}
-    runs = sweep_model("lenet-c", levels=2, strategy=STRATEGIES, **asked)
-    rows = {row.name: row for row in compare_strategies("lenet-c", levels=2, strategies=STRATEGIES, **asked)}
-    assert runs.convention == (convention or MOVED)
-    for run in runs:
-        row = rows[run.axes["strategy"]]
-        assert run.totals is not None
-        assert row.plan is not None
-        assert row.plan.score is not None
-        assert run.totals.communication_bytes == row.plan.score.communication_bytes
-        assert run.totals.time_s == row.plan.score.time_s
-
-
-@pytest.mark.parametrize("convention", [None, *BY_LEVELS])
-def test_an_exploration_counts_as_a_comparison_does(convention: str | None) -> None:
-    found = explore_model("lenet-c", vary="fc1", levels=2, hardware="hmc", convention=convention)
-    rows = compare_strategies(
-        "lenet-c", levels=2, strategies=["hypar"], hardware="hmc", convention=convention
-    )
-    base, own = (row.plan.score for row in rows if row.plan)
-    (point,) = (point for point in found.points if point.own)
-    assert found.convention == (convention or MOVED)
-    assert base is not None
-    assert own is not None
-    assert found.baseline.time_s == base.time_s
-    assert (point.totals.time_s, point.totals.communication_bytes) == (own.time_s, own.communication_bytes)
-
-
-@pytest.mark.parametrize("asked", [None, "moved", "fused", "paper"])
-def test_a_heterogeneous_machine_is_counted_by_any_convention(asked: str | None) -> None:
-    rows = compare_strategies("lenet-c", strategies=["accpar", "dp"], hardware="tpu-v2-v3", convention=asked)
-    assert rows.convention == (asked or "moved")
-    counted = {row.plan.score.convention for row in rows if row.plan and row.plan.score}
-    assert counted == {None if asked == PAPER else asked or "moved"}
-
-
-def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
-    asked: tuple[Any, ...] = (
-        lambda: compare_strategies("lenet-c", convention="fuse"),
-        lambda: sweep_model("lenet-c", hardware="hmc", convention="fuse"),
-        lambda: explore_model("lenet-c", vary="fc1", hardware="hmc", convention="fuse"),
-        lambda: pipeline_model("lenet-c", hardware="hmc", convention="fuse"),
-        lambda: overlap_model("lenet-c", hardware="hmc", convention="fuse"),
-    )
-    for call in asked:
-        with pytest.raises(UnknownNameError, match="did you mean 'fused'"):
-            call()
 
 
 def test_pipelines_are_counted_as_plans_in_stages_are() -> None:

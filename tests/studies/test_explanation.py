@@ -41,12 +41,6 @@ def test_every_choice_of_the_layer_is_there_with_items_that_sum(explained: Expla
     assert layer.chosen.choice == explained.plan.choices("fc1")[0]
 
 
-def test_the_plan_s_choice_costs_nothing_more_when_all_is_chosen_anew(explained: Explanation) -> None:
-    (layer,) = explained.explained
-    assert layer.chosen.replanned == 0
-    assert all(one.replanned is None or one.replanned >= 0 for one in layer.alternatives)
-
-
 def test_chosen_anew_is_what_planning_with_a_pin_gives(explained: Explanation) -> None:
     (layer,) = explained.explained
     other = next(one for one in layer.alternatives if not one.chosen)

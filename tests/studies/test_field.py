@@ -20,12 +20,12 @@ from hypar.plan.score import totals_of
 from hypar.planning.checks.levels import checked_arrays
 from hypar.results import view_of
 from tests.effort import crossed, late
-from tests.heterogeneous import CONV, INPUT, group, groups_of, kind, write_machine, written
+from tests.heterogeneous import CONV, INPUT, group, kind, write_machine, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar import Exploration, HeterogeneousMachine, Plan
+    from hypar import Exploration, Plan
 
 
 def pins_of(plan: Plan, changed: dict[tuple[str, int], str]) -> list[str]:
@@ -45,14 +45,6 @@ def texts_of(found: Exploration) -> list[dict[tuple[str, int], str]]:
     ]
 
 
-@pytest.fixture(scope="module")
-def nested(tmp_path_factory: pytest.TempPathFactory) -> HeterogeneousMachine:
-    """Two levels of groups, of which one has a level more inside."""
-    kinds = {"a": kind(devices=4), "b": kind(devices=4, peak="3 TFLOP/s"), "c": kind(devices=8)}
-    pair = groups_of("pair", group("a.yaml"), group("b.yaml"))
-    return load_heterogeneous(write_machine(tmp_path_factory.mktemp("m"), kinds, [pair, group("c.yaml")]))
-
-
 @pytest.mark.parametrize("vary", ["fc1", "conv2@H1", ("fc1@H2", "conv1@H1"), "*@H2"], ids=str)
 def test_points_of_device_groups_are_the_plans_of_pinned_choices(vary: Any) -> None:
     asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "levels": 2}
@@ -64,33 +56,6 @@ def test_points_of_device_groups_are_the_plans_of_pinned_choices(vary: Any) -> N
         assert point.totals == totals_of(plan.score)
         assert plan.score is not None
         assert point.fits == plan.score.fits
-
-
-def test_every_group_gets_the_choice_and_unequal_shares_stay() -> None:
-    asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "levels": 3, "batch": 4096, "strategy": "accpar"}
-    found = explore_model("lenet-c", vary=["fc1@H2", "conv1@H3", "conv1@H1"], **asked)
-    uneven = found.plan.splits[0]
-    assert len({*uneven.shares}) == 2
-    assert len(found.points) == 3 * 2 * 2
-    for point in found.points:
-        changed = dict(zip(found.places, point.choices, strict=True))
-        splits = [
-            split.model_copy(
-                update={"choices": {**split.choices, **{
-                    layer: choice.as_degrees() for (layer, level), choice in changed.items() if level == split.level
-                }}}
-            )
-            for split in found.plan.splits
-        ]  # fmt: skip
-        plan = found.plan.model_copy(update={"splits": splits})
-        assert point.totals == totals_of(score_plan(plan, hardware="tpu-v2-v3", model="lenet-c"))
-
-
-def test_levels_that_some_groups_have(nested: HeterogeneousMachine) -> None:
-    found = explore_model("lenet-c", vary="fc1", hardware=nested, levels=4)
-    assert {level for _, level in found.places} == {0, 1, 2, 3}
-    assert len(found.points) == 2**4
-    assert len({point.totals.time_s for point in found.points}) > 4
 
 
 def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Path) -> None:
@@ -110,14 +75,6 @@ def test_points_that_are_all_slower_than_dp_say_so() -> None:
     asked = ["explore", "lenet-c", "--hardware", "tpu-v3", "--levels", "1", "--stages", "2", "--vary", "fc1"]
     text = CliRunner().invoke(main, asked).stdout
     assert re.match(r"lenet-c on tpu-v3: the fastest of 2 points is 1\.\d\dx slower than dp\n", text)
-
-
-def test_an_idle_group_has_no_choices_to_vary() -> None:
-    asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "levels": 2, "batch": 32, "strategy": "accpar"}
-    found = explore_model("lenet-c", vary="fc1@H2", **asked)
-    assert 0 in found.plan.splits[0].shares
-    assert len(found.points) == 3
-    assert [point.own for point in found.points].count(True) == 1
 
 
 @crossed(
@@ -175,20 +132,6 @@ def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) 
     for point, changed in zip(found.points, texts_of(found), strict=True):
         plan = plan_model("lenet-c", strategy="hypar", pins=pins_of(found.plan, changed), **asked)
         assert point.totals == totals_of(plan.score)
-
-
-@pytest.mark.parametrize("chunks", ["one", "best"])
-def test_chunks_are_found_anew_inside_stages(chunks: str) -> None:
-    asked: dict[str, Any] = {"hardware": "h100-8x", "levels": 2, "stages": 2, "chunks": chunks}
-    found = explore_model("lenet-c", vary="fc1", space="all", convention="paper", **asked)
-    own = next(point for point in found.points if point.own)
-    assert own.totals == totals_of(found.plan.score)
-    single = explore_model("lenet-c", vary="fc1", space="all", convention="paper", **asked | {"chunks": None})
-    times = [[point.totals.time_s for point in each.points] for each in (found, single)]
-    if chunks == "best":
-        assert all(own <= other for own, other in zip(*times, strict=True))
-    else:
-        assert times[0] != times[1]
 
 
 def test_the_space_and_the_pins_are_those_of_a_plan() -> None:

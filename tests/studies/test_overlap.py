@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from hypar import check_plan, load_machine, overlap_model, plan_model, verify_plan
 from hypar.cli.main import main
-from hypar.errors import OptionError, ProfileError
+from hypar.errors import ProfileError
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.machine.measured import read_overlap_table, with_times
 from hypar.network.gradients import gradients_of
@@ -94,31 +94,6 @@ def test_the_plan_is_that_of_dp_with_chunks(model: str, hardware: str, chunks: s
     assert sum(chunk.num_bytes for chunk in found.chunks) == held
 
 
-@crossed(
-    {
-        "machine": [
-            pytest.param(words.split(), id=words)
-            for words in (
-                "--hardware h100-8x --array 8x8",
-                "--hardware h100-8x --array 8 --set exchange=independent",
-                "--hardware p100-4x4 --array 4x4 --set overlap=full --batch 64",
-                "--hardware tpu-v2-v3",
-            )
-        ],
-        "chunks": ["best", "one", "layers", "3"],
-    }
-)
-def test_both_commands_say_the_same(machine: list[str], chunks: str) -> None:
-    own = json.loads(output("vgg11", *machine, "--chunks", chunks, "--json"))
-    result = CliRunner().invoke(
-        main, ["plan", "vgg11", *machine, "--strategy", "dp", "--chunks", chunks, "--json"]
-    )
-    plan = json.loads(result.stdout)
-    assert own["step_s"] == pytest.approx(plan["score"]["time_s"], rel=1e-12)
-    assert [chunk["layers"] for chunk in own["chunks"]] == plan["chunks"]["layers"]
-    assert own["update_s"] == plan["score"]["time"]["update"]
-
-
 def test_a_heterogeneous_machine_exchanges_chunks_across_its_groups() -> None:
     """Refused before there was one mechanism."""
     changes = {"overlap": "full", "collectives": ["ring"]}
@@ -154,36 +129,7 @@ def test_every_network_of_a_machine_is_a_level_unless_an_array_is_named() -> Non
     assert overlap_model("lenet-c", hardware="hmc", array=[2, 2]).array == (2, 2)
 
 
-def test_changes_and_batch_are_those_of_the_step() -> None:
-    fast = overlap_model("alexnet", hardware="p100-4x4", changes={"link_bandwidth": "1 TB/s"})
-    slow = overlap_model("alexnet", hardware="p100-4x4", changes={"link_bandwidth": "1 GB/s"}, batch=64)
-    times = [found.ran.score.time for found in (fast, slow)]
-    assert times[0]["communication"] < times[1]["communication"]
-    assert times[0]["backward"] > times[1]["backward"]
-    assert slow.graph.batch == 64
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hardware", ["h100-8x", "p100-4x4", "tpu-v2", "hmc"])
-@pytest.mark.parametrize("name", EXCHANGES)
-def test_resnet_152_is_no_slower_than_by_the_rule(name: str, hardware: str) -> None:
-    asked: dict[str, Any] = {"hardware": hardware, "exchange": name, "changes": {"overlap": "full"}}
-    found = overlap_model("resnet152", **asked)
-    for size in (1, 2, 5, 16, 40, 100):
-        assert found.step_s <= overlap_model("resnet152", **asked, chunks=size).step_s * (1 + 1e-12)
-    assert found.speedup > 1
-
-
 # Chunks and their parameters
-
-
-def test_chunks_are_all_layers_from_the_last_to_the_first() -> None:
-    found = overlap_model("resnet18", hardware="h100-8x", chunks=4)
-    layers = [layer for chunk in found.chunks for layer in chunk.layers]
-    assert layers == [layer.name for layer in reversed(found.graph.layers) if layer.op.weighted]
-    assert [len(chunk.layers) for chunk in found.chunks] == [4] * 5 + [1]
-    assert sum(chunk.num_bytes for chunk in found.chunks) == 4 * found.graph.num_parameters
-    assert all(chunk.ready_s <= chunk.start_s <= chunk.end_s <= found.step_s for chunk in found.chunks)
 
 
 def test_a_table_by_hand() -> None:
@@ -211,22 +157,6 @@ def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: 
     assert found.critical == spans.index(max(spans))
     if chunks == "best":
         assert max(spans) == max(EXCHANGES[exchange].spans(times, best_sizes(times, EXCHANGES[exchange])))
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"array": []}, "array: found none; allowed: ways of 2 or more, at most 1,048,576 devices"),
-        ({"array": [4, 1]}, "array: found 4x1; allowed: ways of 2 or more, at most 1,048,576 devices"),
-        ({"array": [4.0]}, "array: found 4.0; allowed: ways of 2 or more, at most 1,048,576 devices"),
-        ({"chunks": True}, "chunks: found true; allowed: best, layers, one, none, or 1 to 4"),
-        ({"chunks": 2.0}, "chunks: found 2.0; allowed: best, layers, one, none, or 1 to 4"),
-    ],
-)
-def test_what_python_may_not_ask(asked: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        overlap_model("lenet-c", hardware="p100-4x4", **asked)
-    assert str(caught.value) == message
 
 
 # Measured times
@@ -319,28 +249,6 @@ def test_independent_exchanges_are_an_assumption_of_a_machine(chunks: str | int 
     assert plan.score.time_s != serial.score.time_s
     plan.write("plan.json")
     assert check_plan("plan.json").ok
-
-
-@pytest.mark.parametrize("stages", [None, 2])
-def test_one_after_another_both_exchanges_take_as_long(stages: int | None) -> None:
-    """A stage stalls once a mini-batch, as it exchanges its gradients once."""
-    plans = [
-        plan_model("vgg11", levels=2, strategy="dp", stages=stages, microbatches=stages and 4,
-            hardware=load_machine("hmc", {"latency": "50 us", "exchange": exchange}),
-        ) for exchange in EXCHANGES
-    ]  # fmt: skip
-    times = [plan.score.time_s for plan in plans if plan.score is not None]
-    assert times[0] == pytest.approx(times[1], rel=1e-12)
-
-
-def test_an_exchange_is_a_change_of_the_machine() -> None:
-    loaded = load_machine("h100-8x")
-    assert overlap_model("lenet-c", hardware=loaded).exchange == "serial"
-    asked = overlap_model("lenet-c", hardware="h100-8x", exchange="independent")
-    changed = overlap_model("lenet-c", hardware="h100-8x", changes={"exchange": "independent"})
-    assert (asked.exchange, asked.plan) == ("independent", changed.plan)
-    with pytest.raises(OptionError, match=r"found a loaded machine, to be changed in exchange; allowed: its"):
-        overlap_model("lenet-c", hardware=loaded, exchange="independent")
 
 
 # The command

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import LayerGraph, Plan, load_machine, load_model, machines, models, pipeline_model, plan_model
-from hypar.errors import HardwareError, HyparError, OptionError, TableLimitError, UnknownNameError
+from hypar.errors import HyparError, TableLimitError
 from hypar.files.yaml_file import parse_yaml
-from hypar.machine.setting import Setting
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.plan.splits import BALANCES, FLUSHES, INTERLEAVED
-from hypar.schedule.scoring import totals
-from hypar.studies.pipeline import data_parallel_score
 from tests.effort import crossed, late
 from tests.staged import staging_of
 
@@ -113,26 +110,6 @@ def test_with_overlap_and_flushes_the_busiest_stage_or_link_counts(stages: int, 
     assert least(found) == pytest.approx(min(others), rel=1e-9)
 
 
-@pytest.mark.parametrize("schedule", IN_ONE_PART)
-@pytest.mark.parametrize("model", ["lenet-c", "resnet18"])
-def test_one_stage_is_the_whole_network(model: str, schedule: str) -> None:
-    graph = load_model(model).with_batch(16)
-    found = pipeline_model(graph, stages=1, hardware=HMC, schedule=schedule)
-    (stage,), nodes = record(found).stages, graph.contracted
-    assert stage.layers == [layer.name for layer in nodes.layers]
-    setting = Setting(machine=HMC, array=(), element_bytes=4)
-    alone = totals(nodes, [()] * len(nodes.layers), setting)
-    assert stage.busy_s == least(found)
-    assert time_s(found) == pytest.approx(stage.busy_s, rel=1e-12)
-    assert time_s(found) == pytest.approx(alone.time_s, rel=1e-12)
-    assert found.score is not None
-    assert found.score.communication == {"stages": 0}
-    assert data_parallel_score(found, graph, HMC) is None
-    if schedule != "layer-block":
-        assert (stage.in_flight, stage.staleness) == (1, 0)
-        assert held(found) == [pytest.approx(alone.memory_bytes, rel=1e-12)]
-
-
 @pytest.mark.parametrize("schedule", late(IN_ONE_PART, "gpipe", "layer-block"))
 def test_stages_are_the_network_and_meet(schedule: str) -> None:
     graph = load_model("googlenet").with_batch(32)
@@ -159,46 +136,6 @@ def test_there_are_as_many_microbatches_as_stages_or_the_next_fewer(
     assert record(found).microbatches == expected
 
 
-def test_a_microbatch_holds_and_moves_its_part() -> None:
-    whole, parts = (
-        pipeline_model(LENET, starts="conv1,conv2", schedule="gpipe", microbatches=count, hardware=HMC)
-        for count in (1, 8)
-    )
-    assert whole.score is not None
-    assert parts.score is not None
-    assert whole.score.communication == parts.score.communication
-    stages = [staging_of(plan, LENET, HMC).stages for plan in (whole, parts)]
-    for number, (one, other) in enumerate(zip(*stages, strict=True)):
-        assert record(parts).stages[number].in_flight == 8
-        assert other.held(8)["activations"] == one.held(1)["activations"]
-        assert other.held(8)["errors"] * 8 == one.held(1)["errors"]
-
-
-def test_data_parallelism_is_the_score_of_a_plan() -> None:
-    found = pipeline_model(LENET, stages=4, hardware=HMC)
-    plan = plan_model(LENET.with_batch(64), array=[4], strategy="dp", hardware=HMC, convention="moved")
-    own = data_parallel_score(found, LENET, HMC)
-    assert own == plan.score
-    assert data_parallel_score(pipeline_model(LENET, stages=3, hardware=HMC), LENET, HMC) is None
-
-
-def test_stages_that_divide_no_machine_leave_the_last_places_empty() -> None:
-    """Three stages on sixteen devices send as three of four do."""
-    three, four = (pipeline_model(LENET, starts=names, hardware=HMC) for names in (STARTS[:3], STARTS))
-    for one, other in list(zip(record(three).stages, record(four).stages, strict=False))[:2]:
-        assert one == replace_flight(other, one.in_flight, one.staleness)
-    with pytest.raises(HardwareError, match=r"found an array of 17 devices \(17\); allowed: at most 16"):
-        pipeline_model("resnet18", stages=17, hardware=HMC, schedule="1f1b")
-
-
-STARTS = ["conv1", "conv2", "fc1", "fc2"]
-
-
-def replace_flight(stage: Any, in_flight: int, stale: int) -> Any:
-    """A stage of another pipeline, with what depends on the number of stages behind it."""
-    return stage.model_copy(update={"in_flight": in_flight, "staleness": stale})
-
-
 def test_stages_fit_the_memory_where_others_are_faster() -> None:
     free = pipeline_model("vgg16", batch=64, stages=4, hardware="hmc", schedule="gpipe", microbatches=16)
     full = pipeline_model("vgg16", batch=192, stages=4, hardware="hmc", schedule="gpipe", microbatches=16)
@@ -206,11 +143,6 @@ def test_stages_fit_the_memory_where_others_are_faster() -> None:
     assert max(held(full)) <= capacity
     assert record(free).stages[0].layers != record(full).stages[0].layers
     assert least(full) > 3.2 * least(free)
-
-
-def test_the_same_question_has_the_same_answer() -> None:
-    one, other = (pipeline_model("resnet18", batch=8, stages=6, hardware="hmc") for _ in range(2))
-    assert one == other
 
 
 def same(one: Plan, other: Plan) -> bool:
@@ -269,11 +201,6 @@ def chain(layers: int, batch: int = 4) -> LayerGraph:
     return build_graph(parse_spec(parse_yaml(text, Path("chain.yaml")), "chain"))
 
 
-def test_as_many_stages_as_layers() -> None:
-    found = pipeline_model(chain(6), stages=6, hardware=HMC)
-    assert [stage.layers for stage in record(found).stages] == [[f"fc{n}"] for n in range(6)]
-
-
 def test_a_very_long_network_takes_given_starts_alone() -> None:
     graph = chain(600)
     message = "stages: found 600 layers that are cut; allowed: 512; try --starts$"
@@ -281,25 +208,3 @@ def test_a_very_long_network_takes_given_starts_alone() -> None:
         pipeline_model(graph, stages=2, hardware=HMC)
     found = pipeline_model(graph, starts=["input", "fc200"], hardware=HMC)
     assert [len(stage.layers) for stage in record(found).stages] == [200, 400]
-
-
-@pytest.mark.parametrize(
-    ("asked", "error", "message"),
-    [
-        ({"stages": True}, OptionError, "stages: found true; allowed: a whole number from 1 to"),
-        ({"stages": 2.5}, OptionError, "stages: found 2.5; allowed: a whole number"),
-        ({"stages": 5}, OptionError, "stages: found 5; allowed: 1 to 4, one for each layer that is cut"),
-        ({"starts": ()}, OptionError, "starts: found none; allowed: the first layer of each stage"),
-        ({"starts": [3]}, OptionError, r"starts: found \[3\]; allowed: names of layers"),
-        ({"schedule": 3}, UnknownNameError, "no schedule '3'; allowed: layer-block, gpipe, 1f1b"),
-        ({"balance": 3}, UnknownNameError, "no balance '3'; allowed: time, memory, traffic, macs"),
-        ({"optimizer": "x"}, UnknownNameError, "no optimizer 'x'"),
-        ({"schedule": "gpipe", "microbatches": True}, OptionError, "microbatches: found true; allowed: a whole number"),
-        ({"hardware": "eyeriss"}, HardwareError, r"hardware 'eyeriss': found an array of 4 devices \(4\); allowed: at most 1"),
-        ({"hardware": None}, OptionError, "stages: no machine is named; allowed: one, as --hardware hmc"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_what_cannot_be_is_refused(asked: dict[str, object], error: type[HyparError], message: str) -> None:
-    with pytest.raises(error, match=message):
-        pipeline_model(LENET, **{"hardware": HMC, **asked})  # type: ignore[arg-type]

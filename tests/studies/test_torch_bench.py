@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from hypar import load_model
-from hypar.errors import OptionError
 from hypar.network.windows import TransposedWindow, Window
 from hypar.studies.profiling.measure import shards_of
 from hypar.studies.profiling.shards import LayerShard
@@ -45,15 +44,6 @@ def test_short_pieces_run_often_but_not_for_ever() -> None:
     runs.clear()
     assert least_seconds(lambda: runs.append("run"), lambda: 0.0) == 0.0
     assert len(runs) == MOST_RUNS + 1
-
-
-def test_without_torch_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(OptionError) as caught:
-        load_bench()
-    assert (
-        str(caught.value) == "profile: torch is not installed; pip install '.[profile]' in a clone of hypar"
-    )
 
 
 def test_torch_is_loaded_by_a_measurement_only() -> None:
@@ -119,8 +109,3 @@ def test_the_device_says_what_it_is(torch: Any) -> None:
     assert bench.device.startswith("cpu ")
     assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in bench.device
     assert bench.memory_bytes is None or bench.memory_bytes > 2**20
-
-
-def test_a_system_may_not_say_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("os.sysconf", raising=False)
-    assert TorchBench(None).memory_bytes is None

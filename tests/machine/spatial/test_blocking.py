@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.machine.spatial.blocking import Blocking, best_blocking, best_blockings, counts, least_counts
+from hypar.machine.spatial.blocking import Blocking, best_blocking, best_blockings, counts
 from hypar.machine.spatial.nests import Array, Nest, Store
 from hypar.machine.spatial.sets import Layout
-from tests.effort import crossed, examples
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -279,46 +279,6 @@ def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -
     assert wide > 10
 
 
-@pytest.mark.parametrize("units", [1, 3])
-def test_no_mapping_counts_less_than_the_bounds(units: int) -> None:
-    draw = random.Random(20)
-    for number in range(300):
-        whole, store = random_nest(draw)._replace(extent=draw.randint(1, 5)), STORES[number % len(STORES)]
-        nest = whole._replace(samples=math.ceil(whole.samples / units))
-        found = best_blocking(nest, ARRAY, store, whole.planes, units)
-        bounds = least_counts(whole, ARRAY, whole.planes, units)
-        assert all(
-            own >= bound * (1 - 1e-12)
-            for own, bound in zip(counts(nest, found, whole.planes, units), bounds, strict=True)
-        )
-
-
-@crossed(
-    {
-        "rows": [False, True],
-        "fewest": ["cycles", "words", "product"],
-    }
-)
-def test_larger_buffers_and_registers_never_raise_what_mappings_are_chosen_by(
-    fewest: str, rows: bool
-) -> None:
-    """The mapping with less room is one of those with more."""
-    draw = random.Random(19)
-    for number in range(200):
-        nest = random_nest(draw)._replace(gradient=False, samples=4, filters=6)
-        array = Array(4, 6, 14, 8, 3, line=number % 2 == 0)
-        store = Store(200, bank=20, weights=20, keeps_result=True, fewest=fewest, pass_in_bank=rows)
-        ranks = []
-        for larger, room in (
-            (array, store),
-            (array, store._replace(words=400)),
-            (array._replace(weight_words=28, input_words=16, output_words=6), store),
-        ):
-            found = best_blocking(nest, larger, room, nest.planes, 1)
-            ranks.append(room.rank(*counts(nest, found, nest.planes, 1)) if found.innermost else (math.inf,))
-        assert all(rank[0] <= ranks[0][0] * (1 + 1e-12) for rank in ranks), nest
-
-
 def walked(nest: Nest, found: Blocking, outer: tuple[str, ...]) -> float:
     """Words from memory of a mapping, by walking its tiles in an order and counting each change of a tile."""
     layout, (n, m, c) = found.layout, found.tile
@@ -369,19 +329,6 @@ def test_words_from_memory_are_those_of_a_walk_through_the_tiles() -> None:
         others = [name for name in ("channels", "filters", "samples") if name != found.innermost]
         orders = ((*order, found.innermost) for order in itertools.permutations(others))
         assert found.memory == min(walked(nest, found, order) for order in orders), (nest, store)
-
-
-@pytest.mark.parametrize("gradient", [False, True])
-def test_a_smaller_buffer_means_smaller_tiles_and_more_traffic(gradient: bool) -> None:
-    """VGG-16's conv4_2 on three samples, with 12 x 14 elements."""
-    nest = Nest(3, 1, 512, 512, 3, 3, 28, 28, 1, 3, 30, gradient)
-    array = Array(12, 14, 224, 12, 24)
-    found = [
-        best_blocking(nest, array, Store(words), nest.planes, 1) for words in (2000, 8000, 32000, 128000)
-    ]
-    memory = [own.memory for own in found]
-    assert memory == sorted(memory, reverse=True)
-    assert len(set(memory)) == len(memory)
 
 
 def test_a_buffer_without_room_for_a_pass_is_bypassed() -> None:

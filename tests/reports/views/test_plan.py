@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hypar
 from hypar.files.grids import Grid
-from hypar.reports.page.cells import DIM_TEXTS
 from hypar.reports.palette import DIMS
 from hypar.reports.views.plan import plugin as view
 
@@ -50,21 +49,3 @@ def test_a_grid_of_dims_shows_a_cell_for_each_degree() -> None:
     assert cells["fc1"] == [("n4", 2.0), ("c4", 2.0)]
     assert cells["conv1"] == [("n16", 4.0)]
     assert grid_of(plan).widths == [4.0]
-
-
-def test_a_join_that_is_not_cut_is_whole() -> None:
-    plan = hypar.plan_model("resnet18", levels=2, strategy="dp", pins=["*add*=rep"])
-    legend = grid_of(plan).legend
-    assert legend[DIM_TEXTS[None]].ground == DIMS["whole"].light
-
-
-def test_every_level_of_a_heterogeneous_machine_has_a_cell() -> None:
-    plan = hypar.plan_model("lenet-c", hardware="tpu-v2-v3")
-    grid = grid_of(plan)
-    assert all(sum(len(cells) for cells in row.cells) == len(plan.splits) for row in grid.rows)
-    assert len(grid.heads) == len(grid.widths) == 3
-
-
-def test_rows_of_a_plan_in_stages_name_their_stage() -> None:
-    grid = grid_of(hypar.plan_model("sfc", levels=1, hardware="hmc", stages=2))
-    assert grid.rows[0].name == "fc1, stage 1"

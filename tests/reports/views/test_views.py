@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 import hypar
 from hypar import units
 from hypar.files.figures import Figure
@@ -17,7 +15,6 @@ from hypar.reports.palette import TIMES
 from hypar.reports.views.comparison import plugin as comparison
 from hypar.reports.views.explanation import plugin as explanation
 from hypar.reports.views.exploration import plugin as exploration
-from hypar.reports.views.score import plugin as score
 from hypar.reports.views.score import timeline_figure
 from hypar.reports.views.sweep import plugin as sweep
 
@@ -33,18 +30,6 @@ def figure_of(drawing: object) -> Figure:
 # Scores
 
 
-def test_items_of_a_score_sum_to_their_totals() -> None:
-    found = hypar.score_plan(hypar.plan_model("lenet-c", levels=2), hardware="hmc")
-    rows = score.rows(found)
-    for quantity in ("time", "critical path", "energy", "communication", "memory"):
-        own = {row["item"]: row["value"] for row in rows if row["quantity"] == quantity}
-        total = own.pop("total")
-        assert sum(own.values()) == pytest.approx(total + (found.overlapped_s if quantity == "time" else 0))
-    unknown = hypar.score_plan(hypar.plan_model("lenet-c", levels=2), hardware="p100-4x4")
-    assert unknown.energy_j is None
-    assert "not known" in score.html(unknown)
-
-
 def test_a_timeline_has_a_row_for_each_layer_in_the_palette_s_colours() -> None:
     ran = run_plan(hypar.plan_model("lenet-c", levels=2, hardware="hmc"))
     found = timeline_figure(ran)
@@ -54,14 +39,6 @@ def test_a_timeline_has_a_row_for_each_layer_in_the_palette_s_colours() -> None:
     assert {*found.strips} == {(0, 1)}
     mixed = timeline_figure(run_plan(hypar.plan_model("lenet-c", hardware="tpu-v2-v3")))
     assert {*mixed.strips} >= {(0, 1), (1, 2)}
-
-
-def test_a_timeline_of_stages_has_a_row_for_each_layer() -> None:
-    ran = run_plan(hypar.plan_model("sfc", levels=1, hardware="hmc", stages=2))
-    found = timeline_figure(ran)
-    assert {*found.rows} == {*ran.plan.layers}
-    assert not found.strips
-    assert {task.resource for task in found.timeline.tasks} >= {"stage 1 devices", "stage 2 devices"}
 
 
 # Comparisons
@@ -129,14 +106,6 @@ def test_only_times_over_decades_need_a_logarithmic_scale() -> None:
     near = hypar.sweep_model("lenet-c", hardware="hmc", levels=[1, 2], strategy=["dp", "hypar"])
     far = hypar.sweep_model("lenet-c", hardware=["hmc", "tpu-v2"], levels=[1, 2], strategy="dp")
     assert [figure_of(sweep.drawing(runs)).log for runs in (near, far)] == [False, True]
-
-
-def test_a_sweep_of_changes_has_plain_cells() -> None:
-    found = hypar.sweep_model("lenet-c", hardware="hmc", levels=1, changes={"topology": ["h_tree", "torus"]})
-    assert [row["topology"] for row in sweep.rows(found)] == ["h_tree", "torus"]
-    nothing = hypar.sweep_model("lenet-c", hardware="h100-8x", levels=7)
-    assert figure_of(sweep.drawing(nothing)).title.endswith("nothing fits")
-    assert "–" in sweep.html(nothing)
 
 
 def test_a_machine_s_file_is_named_without_its_folder(tmp_path: Path) -> None:

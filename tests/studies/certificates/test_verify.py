@@ -15,7 +15,6 @@ from pydantic import ValidationError
 import hypar
 from hypar import check_plan, load_model, plan_model
 from hypar.errors import InputError, OptionError, PlanError
-from hypar.studies.certificates import blocks
 from hypar.studies.certificates.issue import issue_certificate
 from hypar.studies.certificates.problem import orders_of, problem_of
 from hypar.studies.certificates.record import Certificate, beside, read_certificate
@@ -160,15 +159,6 @@ def test_tables_of_blocks_are_raised_by_what_is_in_the_certificate_alone() -> No
             verify_certificate(Certificate.model_validate(other), plan, graph, "here")
 
 
-def test_blocks_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, graph, certificate = certified(residual(), levels=4)
-    monkeypatch.setattr(blocks, "MOST_PAIRS", 1)
-    with pytest.raises(PlanError, match="found too many states in a block"):
-        verify_certificate(certificate, plan, graph, "here")
-    with pytest.raises(OptionError, match="whose layers form cycles"):
-        issue_certificate(plan, graph)
-
-
 def test_messages_and_floors_cannot_be_left_out() -> None:
     plan, graph, certificate = certified("resnet18", levels=3)
     data = certificate.model_dump(mode="json", by_alias=True)
@@ -200,24 +190,6 @@ def test_its_formulas_give_the_cost_of_any_plan(model: str) -> None:
         plan = plan_model(graph, levels=3, strategy="dp", space=space, search="greedy")
         cost = problem_of(plan, graph).cost(orders_of(plan))
         assert math.isclose(cost, plan.cost.value, rel_tol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ({"levels": 3, "convention": "paper"}, "found volume, counted by paper"),
-        ({"levels": 3, "convention": "fused"}, "found volume, counted by fused"),
-        ({"levels": 3, "pins": "fc1=batch"}, "found stages, pins"),
-        ({"array": [4, 2]}, "found an array of 4x2"),
-        ({"levels": 3, "space": "height,out_channels"}, "found the space"),
-        ({"array": [12], "space": "all divisors"}, "found one level of 12 ways"),
-    ],
-)
-def test_other_plans_are_refused_in_one_line(asked: dict[str, Any], found: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        certified("lenet-c", **asked)
-    assert found in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_cycles_whose_bound_is_too_low_are_refused_with_the_gap() -> None:
