@@ -146,23 +146,6 @@ def test_what_a_reader_lacks_it_gets_when_all_that_hold_some_of_it_are_done(tmp_
         assert end - start == pytest.approx(received(member, weight), rel=1e-9)
 
 
-def test_with_overlap_errors_cross_while_the_gradient_is_computed(tmp_path: Path) -> None:
-    found = ran(tmp_path, written(TWO, B), ["one=batch", "two=mp"], overlap="full")
-    for name in "ab":
-        start, _ = found[f"{name} one backward all_to_all H1"]
-        assert start == max(found[f"{other} two backward"][1] for other in "ab")
-    start, _ = found["b one backward all_to_all H1"]
-    assert start < found["b two gradient"][1]
-
-
-def test_what_nobody_lacks_nobody_waits_for(tmp_path: Path) -> None:
-    """Output channels before input channels: the fast group goes on, and meets the slow one at the sums only."""
-    found = ran(tmp_path, written(TWO, B), ["one=c", "two=mp"])
-    assert found["a two forward"][0] == found["a one forward"][1] < found["b one forward"][1]
-    crossed = [name for name in found.spans if name.startswith("a ") and name.endswith("H1")]
-    assert crossed == ["a two forward all_reduce H1", "a one backward all_reduce H1"]
-
-
 def test_all_groups_of_a_side_receive_together(tmp_path: Path) -> None:
     """What crosses the outer split keeps both groups of the pair, after what crossed the inner one."""
     kinds = {

@@ -88,19 +88,3 @@ def test_a_machine_that_counts_sums_adds_each_term_to_a_word_that_it_reads() -> 
     # What the additions read and write besides passes the memory long before the link has brought the terms.
     machine = load_machine("hmc-physical")
     assert machine.memory_seconds(3 * 4 * OUTPUT) < seconds / 100
-
-
-def test_what_is_summed_decides_for_dp() -> None:
-    """Counted by the paper mp of conv5_2 at H4 is less, counted by what moves dp is: in bytes and, on hmc, in time."""
-    by = {
-        (last, convention): planned(last, convention).cost.value
-        for last in ("dp", "mp")
-        for convention in ("paper", "moved")
-    }
-    assert by["dp", "moved"] < by["mp", "moved"]
-    steps = {last: ran(last, "moved").score.time_s for last in ("dp", "mp")}
-    assert steps["mp"] - steps["dp"] > 10e-3
-    for convention, chosen in (("paper", "in_channels"), ("moved", "batch")):
-        weight = 0.5 if convention == "paper" else 1.0
-        plan = plan_model(VGG_A, levels=4, strategy="hypar", convention=convention, inter_weight=weight)
-        assert plan.dims("conv5_2") == ("batch", "batch", "batch", chosen)

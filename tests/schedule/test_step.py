@@ -178,6 +178,18 @@ def test_the_cost_of_grids_is_the_engine_s_time(cost: str, data: st.DataObject) 
         assert 0 <= number < math.inf
 
 
+@pytest.mark.parametrize("idle", [False, True])
+@given(data=st.data())
+@settings(max_examples=examples(40))
+def test_the_bytes_of_grids_are_their_volume(idle: bool, data: st.DataObject) -> None:
+    plan = data.draw(grid_plans("volume", idle=idle))
+    assert plan.score is not None
+    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-9)
+    for split in plan.splits:
+        here = plan.score.communication[f"H{split.level + 1}"]
+        assert here == pytest.approx(split.cost, rel=1e-9, abs=1e-6)
+
+
 def test_between_the_same_devices_of_one_device_nothing_moves() -> None:
     """A neighbour of other devices gets and gives what it needs all the same."""
     plan = plan_model(

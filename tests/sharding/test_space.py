@@ -105,12 +105,6 @@ class TestGrids:
             {"batch": 16}, {"out_channels": 16},
         ]  # fmt: skip
 
-    @pytest.mark.parametrize("layer", ["conv1_2", "conv5_3", "fc2"])
-    def test_all_is_the_single_cuts_at_two_ways(self, layer: str) -> None:
-        """HyPar's, AccPar's and the ``optimal`` strategy's levels are as they were."""
-        singles = [{dim: 2} for dim in SINGLE if dim in node(layer).einsum.sizes]
-        assert degrees("all", node(layer), 2) == degrees(",".join(SINGLE), node(layer), 2) == singles
-
     @pytest.mark.parametrize(("ways", "conv", "linear"), [(2, 5, 3), (4, 15, 6), (16, 70, 15), (64, 210, 28)])
     def test_deepa_counts_with_idle_devices(self, ways: int, conv: int, linear: int) -> None:
         """Powers of two with at most so many factors, over four dims or two."""

@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from hypar.errors import TableLimitError
 from hypar.solve.cost_graph import CostGraph
@@ -141,6 +141,7 @@ def test_ties_of_many_nodes_between_two_are_broken_from_the_last_back() -> None:
     assert found.assignment == (0, *[node % 2 for node in range(1, last)], 1)
 
 
+@example(graph=(3, [(0, 1), (0, 2)]))
 @given(graph=any_graphs())
 def test_separators_are_those_of_networkx(graph: tuple[int, list[Pair]]) -> None:
     size, pairs = graph
