@@ -166,6 +166,18 @@ MUTANTS = [
     Mutant("a choice is planned anew in its neighbours", "studies/explanation.py", "replanned=replanned.get(at)", "replanned=0.0"),
     # importers of frameworks
     Mutant("a tensor that is filled by parts is filled whole", "importers/filled.py", "return found if place == shapes[value][axis] else []", "return found"),
+    # what tests of parts held
+    Mutant("devices count half of a causal attention", "network/einsum.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),
+    Mutant("a group norm keeps its statistics", "network/ops/group_norm.py", "elements=len(self.statistics) * self.groups", "elements=0"),
+    Mutant("a group norm takes five operations", "network/ops/group_norm.py", "flop_per_element: ClassVar[int] = 5", "flop_per_element: ClassVar[int] = 4"),
+    Mutant("a microbatch waits for the one before it", "schedule/tasks.py", "waits = [after, *zip(range(index, index + end - first - 1))]", "waits = [(), *zip(range(index, index + end - first - 1))]"),
+    Mutant("a level has its part of a joined collective", "schedule/joined.py", "return link, part, subgroup_bytes / (part * math.prod(array[level + 1 : last + 1]))", "return link, part, subgroup_bytes / math.prod(array[level + 1 : last + 1])"),
+    Mutant("groups without a share have no terms", "sharding/uneven/transfers.py", "at_work = [share for share in shares if not _none(share)]", "at_work = [*shares]"),
+    Mutant("devices of a tree are told apart by all their coordinates", "program/of_plan.py", "np.unique(coordinates[: level + 1], axis=1", "np.unique(coordinates[level : level + 1], axis=1"),
+    Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
+    Mutant("a separator of a root has two branches", "solve/elimination/separators.py", "if branches > 1 else found", "if branches > 2 else found"),
+    Mutant("a device keeps where its samples lie", "program/pieces.py", "ordered = _in_place(piece, held, shares) if held else piece", "ordered = piece"),
+    Mutant("chunks have as many synchronisations as there are", "schedule/chunks/exchanges.py", "for number, ends in enumerate(_ends(sizes), 1)]", "for number, ends in enumerate(_ends(sizes), 0)]"),
 ]  # fmt: skip
 
 

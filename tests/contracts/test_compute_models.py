@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, memory_words
-from hypar.machine.load import load_machine
 from hypar.machine.machine import local_shape
 from hypar.network.dims import CUTTABLE
 from hypar.network.ops.conv import Conv
@@ -155,10 +154,3 @@ def test_an_even_share_of_the_work_has_as_many_accesses(name: str) -> None:
         assert full.seconds == half.seconds
         for place in ("registers", "array"):
             assert half.accesses[place] == pytest.approx(full.accesses[place] / 2)
-
-
-@pytest.mark.parametrize("hardware", ["hmc", "eyeriss", "tpu-v2", "tpu-v3", "h100-8x"])
-@given(shape=shapes())
-def test_machines_time_every_phase(hardware: str, shape: LocalShape) -> None:
-    compute = load_machine(hardware).compute
-    assert all(compute.work(shape, phase, 1).seconds > 0 for phase in PHASES)

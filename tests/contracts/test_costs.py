@@ -7,7 +7,6 @@ import pytest
 
 from hypar import LayerGraph, load_machine, load_model, plan_model
 from hypar.costs.base import Cost, convention_of, load_cost, parameters_of
-from hypar.errors import OptionError
 from hypar.registry import plugin_names
 from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.space import parse_space
@@ -59,14 +58,6 @@ def test_the_joint_optimum_is_that_of_exhaustive_search(name: str, model: str) -
     assert plan_model(model, **asked).cost.value == pytest.approx(best.cost.value, rel=1e-12)  # type: ignore[arg-type]
     greedy = plan_model(model, **{**asked, "search": "greedy"})  # type: ignore[arg-type]
     assert greedy.cost.value >= best.cost.value * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("convention", ["direct", "sent"])
-@pytest.mark.parametrize("name", ["volume", "time", "accpar"])
-def test_a_cost_of_several_levels_refuses_other_conventions(name: str, convention: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        load_cost(name, {}, {"convention": convention})
-    assert str(caught.value) == f"convention: found {convention!r}; allowed: paper, moved, fused"
 
 
 def test_a_convention_is_no_parameter() -> None:

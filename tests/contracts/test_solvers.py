@@ -77,13 +77,6 @@ def test_exact_solvers_agree_where_sums_are_rounded(problem: CostGraph, unit: fl
     assert len(found) == 1
 
 
-def test_a_network_of_one_choice_is_solved_and_so_are_ties_all_over() -> None:
-    for size, count in ((1, 40), (2, 6), (3, 4)):
-        pairs = list(itertools.combinations(range(count), 2))
-        problem = random_problem(np.random.default_rng(0), [size] * count, pairs, 0)
-        assert load_solver("elimination").solve(problem).assignment == (0,) * count
-
-
 @settings(max_examples=examples(200))
 @given(problem=cost_graphs())
 def test_the_cheapest_solver_takes_the_graph(problem: CostGraph) -> None:
@@ -95,12 +88,6 @@ def test_the_cheapest_solver_takes_the_graph(problem: CostGraph) -> None:
 def test_the_cheapest_for_a_chain_is_the_chain_solver() -> None:
     chain = structure([3] * 20, [(i, i + 1) for i in range(19)])
     assert cheapest((chain,)) == "chain"
-
-
-def test_uniform_takes_the_best_single_index() -> None:
-    problem = random_problem(np.random.default_rng(3), [2, 2, 2], [(0, 1), (1, 2)], 9)
-    solution = load_solver("uniform").solve(problem)
-    assert solution.cost == min(problem.cost([0, 0, 0]), problem.cost([1, 1, 1]))
 
 
 @pytest.mark.parametrize("name", ["elimination", "exhaustive"])

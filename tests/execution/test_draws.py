@@ -11,7 +11,3 @@ def test_draws_are_spread_evenly_and_unlike() -> None:
     counts, _ = np.histogram(drawn, bins=10, range=(0, 1))
     assert abs(counts / drawn.size - 0.1).max() < 0.005
     assert abs(np.corrcoef(drawn[:, :-1].ravel(), drawn[:, 1:].ravel())[0, 1]) < 0.01
-
-
-def test_a_vector_of_samples_alone_is_drawn_as_well() -> None:
-    assert uniform([], (np.array([3, 5]),)).tolist() == uniform([], (np.arange(6),))[[3, 5]].tolist()

@@ -62,20 +62,3 @@ def test_a_sum_is_that_of_the_terms_of_a_copy(
         assert (values[device][there] == summed[there]).all()
         assert np.isnan(values[device][~there]).all()
     assert moved.sum(axis=1).tolist() == added(places, terms, need, copies).tolist()
-
-
-def test_an_element_that_nobody_has_stays_missing() -> None:
-    places = array_places((2,))
-    have, need = np.array([[True, False], [True, False]]), np.ones((2, 2), bool)
-    values, moved = copy(places, np.where(have, 1.0, np.nan), have, need)
-    assert np.isnan(values).tolist() == [[False, True], [False, True]]
-    assert moved.sum(axis=1).tolist() == [0]
-
-
-def test_what_a_device_has_without_holding_it_does_not_help() -> None:
-    """Values outside a holding are left over from a computation; a transfer must not read them."""
-    places = array_places((2,))
-    have, need = np.array([[True], [False]]), np.array([[False], [True]])
-    values, moved = copy(places, np.array([[3.0], [7.0]]), have, need)
-    assert values[1].tolist() == [3.0]
-    assert moved.sum(axis=1).tolist() == [1]

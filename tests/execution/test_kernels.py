@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from hypar.execution.boxes import whole_piece
 from hypar.registry import plugin_names
 from tests.effort import examples
+from tests.execution.in_torch import EVERY, Ops, native, tensors
 from tests.execution.layers import BATCH, CASES, NAMED, Bench, backward, bench, forward
 
 if TYPE_CHECKING:
@@ -62,104 +63,25 @@ def test_gradients_are_those_of_finite_differences(case: str) -> None:
     assert set(run.parameters) == set(run.layer.op.parameters(run.layer.input_shapes))
 
 
-@pytest.mark.parametrize("case", ["attention", "causal attention"])
-def test_attention_is_that_of_pytorch(case: str) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+@pytest.fixture
+def ops() -> Ops:
+    return Ops(pytest.importorskip("torch", reason="PyTorch is an extra"))
+
+
+@pytest.mark.parametrize("case", EVERY)
+def test_kernels_do_what_pytorch_does(case: str, ops: Ops) -> None:
     run = bench(case)
     piece = whole_piece(run.layer, BATCH)
-    inputs = [torch.tensor(value, requires_grad=True) for value in run.inputs]
-    heads_first = [value.transpose(1, 2) for value in inputs]
-    attend = torch.nn.functional.scaled_dot_product_attention
-    output = attend(*heads_first, is_causal=case != "attention").transpose(1, 2)
-    output.backward(torch.tensor(run.error))
-    value = forward(run, run.inputs, run.parameters, piece)
-    np.testing.assert_allclose(value, output.detach().numpy(), atol=1e-12)
-    for ours, theirs in zip(backward(run, piece).inputs, inputs, strict=True):
-        np.testing.assert_allclose(ours, theirs.grad.numpy(), atol=1e-12)
-
-
-def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)
-    run: Bench, inputs: list[Any], held: dict[str, Any]
-) -> Any:
-    """The output of the same layer by PyTorch."""
-    torch: Any = pytest.importorskip("torch")
-    functional = torch.nn.functional
-    op: Any = run.layer.op
-    x = inputs[0]
-    match run.layer.op_name:
-        case "conv" | "conv1d":
-            weight = held["weight"].transpose(1, 2).flatten(0, 1)
-            return functional.conv2d(
-                x, weight, held.get("bias"), op.stride, op.padding, op.dilation, op.groups
-            )
-        case "conv3d":
-            weight = held["weight"].transpose(-5, -4).flatten(0, held["weight"].ndim - 5)
-            return functional.conv3d(
-                x, weight, held.get("bias"), op.stride, op.padding, op.dilation, op.groups
-            )
-        case "pool3d":
-            kernel = op.kernel or tuple(x.shape[2:])
-            pool = functional.max_pool3d if op.mode == "max" else functional.avg_pool3d
-            return pool(x, kernel, op.stride or kernel, op.padding)
-        case "conv_transpose":
-            weight = held["weight"].flatten(0, 1)
-            return functional.conv_transpose2d(
-                x, weight, held.get("bias"), op.stride, op.padding, op.output_padding, op.groups, op.dilation
-            )
-        case "linear":
-            return functional.linear(x, held["weight"].T, held.get("bias"))
-        case "pool":
-            pool = functional.max_pool2d if op.mode == "max" else functional.avg_pool2d
-            kernel = op.kernel or tuple(x.shape[2:])
-            return pool(x, kernel, op.stride, op.padding, ceil_mode=op.rounding == "up")
-        case "batch_norm":
-            return functional.batch_norm(x, None, None, held.get("weight"), held.get("bias"), training=True)
-        case "group_norm":
-            return functional.group_norm(x, op.groups, held.get("weight"), held.get("bias"))
-        case "softmax":
-            return functional.softmax(x, dim=1)
-        case "upsample":
-            return functional.interpolate(x, scale_factor=op.scale, mode=op.mode)
-        case "pointwise" if op.function == "lrn":
-            return torch.nn.LocalResponseNorm(5)(x.reshape(*x.shape, *[1] * (4 - x.ndim))).reshape(x.shape)
-        case "pointwise" if op.function == "other":
-            return x.square() / 2
-        case "opaque":
-            total = sum(
-                (value.flatten(1).sum(1) / value[0].numel() ** 0.5 for value in inputs), torch.zeros(())
-            )
-            return total.reshape(-1, *[1] * len(run.layer.shape)).expand(-1, *run.layer.shape.values())
-        case "pointwise":
-            return getattr(functional, op.function, getattr(torch, op.function, None))(x)  # type: ignore[misc]
-        case "relu":
-            return torch.relu(x)
-        case "add":
-            return sum(inputs)
-        case "concat":
-            return torch.cat(inputs, dim=1)
-        case "flatten":
-            return x.flatten(1)
-        case "crop":
-            top, left = op.margin
-            return x[:, :, top:-top, left:-left]
-    return x
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case != "dropout"])
-def test_kernels_do_what_pytorch_does(case: str) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
-    run = bench(case)
-    piece = whole_piece(run.layer, BATCH)
-    inputs = [torch.tensor(value, requires_grad=True) for value in run.inputs]
-    held = {name: torch.tensor(value, requires_grad=True) for name, value in run.parameters.items()}
-    output = by_torch(run, inputs, held)
-    output.backward(torch.tensor(run.error))
+    inputs, held = tensors(run, ops, "float64")
+    output = ops(run.layer, inputs, native(run.layer, held))
+    output.backward(ops.torch.tensor(run.error))
     np.testing.assert_allclose(
         forward(run, run.inputs, run.parameters, piece), output.detach().numpy(), atol=1e-12
     )
     found = backward(run, piece)
     for ours, theirs in zip(found.inputs, inputs, strict=True):
-        np.testing.assert_allclose(np.nan_to_num(ours), theirs.grad.numpy(), atol=1e-12)
+        if theirs.requires_grad:
+            np.testing.assert_allclose(np.nan_to_num(ours), theirs.grad.numpy(), atol=1e-12)
     for name, theirs in held.items():
         np.testing.assert_allclose(found.parameters[name], theirs.grad.numpy(), atol=1e-12)
 
@@ -181,10 +103,3 @@ def test_the_first_of_equal_maxima_gets_the_error() -> None:
     assert (back[:, :, ::2, 0:4:2] == run.error).all()
     assert not back[:, :, 1::2, :4].any()
     assert not back[:, :, :, 1:4:2].any()
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if bench(case).parameters])
-def test_activations_stay_near_one(case: str) -> None:
-    run = bench(case)
-    value = forward(run, run.inputs, run.parameters, whole_piece(run.layer, BATCH))
-    assert 0.2 < value.std() < 3

@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from hypar import load_model
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.gradients import gradients_of
 from hypar.network.spec.load import parse_spec
-from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -45,14 +42,3 @@ def test_what_is_trained_before_the_first_weight_goes_with_it() -> None:
         "batch_norm1.bias",
     )
     assert gradients.num_bytes == 4 * (18 + 16)
-
-
-@pytest.mark.parametrize(("scale", "shift", "names"), [(True, False, ["weight"]), (False, True, ["bias"])])
-def test_a_normalisation_may_train_one_of_its_two(scale: bool, shift: bool, names: list[str]) -> None:
-    op = load_plugin("ops", "batch_norm")(scale=scale, shift=shift)
-    assert op.parameters(({"channels": 8},)) == dict.fromkeys(names, 8)
-    assert op.num_parameters(({"channels": 8},)) == 8
-
-
-def test_what_is_not_trained_has_no_parameters() -> None:
-    assert load_plugin("ops", "relu")().parameters(({"channels": 8},)) == {}

@@ -52,50 +52,6 @@ def test_a_transposed_convolution_multiplies_as_the_convolution_whose_gradient_i
     assert up.flop("forward") == 2 * up.macs - 4 * 6 * 256
 
 
-@pytest.mark.parametrize(
-    ("line", "shape", "parameters", "flop"),
-    [
-        ("op: conv, out_channels: 6, kernel: [1, 3], groups: 3, padding: [0, 1]", (6, 8, 8), 24, 6 * 64 * 5),
-        ("op: conv, out_channels: 2, kernel: 3, stride: 2, dilation: 2, bias: false", (2, 2, 2), 54, 8 * 53),
-        ("op: pool, mode: max, kernel: 3, stride: 2", (3, 3, 3), 0, 27 * 9),
-        ("op: pool, mode: average, kernel: 3, stride: 2, rounding: up", (3, 4, 4), 0, 48 * 9),
-        ("op: pool, mode: average, window: global", (3, 1, 1), 0, 192),
-        ("op: conv_transpose, out_channels: 6, kernel: 2, stride: 2", (6, 16, 16), 78, 2 * 64 * 72 - 6 * 256),
-        (
-            "op: conv_transpose, out_channels: 6, kernel: [3, 4], stride: [2, 1], padding: [1, 0], groups: 3, output_padding: [1, 0], bias: false",
-            (6, 16, 11),
-            72,
-            2 * 64 * 72 - 6 * 176,
-        ),
-        ("op: conv_transpose, out_channels: 3, kernel: 1, stride: 3, groups: 3", (3, 22, 22), 6, 192),
-        ("op: upsample, mode: nearest, scale: 3", (3, 24, 24), 0, 0),
-        ("op: upsample, mode: bilinear, scale: [2, 1]", (3, 16, 8), 0, 3 * 128 * 7),
-        ("op: crop, margin: [1, 2]", (3, 6, 4), 0, 0),
-        ("op: opaque, kind: roll, channels: 5, height: 2, width: 4, trained: 7", (5, 2, 4), 7, 0),
-        ("op: opaque, kind: pool, channels: 5", (5,), 0, 0),
-        ("op: pointwise, function: other", (3, 8, 8), 0, 192),
-        ("op: pointwise, function: relu6", (3, 8, 8), 0, 192),
-        ("op: relu", (3, 8, 8), 0, 192),
-        ("op: pointwise, function: tanh", (3, 8, 8), 0, 192),
-        ("op: batch_norm", (3, 8, 8), 6, 384),
-        ("op: batch_norm, scale: false", (3, 8, 8), 3, 384),
-        ("op: dropout, probability: 0.1", (3, 8, 8), 0, 192),
-        ("op: flatten", (192,), 0, 0),
-        ("op: softmax", (3, 8, 8), 0, 576),
-        ("op: add, inputs: [input, input]", (3, 8, 8), 0, 192),
-        ("op: concat, inputs: [input, input, input]", (9, 8, 8), 0, 0),
-    ],
-)
-def test_every_op_knows_its_shape_parameters_and_work(
-    line: str, shape: tuple[int, ...], parameters: int, flop: int
-) -> None:
-    graph = build(f"name: it, {line}", "name: last, op: conv, out_channels: 1, kernel: 1" if len(shape) > 1
-                  else "name: last, op: linear, out_features: 1")  # fmt: skip
-    layer = graph.layers[1]
-    assert (tuple(layer.shape.values()), layer.num_parameters, layer.flop()) == (shape, parameters, flop)
-    assert layer.flop(batch=3) == 3 * flop
-
-
 def test_a_pool_rounded_up_has_no_window_wholly_in_the_padding() -> None:
     line = "op: pool, mode: max, kernel: 2, stride: 2, padding: 1, rounding: up"
     graph = build(line, "op: conv, out_channels: 1, kernel: 1", head=HEAD.replace("height: 8", "height: 7"))
@@ -110,11 +66,6 @@ def test_layers_may_stand_in_any_order() -> None:
     assert [layer.name for layer in graph.layers] == ["input", "first", "last"]
     assert nx.is_directed_acyclic_graph(graph.digraph)
     assert list(graph.digraph.edges) == [("input", "first"), ("first", "last")]
-
-
-def test_a_cycle_is_shown_whole() -> None:
-    with pytest.raises(ModelError, match=r"net.yaml:5: layers\[1\] 'a': a cycle: a -> b -> a"):
-        build("name: a, op: relu, inputs: b", "name: b, op: relu, inputs: a")
 
 
 def test_f_out_is_counted_as_its_readers_see_it() -> None:
@@ -151,20 +102,6 @@ def test_the_digest_is_of_what_a_plan_depends_on() -> None:
     assert build(line, head=HEAD.replace("batch: 4", "batch: 4\ndtype: float16")).digest != base
     assert build(line.replace("2", "3")).digest != base
     assert build(line + ", stride: 1").digest == base
-
-
-def test_equal_layers_share_an_einsum() -> None:
-    layers = load_model("resnet18").contracted.layers
-    assert len({id(layer.einsum) for layer in layers}) < len(layers)
-
-
-def test_a_graph_has_a_short_form_and_sizes() -> None:
-    graph = load_model("vgg16")
-    assert repr(graph) == "<LayerGraph vgg16: 16 weighted layers, 138 M parameters>"
-    assert graph.macs(2) == 2 * graph.macs()
-    assert graph.flop() > 2 * graph.macs() - graph.num_parameters
-    assert graph.with_batch(7).batch == 7
-    assert load_model("vgg16", batch=9).batch == 9
 
 
 SMALL: dict[str, object] = {

@@ -144,64 +144,40 @@ DEPTH = {
 SHAPES = [
     # Caffe's pooling rounds up: 32, 16, 8, 4.
     ("cifar-c", "conv1", (32, 32, 32)),
-    ("cifar-c", "conv2", (32, 16, 16)),
-    ("cifar-c", "conv3", (64, 8, 8)),
     ("cifar-c", "pool3", (64, 4, 4)),
     # Krizhevsky et al., section 3.5.
     ("alexnet", "conv1", (96, 55, 55)),
-    ("alexnet", "conv2", (256, 27, 27)),
     ("alexnet", "conv5", (256, 13, 13)),
     ("alexnet", "pool5", (256, 6, 6)),
     # Mori et al.
     ("vgg-f", "conv1", (64, 54, 54)),
-    ("vgg-f", "pool1", (64, 27, 27)),
-    ("vgg-f", "pool2", (256, 13, 13)),
     ("vgg-f", "pool5", (256, 6, 6)),
     # He et al., Table 1; the names are torchvision's.
-    ("resnet18", "layer1.1.conv2", (64, 56, 56)),
     ("resnet18", "layer2.0.downsample.0", (128, 28, 28)),
     ("resnet34", "layer4.rest.1.add", (512, 7, 7)),
-    ("resnet50", "layer1.0.conv3", (256, 56, 56)),
-    ("resnet50", "layer2.0.conv1", (128, 56, 56)),
     ("resnet50", "layer2.0.conv2", (128, 28, 28)),
     ("resnet50", "layer4.rest.1.add", (2048, 7, 7)),
-    ("resnet152", "layer3.rest.34.add", (1024, 14, 14)),
     # Szegedy et al. 2015, Table 1.
     ("googlenet", "pool1_3x3_s2", (64, 56, 56)),
-    ("googlenet", "inception_3b.output", (480, 28, 28)),
     ("googlenet", "inception_4e.output", (832, 14, 14)),
     ("googlenet", "inception_5b.output", (1024, 7, 7)),
     # The comments of torchvision's inception.py.
     ("inception-v3", "maxpool2", (192, 35, 35)),
-    ("inception-v3", "Mixed_5b.concat", (256, 35, 35)),
     ("inception-v3", "Mixed_5d.concat", (288, 35, 35)),
-    ("inception-v3", "Mixed_6a.concat", (768, 17, 17)),
     ("inception-v3", "Mixed_7a.concat", (1280, 8, 8)),
     ("inception-v3", "Mixed_7c.concat", (2048, 8, 8)),
     # Sandler et al., Table 2: the input of each row is the output of the one before.
     ("mobilenet-v2", "conv1", (32, 112, 112)),
-    ("mobilenet-v2", "features1.1", (16, 112, 112)),
     ("mobilenet-v2", "features3.add", (24, 56, 56)),
-    ("mobilenet-v2", "features6.add", (32, 28, 28)),
     ("mobilenet-v2", "features10.add", (64, 14, 14)),
-    ("mobilenet-v2", "features13.add", (96, 14, 14)),
-    ("mobilenet-v2", "features16.add", (160, 7, 7)),
     ("mobilenet-v2", "features17.2", (320, 7, 7)),
     ("mobilenet-v2", "features18.0", (1280, 7, 7)),
     # Ronneberger et al., Figure 1: the numbers beside the boxes.
-    ("unet", "down1.conv1", (64, 570, 570)),
     ("unet", "down1.conv2", (64, 568, 568)),
-    ("unet", "down2.conv2", (128, 280, 280)),
-    ("unet", "down3.conv2", (256, 136, 136)),
     ("unet", "down4.conv2", (512, 64, 64)),
     ("unet", "bottom.conv2", (1024, 28, 28)),
     ("unet", "concat4", (1024, 56, 56)),
     ("unet", "up4.conv2", (512, 52, 52)),
-    ("unet", "concat3", (512, 104, 104)),
-    ("unet", "up3.conv2", (256, 100, 100)),
-    ("unet", "concat2", (256, 200, 200)),
-    ("unet", "up2.conv2", (128, 196, 196)),
-    ("unet", "concat1", (128, 392, 392)),
     ("unet", "up1.conv2", (64, 388, 388)),
     ("unet", "classifier", (2, 388, 388)),
     # Dosovitskiy et al., section 3.1: N = H W / P^2 patches and the class token.
@@ -309,13 +285,6 @@ def test_alexnet_macs() -> None:
     conv3_to_5 = 13**2 * 3**2 * (256 * 384 + 384 * 384 + 384 * 256)
     fc = 9216 * 4096 + 4096 * 4096 + 4096 * 1000
     assert load_model("alexnet").macs() == conv1 + conv2 + conv3_to_5 + fc == 1_135_256_096
-
-
-def test_mobilenet_v2_as_published() -> None:
-    """Sandler et al. 2018, Table 4: 300 M multiply-adds; its 3.4 M parameters are torchvision's 3,504,872 to 3 %."""
-    graph = load_model("mobilenet-v2")
-    assert round(graph.macs() / 1e6, -2) == 300
-    assert graph.num_parameters == pytest.approx(3.4e6, rel=0.031)
 
 
 def test_unet_macs() -> None:

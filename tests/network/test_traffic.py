@@ -15,16 +15,9 @@ from tests.transformers import gpt, llama
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
-    from hypar.network.layer import Layer
 
 COUNTED = load_machine("h100-8x", {"unweighted": "counted", "overlap": "none"})
 FREE = load_machine("h100-8x", {"overlap": "none"})
-
-
-def passes(layer: Layer) -> tuple[float, float]:
-    """Return the traffic of each phase over the elements of the output."""
-    made, own = math.prod(layer.shape.values()), layer.op.traffic(layer.input_shapes)
-    return own.forward / made, own.backward / made
 
 
 @pytest.mark.parametrize(
@@ -35,16 +28,15 @@ def passes(layer: Layer) -> tuple[float, float]:
         ("resnet18", "add", (3, 0)),
         ("resnet18", "softmax", (2, 3)),
         ("googlenet", "concat", (2, 0)),
-        ("gpt3-175b", "gelu", (2, 3)),
-        ("llama2-7b", "silu", (2, 3)),
         ("llama2-7b", "multiply", (3, 5)),
         ("llama2-7b", "attention", (0, 0)),
     ],
 )
 def test_an_op_passes_over_its_tensors(model: str, op: str, expected: tuple[float, float]) -> None:
-    """The passes that Megatron-LM's kernels and PyTorch's were measured to make."""
+    """The passes that Megatron-LM's kernels and PyTorch's were measured to make: elements over those of the output."""
     layer = next(layer for layer in load_model(model).layers if layer.op_name == op)
-    assert passes(layer) == expected
+    made, own = math.prod(layer.shape.values()), layer.op.traffic(layer.input_shapes)
+    assert (own.forward / made, own.backward / made) == expected
 
 
 def test_scores_are_moved_unless_attention_is_fused() -> None:
@@ -91,16 +83,6 @@ def test_each_device_takes_the_time_of_its_part_of_all_ops(graph: LayerGraph) ->
     )
 
 
-@pytest.mark.parametrize(("model", "convention"), [("gpt", "moved"), ("lenet-c", "paper")])
-def test_the_cost_is_the_time_of_the_step(model: str, convention: str) -> None:
-    graph = gpt() if model == "gpt" else load_model(model)
-    plan = plan_model(
-        graph, array=[2, 2], strategy="optimal", cost="time", hardware=COUNTED, convention=convention
-    )
-    assert plan.score is not None
-    assert plan.cost.value == pytest.approx(plan.score.time_s, rel=1e-9)
-
-
 def test_an_op_is_divided_as_the_layer_before_it() -> None:
     """The norm behind an addition that is divided in the sequence is on half of the positions on each device."""
     sequence = [f"h.0.{name}=sequence" for name in ("add1", "add2")]
@@ -116,13 +98,3 @@ def test_the_note_names_ops_that_take_no_time(unweighted: str) -> None:
     plan = plan_model(gpt(), array=[2], strategy="dp", hardware=machine)
     noted = any(line.startswith("no weights") for line in machine_lines(plan, gpt(), machine))
     assert noted is (unweighted == "free")
-
-
-def test_joins_and_norms_take_energy() -> None:
-    free, counted = (plan_model(gpt(), array=[2], hardware=machine).score for machine in (FREE, COUNTED))
-    assert free is not None
-    assert counted is not None
-    assert free.energy is not None
-    assert counted.energy is not None
-    assert counted.energy["memory"] > free.energy["memory"]
-    assert counted.energy["arithmetic"] == free.energy["arithmetic"]

@@ -32,6 +32,7 @@ ON_IMAGES = (
     "conv",
     "conv",
     "conv_transpose",
+    "group_norm",
     "pool",
     "pool",
     "upsample",
@@ -154,6 +155,12 @@ def _transposed(draw: st.DrawFn, shape: Mapping[str, int]) -> Fields:
 
 
 @st.composite
+def _in_groups(draw: st.DrawFn, shape: Mapping[str, int]) -> Fields:
+    groups = [way for way in (1, 2, 3, shape["channels"]) if shape["channels"] % way == 0]
+    return {"groups": draw(st.sampled_from(groups)), "shift": draw(st.booleans())}
+
+
+@st.composite
 def _pools(draw: st.DrawFn, _: Mapping[str, int]) -> Fields:
     mode = draw(st.sampled_from(["max", "average"]))
     if not draw(st.integers(0, 3)):
@@ -178,6 +185,7 @@ _FIELDS: dict[str, Callable[[Mapping[str, int]], st.SearchStrategy[Fields]]] = {
     "conv": _windows,
     "conv_transpose": _transposed,
     "pool": _pools,
+    "group_norm": _in_groups,
     "linear": _of(out_features=st.integers(1, LARGEST), bias=st.booleans()),
     "batch_norm": _of(scale=st.booleans(), shift=st.booleans()),
     "pointwise": _of(function=st.sampled_from(FUNCTIONS)),

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.program.cuts import Cuts, LevelCut, array_cuts
-from hypar.program.holding import everywhere
 from hypar.program.pieces import divide
 from hypar.program.places import array_places
-from hypar.sharding.placement import WHOLE, cut, grid
+from hypar.sharding.placement import WHOLE, cut
 from tests.effort import examples
 from tests.program.machines import ARRAYS
 
@@ -51,20 +50,6 @@ def test_a_piece_has_as_many_as_even_sizes_allow(size: int, ways: int, sizes: li
     assert [index for piece in pieces(found) for index in piece] == [*range(size)]
 
 
-def test_levels_that_divide_other_dims_leave_a_piece_as_it_is() -> None:
-    cuts = array_cuts((2, 2, 2), (cut("batch", 2), cut("height", 2), cut("batch", 2)))
-    assert pieces(divide(8, cuts, "batch")) == [
-        [0, 1],
-        [2, 3],
-        [0, 1],
-        [2, 3],
-        [4, 5],
-        [6, 7],
-        [4, 5],
-        [6, 7],
-    ]
-
-
 def test_idle_devices_have_no_piece() -> None:
     assert pieces(divide(4, array_cuts((4,), (cut("batch", 2),)), "batch")) == [[0, 1], [], [2, 3], []]
     assert pieces(divide(2, array_cuts((2,), (cut("height", 1),)), "batch")) == [[0, 1], []]
@@ -102,47 +87,3 @@ def test_every_index_has_one_piece(
     for device in range(cuts.places.devices):
         alike = (own == own[:, device : device + 1]).all(axis=0)
         assert (found[alike] == found[device]).all(), "pieces depend on the levels that divide the dim"
-
-
-class TestInPlace:
-    def test_indices_stay_where_they_are(self) -> None:
-        held = divide(8, array_cuts((2, 2), (cut("batch", 2), cut("batch", 2))), "batch")
-        swapped = held[[2, 0, 3, 1]]
-        found = divide(8, array_cuts((2, 2), (cut("batch", 2), cut("batch", 2))), "batch", (swapped,))
-        assert (found == swapped).all()
-
-    def test_what_all_have_is_in_order(self) -> None:
-        held = everywhere((8,), 4).members
-        assert pieces(divide(8, array_cuts((4,), (cut("batch", 4),)), "batch", held)) == [
-            [0, 1],
-            [2, 3],
-            [4, 5],
-            [6, 7],
-        ]
-
-    def test_shares_have_as_many_of_what_each_device_of_a_group_has(self) -> None:
-        """An inner level divided the samples: the outer level takes half of what each inner device has."""
-        held = divide(8, array_cuts((2, 2), (WHOLE, cut("batch", 2))), "batch")
-        found = divide(8, array_cuts((2, 2), (cut("batch", 2), WHOLE)), "batch", (held,))
-        assert (found & held).sum(axis=1).tolist() == [2, 2, 2, 2]
-
-    def test_pieces_are_no_larger_for_what_is_held(self) -> None:
-        held = np.zeros((2, 6), bool)
-        held[0, :5] = held[1, 5:] = True
-        assert pieces(divide(6, array_cuts((2,), (cut("batch", 2),)), "batch", (held,))) == [
-            [0, 1, 2],
-            [3, 4, 5],
-        ]
-
-    def test_a_tensor_that_all_have_does_not_disturb_the_order_of_another(self) -> None:
-        held = divide(8, array_cuts((2, 2), (WHOLE, cut("batch", 2))), "batch")
-        cuts = array_cuts((2, 2), (cut("batch", 2), cut("batch", 2)))
-        alone = divide(8, cuts, "batch", (held,))
-        assert (divide(8, cuts, "batch", (everywhere((8,), 4).members[0], held)) == alone).all()
-        assert (alone & ~held).sum() == 0
-
-
-def test_a_grid_divides_each_of_its_dims() -> None:
-    cuts = array_cuts((4,), (grid({"batch": 2, "channels": 2}),))
-    assert pieces(divide(4, cuts, "batch")) == [[0, 1], [0, 1], [2, 3], [2, 3]]
-    assert pieces(divide(4, cuts, "channels")) == [[0, 1], [2, 3], [0, 1], [2, 3]]

@@ -18,7 +18,6 @@ from hypar.sharding.amounts.listing import amounts
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.fractions import Offered
 from hypar.sharding.uneven.remainder import graph_of_group
 from tests.effort import examples
 from tests.program.networks import network
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.sharding.uneven.entered import Entered
-    from hypar.sharding.uneven.transfers import Amount
 
 Shares = tuple[float, ...]
 Taken = dict[str, tuple[Choice, Shares]]
@@ -241,49 +239,6 @@ def test_joins_on_single_devices(
         Fork({name: (own, common) for name, (own, _) in node.items()}, (alone(graph),) * groups),
         convention,
     )
-
-
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@given(data=st.data(), groups=st.integers(2, 3))
-@settings(max_examples=examples(40), deadline=None)
-def test_many_options_at_once_are_counted_as_each_alone(
-    convention: str, data: st.DataObject, groups: int
-) -> None:
-    graph = data.draw(convolutions(3) | joined()).contracted
-    entered = whole(graph, convention)
-    every = []
-    for layer in graph.layers:
-        dims = [dim for dim in layer.einsum.sizes if not dim.startswith("kernel")]
-        options = [cut(dim, groups) for dim in dims] + [WHOLE] * layer.join
-        given_shares = [data.draw(shares(groups, least=0)) for _ in options]
-        every.append([*zip(options, given_shares, strict=True)])
-    for at, offers in enumerate(every):
-        for column, offer in enumerate(offers):
-            alone_amounts = _totals(entered.inside(graph, at, _offered([offer])))
-            assert alone_amounts == pytest.approx(
-                _totals(entered.inside(graph, at, _offered(offers)), column)
-            )
-    for at, tensor in enumerate(graph.tensors):
-        made, read = every[tensor.producer], every[tensor.consumer]
-        together = entered.between(graph, at, _offered(made), _offered(read))
-        for row, maker in enumerate(made):
-            for column, reader in enumerate(read):
-                single = entered.between(graph, at, _offered([maker]), _offered([reader]))
-                for one, many in zip(single, together, strict=True):
-                    expected = [float(own[0, 0]) for own in one.elements]
-                    assert [float(own[row, column]) for own in many.elements] == pytest.approx(expected)
-
-
-def _offered(offers: Sequence[tuple[Choice, Shares]]) -> Offered:
-    return Offered(tuple(choice for choice, _ in offers), np.array([own for _, own in offers]))
-
-
-def _totals(amounts_of: Sequence[Amount], column: int = 0) -> dict[str, float]:
-    found: Counter[str] = Counter()
-    for amount in amounts_of:
-        for group, own in enumerate(amount.elements):
-            found[f"{amount.phase} {group}"] += float(own[column])  # type: ignore[assignment]
-    return {key: elements for key, elements in found.items() if elements}
 
 
 # Levels and splits below. All groups divide a layer alike inside, as one program sums it at the same places everywhere, and

@@ -1,22 +1,18 @@
-"""Gradients in chunks, as tasks: by hand, and that bytes stay while latencies and transfers grow fewer."""
+"""Gradients in chunks, as tasks, by hand."""
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
 from hypar.planning.counting import score_convention
 from hypar.schedule.lanes import Lane
-from hypar.schedule.step import exchanging, lower_lanes
+from hypar.schedule.step import lower_lanes
 from hypar.timeline import run
-from tests.effort import examples
 from tests.network.test_gradients import network
 from tests.schedule.test_step import wired
 
@@ -82,55 +78,3 @@ def test_latency_is_paid_once_a_chunk_by_hand() -> None:
     assert [task.seconds for _, task in moves] == pytest.approx([sum(alone[:2]) - link, alone[2]])
     late, early = run(apart.tasks).makespan, run(joined.tasks).makespan
     assert late - early == pytest.approx(link)
-
-
-@st.composite
-def chunked(draw: st.DrawFn) -> tuple[Step, Step, int]:
-    """A step of drawn choices with its layers alone and in drawn chunks, and whether it overlaps."""
-    graph = graph_of(draw(st.sampled_from(["lenet-c", "alexnet", "resnet18"])))
-    array = draw(st.sampled_from([(2,), (4, 2), (2, 2, 2)]))
-    dims = {layer.name: draw(st.sampled_from(["batch", "in_channels"])) for layer in graph.contracted.layers}
-    pins = [f"{layer.name}={'rep' if layer.join else dims[layer.name]}" for layer in graph.contracted.layers]
-    plan = plan_model(graph, array=array, space="all", pins=pins, convention="paper")
-    overlap = draw(st.sampled_from(["none", "full"]))
-    lane = lane_of(
-        plan, graph, wired("ring", math.prod(array), draw(st.sampled_from(["0 s", "7 us"])), overlap)
-    )
-    alone = lower_lanes([lane])
-    layers, found, start = exchanging(alone), [], 0
-    while start < len(layers):
-        size = draw(st.integers(1, len(layers) - start))
-        found.append(layers[start : start + size])
-        start += size
-    return alone, lower_lanes([lane], chunks=tuple(found)), overlap == "none"
-
-
-@given(chunked())
-@settings(max_examples=examples(60))
-def test_chunks_move_the_same_bytes_in_fewer_transfers(steps: tuple[Step, Step, bool]) -> None:
-    alone, joined, serial = steps
-    sums = [
-        {
-            (move.phase, move.level): math.fsum(
-                other.total_bytes
-                for other in step.moves
-                if other and (other.phase, other.level) == (move.phase, move.level)
-            )
-            for move in step.moves
-            if move
-        }
-        for step in steps[:2]
-    ]
-    assert sums[1] == pytest.approx(sums[0], rel=1e-12)
-    assert len(joined.tasks) <= len(alone.tasks)
-    spent = [math.fsum(task.seconds for task in step.tasks) for step in (alone, joined)]
-    assert spent[1] <= spent[0] * (1 + 1e-12)
-    timeline = run(joined.tasks)
-    if serial:
-        assert timeline.makespan == pytest.approx(spent[1], rel=1e-12)
-    else:
-        assert timeline.makespan >= max(timeline.busy.values()) * (1 - 1e-12)
-    ends = {task.name: end for task, end in zip(joined.tasks, timeline.ends, strict=True)}
-    for task, start in zip(joined.tasks, timeline.starts, strict=True):
-        if task.name.endswith(" update"):
-            assert start >= ends[task.name.replace(" update", " gradient")]

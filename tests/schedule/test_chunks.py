@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from cgdp_2018 import groupings
 from hypothesis import given
@@ -20,7 +19,6 @@ from hypar.schedule.chunks.best import best_sizes
 from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.schedule.chunks.sizes import rule_sizes
 from hypar.schedule.lanes import Lane
-from hypar.schedule.moves import PHASE
 from hypar.schedule.step import lower_lanes
 from hypar.sharding.placement import cut
 from hypar.timeline import run
@@ -85,14 +83,6 @@ def lowered(times: StepTimes, sizes: Sizes, exchange: str) -> Step:
     return lower_lanes([lane], chunks=tuple(tuple(islice(left, size)) for size in sizes))
 
 
-def deep(count: int = 156) -> StepTimes:
-    """As a residual network has them: ever fewer weights and ever more work towards the input."""
-    numbers = np.random.default_rng(0)
-    grows = np.linspace(0.2, 2.0, count)
-    rows = zip(numbers.random(count) / grows, numbers.random(count) * grows, strict=True)
-    return times_of([(float(backward), float(sent)) for backward, sent in rows], 0.3)
-
-
 # The rule and its kin
 
 
@@ -137,24 +127,6 @@ def test_the_engine_takes_as_long_as_the_closed_form(
     assert run(lowered(times, sizes, name).tasks).makespan == pytest.approx(closed, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", EXCHANGES)
-@given(times=steps())
-def test_the_typical_step_is_everything_one_after_another(name: str, times: StepTimes) -> None:
-    sizes = (len(times.layers),)
-    total = times.forward_s + times.ready[-1] + times.sent[-1] + times.sync_s
-    assert run(lowered(times, sizes, name).tasks).makespan == pytest.approx(total, rel=1e-12)
-
-
-@given(times=steps())
-def test_on_a_serial_link_chunks_are_sent_whole_and_in_order(times: StepTimes) -> None:
-    sizes = rule_sizes(len(times.layers), 1)
-    step = lowered(times, sizes, "serial")
-    timeline = run(step.tasks)
-    sent = [index for index, move in enumerate(step.moves) if move and move.phase == PHASE]
-    assert len(sent) == len(sizes)
-    assert all(timeline.ends[a] <= timeline.starts[b] for a, b in pairwise(sent))
-
-
 # The best
 
 
@@ -173,52 +145,3 @@ def test_the_best_is_that_of_all_groupings_ties_included(name: str, times: StepT
     found = best_sizes(times, exchange)
     assert spans[found] == least
     assert found == max(ties, key=lambda sizes: preference(name, sizes))
-
-
-@pytest.mark.parametrize("name", EXCHANGES)
-def test_the_best_of_a_deep_network_is_no_slower_than_the_rule_at_any_size(name: str) -> None:
-    times, exchange = deep(), EXCHANGES[name]
-    least = max(exchange.spans(times, best_sizes(times, exchange)))
-    by_rule = [max(exchange.spans(times, rule_sizes(156, size))) for size in range(1, 157)]
-    assert least <= min(by_rule)
-    assert least < 0.99 * by_rule[0]
-
-
-@pytest.mark.parametrize("name", EXCHANGES)
-def test_the_best_of_a_deep_network_is_that_of_a_plain_table(name: str) -> None:
-    """Least time by number of chunks and end, every pair of ends looked at."""
-    times, exchange = deep(), EXCHANGES[name]
-    assert max(exchange.spans(times, best_sizes(times, exchange))) == pytest.approx(
-        plain(times, name), rel=1e-12
-    )
-
-
-def plain(times: StepTimes, name: str) -> float:
-    """The textbook's table: each number of chunks, each end, from each start."""
-    ready, sent, sync = np.array(times.ready), np.array(times.sent), times.sync_s
-    count = len(times.layers)
-    alone = np.subtract.outer(sent, sent).T
-    later = np.triu(np.ones((count + 1, count + 1), dtype=bool), 1)
-    reached = np.full(count + 1, np.inf)
-    reached[0], least = 0.0, np.inf
-    for number in range(1, count + 1):
-        if name == "independent":
-            ends = np.maximum(reached[:, None], ready + number * sync + alone)
-        else:
-            ends = np.maximum(reached[:, None], ready) + sync + alone
-        reached = np.where(later, ends, np.inf).min(axis=0)
-        least = min(least, float(reached[-1]))
-    return least
-
-
-@pytest.mark.parametrize("name", EXCHANGES)
-def test_nothing_takes_any_time(name: str) -> None:
-    assert best_sizes(times_of([(0.0, 0.0)] * 5, 0.0), EXCHANGES[name]) == (5,)
-
-
-def test_a_size_beyond_all_layers_leaves_every_layer_single() -> None:
-    assert rule_sizes(4, 4) == rule_sizes(4, 5) == rule_sizes(4, 900) == (1, 1, 1, 1)
-
-
-def test_short_in_a_prompt() -> None:
-    assert repr(times_of([(1.0, 2.0), (3.0, 4.0)], 0)) == "<StepTimes of 2 layers, backward 4 s>"

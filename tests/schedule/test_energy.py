@@ -9,8 +9,6 @@ import pytest
 
 from hypar import Score, load_machine, load_model, plan_model, score_plan
 from hypar.registry import data_folder
-from hypar.sharding.placement import Partial, Replicate, Shard
-from hypar.sharding.redistribution import SUMMED, collective, equal_shares, received
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +25,6 @@ TINY: dict[str, Any] = {
 
 WEIGHTS = 16 * 32 + 32 * 4
 
-WITH_ALL = {"energy.link": "40 pJ", "energy.static": "100 mW", "sums": "counted"}
-
 
 def scored(changes: dict[str, Any] | None = None, **options: Any) -> Score:
     asked = {"levels": 4, "strategy": "dp", "convention": "moved", **options}
@@ -43,10 +39,6 @@ def energy(changes: dict[str, Any] | None = None, **options: Any) -> dict[str, f
     return found
 
 
-def test_a_machine_without_links_energy_and_power_at_rest_has_neither() -> None:
-    assert list(energy()) == ["arithmetic", "registers", "array", "buffer", "memory", "communication"]
-
-
 @pytest.mark.parametrize("overlap", ["none", "full"])
 @pytest.mark.parametrize("levels", [1, 2, 4])
 def test_every_unit_of_every_device_draws_its_power_for_the_whole_step(levels: int, overlap: str) -> None:
@@ -57,12 +49,6 @@ def test_every_unit_of_every_device_draws_its_power_for_the_whole_step(levels: i
     static = 2**levels * 16 * 0.1 * score.time_s
     assert score.energy == pytest.approx(plain.energy | {"static": static}, rel=1e-12)
     assert score.energy_j == pytest.approx(math.fsum(plain.energy.values()) + static, rel=1e-12)
-
-
-def test_idle_devices_draw_power_too() -> None:
-    """One sample on sixteen devices: fifteen idle."""
-    found = energy({"energy.static": "1 W"}, batch=1)
-    assert found["static"] == pytest.approx(16 * 16 * scored(batch=1).time_s, rel=1e-12)
 
 
 def test_a_word_takes_the_energy_of_each_link_on_its_way() -> None:
@@ -93,21 +79,6 @@ def test_what_is_only_gathered_is_not_added() -> None:
     # Terms: fc1's gradient on both devices, and the outputs of fc2 on both; each device receives half of either as terms.
     terms = 16 * 32 + 8 * 4
     assert counted["communication"] - plain["communication"] == pytest.approx(terms * 640.9e-12, rel=1e-9)
-
-
-@pytest.mark.parametrize("need", [Replicate(), Shard("batch")])
-@pytest.mark.parametrize("ways", [2, 3, 8])
-def test_the_terms_of_a_sum_are_what_others_have_of_it(need: Replicate | Shard, ways: int) -> None:
-    """Each element is the sum of ``ways`` terms, of which its device has one."""
-    shares = equal_shares(ways)
-    whole = sum(received(Partial(), need, shares))
-    assert SUMMED[collective(Partial(), need)] * whole == pytest.approx(ways - 1)
-
-
-def test_nothing_but_its_energy_changes() -> None:
-    plain, counted = (scored(changes, strategy="mp").to_data() for changes in (None, WITH_ALL))
-    differing = {key for key in plain if plain[key] != counted[key]}
-    assert differing == {"hardware_digest", "hardware_changes", "energy", "energy_j"}
 
 
 def test_groups_draw_their_power_until_the_slowest_has_ended(tmp_path: Path) -> None:

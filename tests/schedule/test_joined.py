@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import load_machine, load_model, plan_model, score_plan, verify_plan
+from hypar import load_machine, load_model, plan_model, score_plan
 from hypar.machine.setting import Setting
 from hypar.planning.replay import run_plan
 from hypar.schedule.joined import bytes_part
@@ -71,13 +71,6 @@ def test_the_bytes_of_each_level_stay() -> None:
     assert each == pytest.approx([bytes_part(FOUR, level) for level in range(4)])
 
 
-def test_an_execution_moves_the_bytes_that_are_counted() -> None:
-    graph, machine = load_model("lenet-c"), load_machine("hmc", ALL)
-    plan = plan_model(graph, levels=2, strategy="dp", batch=8, hardware=machine)
-    assert any(move and move.joined for move in run_plan(plan, hardware=machine, model=graph).step.moves)
-    assert verify_plan(plan, model=graph, count=True).ok
-
-
 def test_only_adjacent_levels_that_add_up_everywhere_join() -> None:
     def joined(*dims: str) -> list[Any]:
         return [(move.level, move.joined) for move in moved(ALL, FOUR, dims)]
@@ -94,17 +87,6 @@ def test_levels_of_two_networks_do_not_join() -> None:
     found = moved(every, FOUR, ("batch",) * 4, "p100-4x4")
     assert {move.level: move.joined for move in found}.keys() == {0, 1, 2, 3}
     assert all(move.joined in {None, (0, 1), (2, 3)} for move in found)
-
-
-@pytest.mark.parametrize("hardware", ["hmc", "tpu-v3", "p100-4x4", "h100-8x"])
-def test_machines_that_do_not_name_it_exchange_level_after_level(hardware: str) -> None:
-    array = (2, 2, 2)
-    found = moved({}, array, ("batch",) * 3, hardware)
-    links = load_machine(hardware).links(array)
-    assert [move.seconds for move in found] == [
-        links[move.level].seconds("all_reduce", move.subgroup_bytes) for move in found
-    ]
-    assert all(move.joined is None for move in found)
 
 
 @pytest.mark.parametrize("latency", ["0 us", "1 us", "10 ms"])
@@ -147,14 +129,3 @@ def test_the_latency_of_one_collective_stalls_devices_once() -> None:
         task.seconds for task in lower_lanes([lane], chunks=(chunk,)).tasks if "synchronisation" in task.name
     ]
     assert stalled == [pytest.approx(line.latency_s)]
-
-
-def test_a_claim_says_that_levels_are_summed() -> None:
-    graph = load_model("lenet-c")
-    for changes, said in (
-        (ALL, "for least time, level by level, counted by moved"),
-        (TORUS, "least time, counted by moved"),
-    ):
-        machine = load_machine("hmc", changes)
-        plan = plan_model(graph, levels=2, cost="time", hardware=machine, convention="moved")
-        assert said in plan.claim

@@ -12,16 +12,12 @@ from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_heterogeneous, plan_model
 from hypar.planning.replay import ScoredStep, run_plan
-from hypar.planning.uneven.replay import branch_of
-from hypar.schedule.memory import memory_of
-from hypar.schedule.step import lower_lanes, transfers_of
 from tests.effort import examples
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.schedule.step import Step, Transfers
     from tests.heterogeneous import Drawn
 
 FAST, SLOW = 1e12, 0.5e12
@@ -150,23 +146,6 @@ def test_what_a_reader_lacks_it_gets_when_all_that_hold_some_of_it_are_done(tmp_
         assert end - start == pytest.approx(received(member, weight), rel=1e-9)
 
 
-def test_with_overlap_errors_cross_while_the_gradient_is_computed(tmp_path: Path) -> None:
-    found = ran(tmp_path, written(TWO, B), ["one=batch", "two=mp"], overlap="full")
-    for name in "ab":
-        start, _ = found[f"{name} one backward all_to_all H1"]
-        assert start == max(found[f"{other} two backward"][1] for other in "ab")
-    start, _ = found["b one backward all_to_all H1"]
-    assert start < found["b two gradient"][1]
-
-
-def test_what_nobody_lacks_nobody_waits_for(tmp_path: Path) -> None:
-    """Output channels before input channels: the fast group goes on, and meets the slow one at the sums only."""
-    found = ran(tmp_path, written(TWO, B), ["one=c", "two=mp"])
-    assert found["a two forward"][0] == found["a one forward"][1] < found["b one forward"][1]
-    crossed = [name for name in found.spans if name.startswith("a ") and name.endswith("H1")]
-    assert crossed == ["a two forward all_reduce H1", "a one backward all_reduce H1"]
-
-
 def test_all_groups_of_a_side_receive_together(tmp_path: Path) -> None:
     """What crosses the outer split keeps both groups of the pair, after what crossed the inner one."""
     kinds = {
@@ -199,27 +178,6 @@ def test_all_groups_of_a_side_receive_together(tmp_path: Path) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all examples."""
     return tmp_path_factory.mktemp("machines")
-
-
-@given(drawn=machines(most=3), graph=networks, shares=st.sampled_from(["equal", "exact", "layers"]))
-@settings(max_examples=examples(25), deadline=None)
-def test_transfers_in_no_order_are_those_of_the_step(
-    drawn: Drawn, graph: LayerGraph, shares: str, folder: Path
-) -> None:
-    """They occupy the same lanes, and memory holds them as it holds the step."""
-    machine = load_heterogeneous(write_machine(folder, *drawn))
-    plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares, convention="paper")
-    nodes = graph.nodes(plan.graph)
-    lanes, crossings = branch_of(plan, machine, nodes, graph.element_bytes, "sgd").lanes()
-    step, transfers = lower_lanes(lanes, crossings), transfers_of(lanes, crossings)
-
-    def sizes(found: Step | Transfers) -> list[tuple[object, ...]]:
-        moved = zip(found.moves, found.lanes, strict=True)
-        return sorted((*move._replace(level=0), own) for move, own in moved if move is not None)
-
-    assert sizes(step) == sizes(transfers)
-    for number, lane in enumerate(lanes):
-        assert memory_of(lane, step, number) == memory_of(lane, transfers, number)
 
 
 @given(drawn=machines(most=3), graph=networks, shares=st.sampled_from(["equal", "exact", "layers"]))

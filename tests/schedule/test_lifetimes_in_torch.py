@@ -10,9 +10,9 @@ import pytest
 from hypar.network.build import load_model
 from hypar.schedule.lifetimes import courses_of
 from tests.effort import late
+from tests.execution.in_torch import Ops, shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from hypar.network.graph import LayerGraph
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 MODELS = ("lenet-c", "alexnet", "vgg11", "resnet50", "googlenet", "mobilenet-v2", "inception-v3", "unet")
 SMALL = ("lenet-c", "alexnet", "resnet18", "unet")
-FUNCTIONS = ("elu", "gelu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "silu", "tanh")
-MAXIMA = frozenset({"elu", "lrn", "tanh"})
-"""Functions whose network ends in maxima and a softmax instead of means."""
+FUNCTIONS = {"gelu": "average", "lrn": "max", "tanh": "max"}
+"""Functions, and what their network ends in: means, or maxima and a softmax."""
 
 EVERY_OP = """
 source: a test
@@ -53,37 +52,8 @@ class InTorch:
     """Networks in PyTorch, without numbers: on the device ``meta`` tensors have sizes and storages alone."""
 
     def __init__(self, torch: Any) -> None:
-        self.torch, self.functions = torch, torch.nn.functional
-        self.parameters: list[Any] = []
-        self.used = 0
-
-    def _pooled(self, op: Any, read: Any) -> Any:
-        functions = self.functions
-        if op.window == "global":
-            pooled = functions.adaptive_avg_pool2d if op.averages else functions.adaptive_max_pool2d
-            return pooled(read, 1)
-        pooled = functions.avg_pool2d if op.averages else functions.max_pool2d
-        return pooled(read, op.kernel, op.stride or op.kernel, op.padding, ceil_mode=op.rounding == "up")
-
-    def _own(self, *shapes: tuple[int, ...]) -> list[Any]:
-        """Return the next parameters, of some shapes; a second run uses those of the first."""
-        first, self.used = self.used, self.used + len(shapes)
-        if self.used > len(self.parameters):
-            self.parameters += [
-                self.torch.empty(shape, device="meta", requires_grad=True) for shape in shapes
-            ]
-        return self.parameters[first : self.used]
-
-    def _convolved(self, layer: Layer, read: Any) -> Any:
-        op: Any = layer.op
-        channels, transposed = read.shape[1], layer.op_name == "conv_transpose"
-        shape = (channels, op.out_channels) if transposed else (op.out_channels, channels)
-        weight, bias = self._own((shape[0], shape[1] // op.groups, *op.kernel), (op.out_channels,))
-        if transposed:
-            return self.functions.conv_transpose2d(
-                read, weight, bias, op.stride, op.padding, groups=op.groups, dilation=op.dilation
-            )
-        return self.functions.conv2d(read, weight, bias, op.stride, op.padding, op.dilation, op.groups)
+        self.torch, self.ops = torch, Ops(torch)
+        self.parameters: dict[str, dict[str, Any]] = {}
 
     def _normalised(self, read: Any) -> Any:
         """Return a local response normalisation as one op: PyTorch's own is made of four, each of which keeps its input."""
@@ -103,36 +73,21 @@ class InTorch:
 
     def _layer(self, layer: Layer, reads: list[Any]) -> Any:
         """Run one layer, with parameters of its own."""
-        op: Any = layer.op
-        functions, (read, *others) = self.functions, reads
-        cropped = [(margin, -margin or None) for margin in getattr(op, "margin", ())]
-        name = op.function if layer.op_name == "pointwise" else layer.op_name
-        runs: dict[str, Callable[[], Any]] = {
-            "conv": lambda: self._convolved(layer, read),
-            "conv_transpose": lambda: self._convolved(layer, read),
-            "linear": lambda: functions.linear(
-                read, *self._own((op.out_features, read.shape[1]), (op.out_features,))
-            ),
-            "batch_norm": lambda: functions.batch_norm(
-                read, None, None, *self._own(read.shape[1:2], read.shape[1:2]), training=True
-            ),
-            "pool": lambda: self._pooled(op, read),
-            "lrn": lambda: self._normalised(read),
-            "sigmoid": lambda: self.torch.sigmoid(read),
-            "tanh": lambda: self.torch.tanh(read),
-            "dropout": lambda: self.torch.native_dropout(read, op.probability, True)[0],
-            "add": lambda: sum(others, read),
-            "concat": lambda: self.torch.cat(reads, 1),
-            "flatten": lambda: read.flatten(1),
-            "softmax": lambda: functions.softmax(read, 1),
-            "crop": lambda: read[..., slice(*cropped[0]), slice(*cropped[1])],
-            "upsample": lambda: functions.interpolate(read, scale_factor=op.scale, mode=op.mode),
-        }
-        return runs[name]() if name in runs else getattr(functions, name)(read)
+        if getattr(layer.op, "function", "") == "lrn":
+            return self._normalised(reads[0])
+        empty = self.torch.empty
+        if layer.name not in self.parameters:
+            self.parameters[layer.name] = {
+                name: empty(shape, device="meta", requires_grad=True) for name, shape in shapes(layer).items()
+            }
+        return self.ops(layer, reads, self.parameters[layer.name])
+
+    def _trained(self) -> list[Any]:
+        """Return all parameters."""
+        return [each for held in self.parameters.values() for each in held.values()]
 
     def loss(self, graph: LayerGraph) -> Any:
         """Run the forward phase; tensors are let go behind their last reader."""
-        self.used = 0
         left = [name for layer in graph.layers for name in layer.inputs]
         made: dict[str, Any] = {}
         for layer in graph.layers:
@@ -158,7 +113,7 @@ class InTorch:
 
         with self.torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             self.loss(graph)
-        for one in self.parameters:
+        for one in self._trained():
             saved.pop(one.untyped_storage()._cdata, None)
         return sum(storage.nbytes() for storage in saved.values())
 
@@ -190,7 +145,7 @@ class InTorch:
             storage = tensor.untyped_storage()._cdata
             return any(
                 storage == own.untyped_storage()._cdata or tensor.shape in {own.shape, own.shape[::-1]}
-                for own in self.parameters
+                for own in self._trained()
             )
 
         self.loss(graph)
@@ -233,7 +188,7 @@ def test_the_fullest_moment_is_that_of_a_step(model: str, in_torch: InTorch) -> 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_op_keeps_what_autograd_saves(function: str, in_torch: InTorch, tmp_path: Path) -> None:
-    mode = "max" if function in MAXIMA else "average"
+    mode = FUNCTIONS[function]
     text = EVERY_OP.replace("FUNCTION", function).replace("MODE", mode)
     graph = written(tmp_path, text.replace("LAST", "  - {op: softmax}" if mode == "max" else ""))
     assert course(graph).activations == in_torch.saved_bytes(graph)

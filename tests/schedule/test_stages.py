@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("model", "asked"),
     [
-        ("lenet-c", {"stages": 2, "schedule": "gpipe"}),
         ("lenet-c", {"stages": 2, "schedule": "interleaved", "parts": 2}),
-        ("resnet18", {"stages": 4, "schedule": "1f1b", "convention": "fused"}),
         ("resnet18", {"stages": 3, "schedule": "gpipe", "microbatches": 8, "convention": "moved"}),
     ],
 )

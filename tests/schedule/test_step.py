@@ -1,27 +1,22 @@
-"""A step as tasks: its bytes are the volume, its time without overlap the sum and the cost ``time``."""
+"""A step as tasks: its order, and its time, which is the cost ``time``."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model, score_plan
+from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.setting import Setting
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
-from hypar.plan.score import totals_of
-from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.step import Step, lower
-from hypar.schedule.tasks import COMPUTE
-from hypar.sharding.placement import ALONE
 from hypar.sharding.space import parse_space
 from hypar.timeline import run
 from tests.effort import examples
@@ -64,63 +59,6 @@ def lowered(plan: Plan, **changes: str) -> Step:
 
 @given(plan=plans())
 @settings(max_examples=examples(40))
-def test_transfers_are_the_volume(plan: Plan) -> None:
-    step = lowered(plan)
-    moved = math.fsum(move.total_bytes for move in step.moves if move is not None)
-    assert moved == pytest.approx(plan.cost.value, rel=1e-12)
-    for split in plan.splits:
-        here = math.fsum(
-            move.total_bytes for move in step.moves if move is not None and move.level == split.level
-        )
-        assert here == pytest.approx(split.cost, rel=1e-12, abs=1e-6)
-
-
-@given(plan=plans())
-@settings(max_examples=examples(40))
-def test_without_overlap_the_time_is_the_plain_sum(plan: Plan) -> None:
-    step = lowered(plan)
-    assert run(step.tasks).makespan == pytest.approx(
-        math.fsum(task.seconds for task in step.tasks), rel=1e-12
-    )
-
-
-@given(
-    plan=plans(),
-    topology=st.sampled_from(["h_tree", "torus", "ring", "switch", "fully_connected"]),
-    latency=st.sampled_from(["0 s", "7 us"]),
-)
-@settings(max_examples=examples(60))
-def test_the_cost_time_is_the_engine_s(plan: Plan, topology: str, latency: str) -> None:
-    assume(topology != "h_tree" or plan.num_devices & (plan.num_devices - 1) == 0)
-    machine = wired(topology, plan.num_devices, latency)
-    pins = [
-        f"{layer}@H{level + 1}={choice.text(plan.array[level]) or 'rep'}"
-        for layer in plan.layers
-        for level, choice in enumerate(plan.choices(layer))
-    ]
-    graph = graph_of(plan.model.name)
-    held = plan_model(
-        graph, array=plan.array, space="all", pins=pins, cost="time", hardware=machine, convention="paper"
-    )
-    assert held.score is not None
-    assert held.score.time_s == pytest.approx(held.cost.value, rel=1e-9)
-
-
-@given(plan=plans(), optimizer=st.sampled_from(["sgd", "momentum", "adam"]))
-@settings(max_examples=examples(40))
-def test_totals_are_those_of_the_whole_score(plan: Plan, optimizer: str) -> None:
-    graph, machine = graph_of(plan.model.name), wired("torus", plan.num_devices)
-    setting = Setting(
-        machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes, optimizer=optimizer
-    )
-    choices = [plan.choices(layer) for layer in plan.layers]
-    assert totals(graph.contracted, choices, setting) == totals_of(
-        score_step(graph.contracted, choices, setting)
-    )
-
-
-@given(plan=plans())
-@settings(max_examples=examples(40))
 def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
     alone = run(lowered(plan).tasks)
     beside = run(lowered(plan, overlap="full").tasks)
@@ -139,23 +77,6 @@ def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
     backward = names.index("fc3 backward")
     assert step.tasks[backward].after == (names.index("fc4 backward"),)
     assert step.tasks[names.index("fc4 update")].after == (names.index("fc4 gradient all_reduce H1"),)
-
-
-def test_sums_go_from_the_innermost_level_outward() -> None:
-    step = lowered(plan_model("sfc", levels=3, strategy="dp", convention="paper"))
-    levels = [move.level for layer, move in zip(step.layers, step.moves, strict=True) if move and layer == 0]
-    assert levels == [2, 1, 0]
-
-
-def test_joins_compute_nothing() -> None:
-    graph: LayerGraph = graph_of("resnet18")
-    step = lowered(plan_model(graph, levels=2, convention="paper"))
-    joins = {index for index, layer in enumerate(graph.contracted.layers) if layer.join}
-    assert joins
-    computed = {
-        layer for layer, task in zip(step.layers, step.tasks, strict=True) if task.resource == COMPUTE
-    }
-    assert not joins & computed
 
 
 def test_levels_of_two_networks_have_links_of_their_own() -> None:
@@ -269,42 +190,6 @@ def test_the_bytes_of_grids_are_their_volume(idle: bool, data: st.DataObject) ->
         assert here == pytest.approx(split.cost, rel=1e-9, abs=1e-6)
 
 
-@pytest.mark.parametrize("array", [(4,), (16,), (4, 4), (2, 8)])
-@pytest.mark.parametrize("name", ["alexnet", "resnet18"])
-def test_the_bytes_of_the_best_grids_are_their_volume(name: str, array: tuple[int, ...]) -> None:
-    plan = plan_model(
-        graph_of(name), array=array, space="all", hardware=wired("ring", math.prod(array)), convention="paper"
-    )
-    assert plan.score is not None
-    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-9)
-    assert all(plan.devices(layer) == 16 or array == (4,) for layer in plan.layers)
-
-
-@pytest.mark.parametrize("cost", ["deepa", "time"])
-@pytest.mark.parametrize("array", [(16,), (4, 4), (3, 4)])
-def test_a_plan_of_one_device_is_that_device_alone(cost: str, array: tuple[int, ...]) -> None:
-    graph, machine = written(SMALL), wired("ring", math.prod(array), "7 us")
-    plan = plan_model(
-        graph,
-        array=array,
-        space="all",
-        graph="operators",
-        pins="*=n1",
-        cost=cost,
-        hardware=machine,
-        convention="paper",
-    )
-    assert plan.score is not None
-    assert {plan.choices(layer) for layer in plan.layers} == {(ALONE,) * len(array)}
-    assert plan.score.communication_bytes == 0
-    setting = Setting(machine=machine, array=(), element_bytes=4)
-    alone = score_step(graph.contracted, [()] * len(graph.contracted.layers), setting)
-    assert (plan.score.time_s, plan.score.energy_j) == pytest.approx(
-        (alone.time_s, alone.energy_j), rel=1e-12
-    )
-    assert plan.cost.value == pytest.approx(alone.time_s, rel=1e-12)
-
-
 def test_between_the_same_devices_of_one_device_nothing_moves() -> None:
     """A neighbour of other devices gets and gives what it needs all the same."""
     plan = plan_model(
@@ -324,53 +209,6 @@ def lowered_by(plan: Plan) -> Step:
     graph = written(TINY)
     setting = Setting(machine=wired("ring", 4), array=tuple(plan.array), element_bytes=4, direct=True)
     return lower(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
-
-
-@pytest.mark.parametrize(("mode", "array"), [("exact", [2, 2]), ("serial", [2, 2])])
-@pytest.mark.parametrize("space", ["batch*out_channels", "all"])
-def test_joint_grids_are_the_best_of_all(mode: str, array: list[int], space: str) -> None:
-    asked = {
-        "array": array, "search": "joint", "strategy": "deepa", "space": space, "mode": mode,
-        "hardware": wired("ring", 4, "7 us"),
-    }  # fmt: skip
-    best = plan_model(written(TINY), solver="exhaustive", **asked, convention="paper")  # type: ignore[arg-type]
-    plan = plan_model(written(TINY), **asked, convention="paper")  # type: ignore[arg-type]
-    assert plan.solver != best.solver
-    assert plan.cost.value == pytest.approx(best.cost.value, rel=1e-12)
-    greedy = plan_model(written(TINY), **{**asked, "search": "greedy"}, convention="paper")  # type: ignore[arg-type]
-    assert greedy.cost.value >= best.cost.value * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("cost", ["deepa", "time"])
-def test_the_best_grids_are_the_fastest_of_all_that_the_engine_runs(cost: str) -> None:
-    graph, machine, array = written(TINY), wired("ring", 4), (2, 2)
-    plan = plan_model(
-        graph,
-        array=array,
-        search="joint",
-        space="batch*out_channels",
-        cost=cost,
-        hardware=machine,
-        convention="paper",
-    )
-    layers = graph.contracted.layers
-    options = [
-        list(itertools.product(parse_space("batch*out_channels").choices(layer, 2, idle=True), repeat=2))
-        for layer in layers
-    ]
-    setting = Setting(machine=machine, array=array, element_bytes=4, direct=cost == "deepa")
-    fastest = min(totals(graph.contracted, chosen, setting).time_s for chosen in itertools.product(*options))
-    assert plan.cost.value == pytest.approx(fastest, rel=1e-12)
-
-
-@given(plan=grid_plans("deepa"))
-@settings(max_examples=examples(15))
-def test_a_plan_of_grids_is_scored_as_it_was_planned(plan: Plan) -> None:
-    machine = wired("ring", plan.num_devices)
-    score = score_plan(plan, hardware=machine, model=network_of(plan), convention="paper")
-    setting = Setting(machine=machine, array=tuple(plan.array), element_bytes=4, direct=True)
-    choices = [plan.choices(layer) for layer in plan.layers]
-    assert totals(network_of(plan).nodes(plan.graph), choices, setting) == totals_of(score)
 
 
 @given(plan=grid_plans("deepa"))

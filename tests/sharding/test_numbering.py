@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -43,14 +42,6 @@ def test_digits_are_the_fewest_that_suit_all_layers() -> None:
     assert found.chosen[1] == (cut("batch", 2), WHOLE, WHOLE)
 
 
-def test_levels_without_numberings_stay() -> None:
-    one = ((cut("batch", 4), grid({"batch": 2, "height": 2})),)
-    assert digits_of((4, 4), one) is None
-    found = digits_of((4, 4), ((cut("batch", 4), numbered([("batch", 2), ("height", 2)])),))
-    assert found is not None
-    assert (found.array, found.of) == ((4, 2, 2), (0, 1, 1))
-
-
 def test_a_grid_beside_a_numbering_is_numbered_through() -> None:
     assert runs_of(grid({"in_channels": 2, "batch": 4}), 8) == (("batch", 4), ("in_channels", 2))
     with pytest.raises(ValueError, match="found 4 of 8 devices"):
@@ -71,18 +62,3 @@ def test_a_flat_level_moves_what_the_levels_of_its_digits_move(orders: list[list
         one = math.fsum(own.elements for own in amounts(graph, (8,), flat, convention))
         several = math.fsum(own.elements for own in amounts(graph, (2, 2, 2), levels, convention))
         assert one == pytest.approx(several)
-
-
-def test_an_order_common_to_all_layers_changes_nothing() -> None:
-    graph = load_model("sfc").contracted
-    rows = [
-        ("batch", "in_channels", "batch"),
-        ("out_channels", "batch", "batch"),
-        ("batch",) * 3,
-        ("in_channels",) * 3,
-    ]
-    totals = set()
-    for places in permutations(range(3)):
-        chosen = [(numbered((row[at], 2) for at in places),) for row in rows]
-        totals.add(round(math.fsum(own.elements for own in amounts(graph, (8,), chosen, "moved"))))
-    assert len(totals) == 1

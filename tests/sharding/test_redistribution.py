@@ -93,7 +93,3 @@ def test_partial_sums_go_on_replicated_and_a_contraction_makes_partial_sums() ->
     assert after_contraction(Shard("height"), frozenset({"height"})) == Partial()
     assert after_contraction(Shard("batch"), frozenset({"height"})) == Shard("batch")
     assert sum(equal_shares(4)) == 1
-
-
-def test_placements_have_a_short_form() -> None:
-    assert [str(value) for value in (Shard("batch"), Replicate(), Partial())] == ["S(batch)", "R", "P"]

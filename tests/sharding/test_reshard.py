@@ -17,13 +17,9 @@ from hypar.network.ops.add import Add
 from hypar.network.ops.linear import Linear
 from hypar.network.windows import ShapeError
 from hypar.registry import load_plugin
-from hypar.sharding.grids import reshard as reshard_module
-from hypar.sharding.grids.bounds import Intersections
-from hypar.sharding.grids.intersection import shared_elements
-from hypar.sharding.grids.layouts import layout
-from hypar.sharding.grids.reshard import Gap, Reshard, reshard, reshards
+from hypar.sharding.grids.reshard import Gap, Reshard, reshards
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
-from hypar.sharding.transfers import between, borders, crossing, halo
+from hypar.sharding.transfers import between
 from tests.effort import examples
 from tests.windows import read_by
 
@@ -205,21 +201,6 @@ def test_direct_transfers_are_those_of_divided_tensors(case: Case) -> None:
     assert found_of(reshards(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
 
 
-@given(case=cases())
-@settings(max_examples=examples(40), deadline=None)
-def test_all_pairs_at_once_are_each_pair_by_itself(case: Case) -> None:
-    """Tables of all grids share work between layers and devices; one pair of choices does not."""
-    gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].input), direct=True)
-    options = (tuple(choices(case.ends[0], case.ways)), tuple(choices(case.ends[1], case.ways)))
-    rows, columns = (options[end].index(case.chosen[end]) for end in (0, 1))
-    alone = reshards(gap, ((case.chosen[0],), (case.chosen[1],)))
-    for together, single in zip(reshards(gap, options), alone, strict=True):
-        whole = np.broadcast_to(together.elements, (len(options[0]), len(options[1])))
-        assert whole[rows, columns] == single.elements[0, 0]
-    looked_up = {moved.phase: moved.elements for moved in reshard(gap, *case.chosen)}
-    assert (looked_up["forward"], looked_up["backward"]) == found_of(alone)
-
-
 LINEAR = Linear(out_features=8).einsum(BATCH, ({"channels": 8},), {"channels": 8})
 EIGHT = Content(BATCH * 8, frozenset(), (("channels", 8),))
 
@@ -276,81 +257,6 @@ def test_at_once_a_device_receives_what_it_needs_less_what_it_holds(data: st.Dat
     assert found == pytest.approx((missing(gets, has), missing(has, gets)), rel=1e-9, abs=0)
 
 
-def test_fewer_devices_are_spread_evenly_over_the_ways() -> None:
-    spread = layout((grid({"batch": 4}), grid({"batch": 1}), grid({"batch": 2, "channels": 4})), 8)
-    assert [list(np.flatnonzero(active)) for active in spread.active] == [[0, 2, 4, 6], [0], list(range(8))]
-    assert list(spread.working) == [4, 1, 8]
-
-
-@pytest.mark.parametrize("direct", [False, True])
-def test_of_three_and_two_devices_among_six_only_the_first_works_for_both(direct: bool) -> None:
-    content = Content(GROSS**2, frozenset(), (("channels", GROSS),))
-    gap = Gap((SQUARE, SQUARE), content, 6, (1.0, 1.0), direct)
-    forward, _ = found_of(reshards(gap, ((grid({"batch": 3}),), (grid({"in_channels": 2}),))))
-    assert forward == pytest.approx(GROSS**2 * (1 - 1 / 6), rel=1e-12)
-
-
-def test_a_coarser_batch_finds_its_samples_where_a_finer_one_left_half_of_them() -> None:
-    gap = Gap((LINEAR, LINEAR), Content(64 * 8, frozenset(), (("channels", 8),)), 8, (1.0, 1.0), direct=False)
-    forward, _ = found_of(reshards(gap, ((cut("batch", 8),), (grid({"batch": 4}),))))
-    assert forward == 64 * 8 / 2
-
-
-@pytest.mark.parametrize("kernel", [1, 3, 5, 7])
-@pytest.mark.parametrize("ways", [2, 4, 8])
-def test_shares_have_the_same_halo_alone_and_among_grids(kernel: int, ways: int) -> None:
-    """Halos wider than pieces included: seven rows of eight are read by each of eight."""
-    image = {"channels": 8, "height": 8, "width": 8}
-    op = load_plugin("ops", "conv").model_validate(
-        {"out_channels": 8, "kernel": kernel, "padding": kernel // 2}
-    )
-    layer = op.einsum(BATCH, (image,), image)
-    content = Content(BATCH * 512, frozenset(), tuple(image.items()))
-    for made, read in itertools.product(
-        ("batch", "height", "width", "out_channels"), ("batch", "height", "width")
-    ):
-        chosen = (cut(made, ways), cut(read, ways))
-        gap = Gap((layer, layer), content, ways, (1.0,) * 4, direct=False)
-        boxes = found_of(reshards(gap, ((chosen[0],), (chosen[1],))))
-        args = (layer, chosen[0], layer, chosen[1], frozenset[str](), ways)
-        cells = {"forward": 0.0, "backward": 0.0}
-        for transfer in between(*args):
-            cells[transfer.phase] += transfer.fraction
-        for border in borders(layer, chosen[1], ways):
-            over = crossing(*args)
-            cells["forward"] += 0.0 if over is None else over[1] * float(halo(border, 1.0))
-        assert boxes == pytest.approx(
-            [part * content.elements for part in cells.values()], rel=1e-12, abs=1e-6
-        )
-
-
-def test_directly_a_cut_inside_groups_leaves_less_for_the_levels_below() -> None:
-    """Of half of the channels of every group two devices gather and give back half of what they gather of all."""
-    image = {"channels": 8, "height": 4, "width": 4}
-    ends = tuple(
-        load_plugin("ops", "conv")
-        .model_validate({"out_channels": 8, "kernel": 1, "groups": groups})
-        .einsum(BATCH, (image,), image)
-        for groups in (1, 2)
-    )
-    content = Content(BATCH * 8 * 16, frozenset(), tuple(image.items()))
-    whole = dict.fromkeys(ends[1].input, 1.0)
-    for inside in (1.0, 0.5, 0.25):
-        parts = tuple({**whole, "in_channels": inside}.values())
-        gap = Gap((ends[0], ends[1]), content, 2, parts, direct=True)
-        moves = found_of(reshards(gap, ((cut("batch", 2),), (cut("height", 2),))))
-        assert moves == (content.elements * inside / 2,) * 2
-
-
-def test_a_flattened_image_of_one_place_is_read_in_whole_channels() -> None:
-    """Ten channels in four pieces are 2, 3, 2 and 3 at both ends, so what a global pool leaves stays where it is."""
-    image, read = {"channels": 10, "height": 1, "width": 1}, Linear(out_features=4)
-    made = load_plugin("ops", "conv").model_validate({"out_channels": 10, "kernel": 1})
-    ends = (made.einsum(BATCH, (image,), image), read.einsum(BATCH, ({"channels": 10},), {"channels": 4}))
-    gap = Gap(ends, Content(BATCH * 10, frozenset(), tuple(image.items())), 4, (1.0, 1.0), direct=True)
-    assert found_of(reshards(gap, ((cut("out_channels", 4),), (cut("in_channels", 4),)))) == (0, 0)
-
-
 @pytest.mark.parametrize(
     ("degrees", "times"),
     [({"height": 2}, 2), ({"height": 2, "width": 2}, 6), ({"in_channels": 2, "height": 2}, 4)],
@@ -386,33 +292,3 @@ def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
     channels = sum(len(need - hold) for need, hold in zip(needed, held, strict=True))
     assert channels > 0
     assert (forward, backward) == (channels * BATCH * 4, channels * BATCH * 4)
-
-
-@pytest.mark.parametrize("ways", [2**15, 2**16, 2**17])
-def test_very_many_devices_are_all_counted(ways: int) -> None:
-    """Numbers of devices past sixteen bits."""
-    made = (cut("height", ways), grid({"height": 4}), grid({"batch": 2}))
-    read = (cut("width", ways), grid({"height": 8}), grid({"batch": 4, "height": 2}))
-    layouts = layout(made, ways), layout(read, ways)
-    # Every piece of a dim that holds one at each place: what is shared counts the devices that work for both.
-    alike = Intersections("height", "height", np.ones((ways + 4 + 1, 8 + 2 + 1)))
-    counts = shared_elements(*layouts, [alike])
-    assert (counts == np.minimum(layouts[0].working[:, None], layouts[1].working)).all()
-
-
-def test_what_is_remembered_of_gaps_is_bounded_by_the_pairs_of_choices(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    known = reshard_module._Known()
-    monkeypatch.setattr(reshard_module, "_KNOWN", known)
-    monkeypatch.setattr(reshard_module, "MOST_KNOWN", 10)
-    two, three = (tuple(cut("batch", 2**power) for power in range(count)) for count in (2, 3))
-    gaps = [Gap((LINEAR, LINEAR), EIGHT, ways, (1.0, 1.0), direct=False) for ways in (4, 8, 16)]
-    counts = []
-    for gap, options in ((gaps[0], (two, two)), (gaps[1], (two, two)), (gaps[1], (two, three)),
-                         (gaps[1], (two, three)), (gaps[2], (two, two)), (gaps[0], (three, three))):  # fmt: skip
-        found = reshards(gap, options)
-        assert known[gap] == (options, found)
-        assert known.pairs == sum(len(made) * len(read) for (made, read), _ in known.values())
-        counts.append(known.pairs)
-    assert counts == [4, 8, 10, 10, 4, 9]

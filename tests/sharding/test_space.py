@@ -15,7 +15,7 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.dims import CUTTABLE
 from hypar.network.spec.load import parse_spec
-from hypar.sharding.dims import dim_of, vocabulary
+from hypar.sharding.dims import dim_of
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
 from hypar.sharding.space import parse_space
 from tests.effort import examples
@@ -74,12 +74,6 @@ def test_every_word_names_one_dim() -> None:
     assert [dim_of(dim, "here") for dim in CUTTABLE] == list(CUTTABLE)
 
 
-def test_each_space_is_shown_in_its_papers_words() -> None:
-    assert vocabulary({"batch", "in_channels"}) == 0
-    assert vocabulary({"batch", "in_channels", "out_channels", "channels"}) == 1
-    assert vocabulary({"batch", "height"}) == 2
-
-
 SINGLE = ("batch", "in_channels", "out_channels", "height", "width")
 DEEPA = "batch*out_channels*height*width"
 
@@ -106,57 +100,16 @@ class TestGrids:
             {"batch": 4}, {"batch": 2, "height": 2}, {"height": 4}, {"batch": 2}, {"height": 2}, {"batch": 1},
         ]  # fmt: skip
 
-    def test_a_comma_is_another_alternative(self) -> None:
-        assert degrees("width,batch*height", node("conv1_1"), 4) == [
-            {"width": 4}, {"batch": 4}, {"batch": 2, "height": 2}, {"height": 4},
-        ]  # fmt: skip
-        assert degrees("batch,batch*height", node("conv1_1"), 2) == [{"batch": 2}, {"height": 2}]
-        assert degrees("batch*height,height*width", node("conv1_1"), 4) == [
-            {"batch": 4}, {"batch": 2, "height": 2}, {"height": 4}, {"height": 2, "width": 2}, {"width": 4},
-        ]  # fmt: skip
-
     def test_one_dim_by_itself_is_divided_over_all_devices_even_where_some_may_be_idle(self) -> None:
         assert degrees("batch,out_channels", node("conv1_1"), 16, idle=True) == [
             {"batch": 16}, {"out_channels": 16},
         ]  # fmt: skip
-
-    def test_each_op_has_its_own(self) -> None:
-        space = "conv:batch*height linear:mp"
-        assert degrees(space, node("conv1_1"), 4) == [{"batch": 4}, {"batch": 2, "height": 2}, {"height": 4}]
-        assert degrees(space, node("fc1"), 4) == [{"in_channels": 4}]
-        whole = parse_space(space).choices(node("pool1"), 4)
-        assert [*whole] == [
-            cut("batch", 4), grid({"batch": 2, "height": 2}), grid({"batch": 2, "channels": 2}), cut("height", 4),
-            grid({"height": 2, "channels": 2}), cut("channels", 4), WHOLE,
-        ]  # fmt: skip
-
-    @pytest.mark.parametrize("layer", ["conv1_2", "conv5_3", "fc2"])
-    def test_all_is_the_single_cuts_at_two_ways(self, layer: str) -> None:
-        """HyPar's, AccPar's and the ``optimal`` strategy's levels are as they were."""
-        singles = [{dim: 2} for dim in SINGLE if dim in node(layer).einsum.sizes]
-        assert degrees("all", node(layer), 2) == degrees(",".join(SINGLE), node(layer), 2) == singles
-
-    def test_all_uses_all_devices_where_work_does_not_count(self) -> None:
-        found = degrees("all", node("conv3_2"), 16)
-        assert len(found) == math.comb(4 + 4, 4)  # four factors of two over five dims
-        assert {math.prod(one.values()) for one in found} == {16}
 
     @pytest.mark.parametrize(("ways", "conv", "linear"), [(2, 5, 3), (4, 15, 6), (16, 70, 15), (64, 210, 28)])
     def test_deepa_counts_with_idle_devices(self, ways: int, conv: int, linear: int) -> None:
         """Powers of two with at most so many factors, over four dims or two."""
         assert len(degrees(DEEPA, node("conv2_1"), ways, idle=True)) == conv
         assert len(degrees(DEEPA, node("fc1"), ways, idle=True)) == linear
-
-    def test_the_first_grids_have_most_devices_and_most_of_the_first_dims(self) -> None:
-        found = degrees(DEEPA, node("conv2_1"), 16, idle=True)
-        devices = [math.prod(one.values()) for one in found]
-        assert devices == sorted(devices, reverse=True)
-        assert (found[0], found[-1]) == ({"batch": 16}, {"batch": 1})
-
-    def test_a_level_of_two_ways_may_be_idle(self) -> None:
-        assert degrees("all", node("fc1"), 2, idle=True) == [
-            {"batch": 2}, {"in_channels": 2}, {"out_channels": 2}, {"batch": 1},
-        ]  # fmt: skip
 
     def test_degrees_are_powers_of_two_and_the_ways_unless_any_divisors_are_asked_for(self) -> None:
         assert degrees("batch*height", node("conv1_1"), 12) == [{"batch": 12}, {"height": 12}]
@@ -171,14 +124,6 @@ class TestGrids:
         idle = degrees("batch*height divisors", node("conv1_1"), 12, idle=True)
         assert {math.prod(one.values()) for one in idle} == {1, 2, 3, 4, 6, 8, 9, 12}
 
-    def test_divisors_are_asked_for_where_ways_are_a_power_of_two(self) -> None:
-        """Which has no others, so a word that changes nothing there is allowed all the same."""
-        assert degrees("divisors batch*height", node("conv1_1"), 8) == degrees(
-            "batch*height", node("conv1_1"), 8
-        )
-        space = parse_space("conv:batch*height divisors linear:batch")
-        assert (space.divisors, space.by_op["conv"]) == (True, ("batch*height",))
-
     def test_a_degree_above_the_size_is_left_out_and_why_is_said(self) -> None:
         pool5, space = node("pool5"), parse_space("batch*height*width")
         assert max(one.get("height", 1) for one in degrees("batch*height*width", pool5, 16, idle=True)) == 4
@@ -189,32 +134,12 @@ class TestGrids:
         assert parse_space("batch,height").left_out(pool5, 16) == ()
         assert parse_space("batch*height").left_out(node("fc1"), 16) == ()
 
-    def test_where_dims_are_small_most_devices_are_used(self) -> None:
-        assert degrees("height*width", node("pool5"), 64) == [{"height": 4, "width": 4}]
-
     def test_papers_words_and_names_of_strategies_are_read(self) -> None:
         assert parse_space("n*c*h*w").default == (DEEPA,)
         assert parse_space("dp*mp,III").default == ("batch*in_channels", "out_channels")
         plan = plan_model("lenet-c", array=[4], space="deepa")
         assert plan.space == DEEPA
         assert plan_model("lenet-c", array=[4], space="deepa divisors").space == f"{DEEPA} divisors"
-
-    def test_joins_and_pools_take_any_dim_of_the_space(self) -> None:
-        assert degrees(DEEPA, node("layer1.0.add", "resnet18"), 2) == [
-            {"batch": 2}, {"height": 2}, {"width": 2}, {"channels": 2},
-        ]  # fmt: skip
-        assert degrees("all", node("layer1.0.add", "resnet18"), 2)[-1] == {}
-        assert len(degrees(DEEPA, node("pool1"), 16, idle=True)) == 70
-
-    def test_a_join_without_any_dim_of_the_space_is_done_whole(self) -> None:
-        layers = TEXT.replace("  - {op: flatten}", "  - {op: flatten, name: flat}")
-        layers = layers.partition("  - {name: fc")[0] + (
-            "  - {name: beside, op: flatten, inputs: grouped}\n  - {op: add, inputs: [flat, beside]}\n"
-        )
-        network = build_graph(parse_spec(parse_yaml(layers, Path("net.yaml")), "net"))
-        for ways in (2, 4):
-            plan = plan_model(network, array=[ways], space="height*width")
-            assert plan.choices("add1") == (WHOLE,)
 
     def test_grouped_convolutions_are_cut_between_groups_where_channels_are(
         self, graph: ContractedGraph
@@ -224,45 +149,6 @@ class TestGrids:
         assert degrees("batch*out_channels", depthwise, 8)[-1] == {"groups": 8}
         assert degrees("batch*height", grouped, 2) == [{"batch": 2}, {"height": 2}]
         assert {"batch": 2, "groups": 2} in degrees("batch*groups", grouped, 4)
-
-    @pytest.mark.parametrize(
-        ("space", "found"),
-        [
-            ("batch*", "found ''"),
-            ("*batch", "found ''"),
-            ("batch**height", "found ''"),
-            ("*", "found ''"),
-            ("batch*,height", "found ''"),
-            ("batch*batch", "found 'batch*batch'; allowed: each dim once"),
-            ("n*height*dp", "found 'n*height*dp'; allowed: each dim once"),
-            ("batch*rep", "found 'rep'"),
-            ("batch*all", "found 'all'"),
-            ("all,batch*height", "found 'all'"),
-            ("batch*x", "found 'x'"),
-            ("divisors", "names no dim"),
-            ("conv:divisors batch", "found 'divisors'"),
-        ],
-    )
-    def test_a_bad_grid_is_one_clear_line(self, space: str, found: str) -> None:
-        with pytest.raises(OptionError) as caught:
-            parse_space(space)
-        assert str(caught.value).startswith(f"space {space!r}: {found}")
-
-    @pytest.mark.parametrize(
-        ("space", "ways", "found"),
-        [
-            ("all divisors", 5040, "more than 65,536 grids of 5040 ways"),
-            (
-                "batch*out_channels*height*width divisors",
-                360,
-                "more than 4,096 choices of a level of 360 ways",
-            ),
-        ],
-    )
-    def test_too_many_choices_are_refused(self, space: str, ways: int, found: str) -> None:
-        with pytest.raises(OptionError) as caught:
-            parse_space(space).choices(node("conv2_1"), ways, idle=True)
-        assert str(caught.value) == f"space {space!r}: {found}; allowed: fewer dims, or levels of fewer ways"
 
     @given(
         dims=st.lists(st.sampled_from(SINGLE), min_size=2, max_size=5, unique=True),

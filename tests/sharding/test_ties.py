@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from hypar.program.places import array_places
 from hypar.sharding.amounts.listing import amounts
 from hypar.sharding.placement import cut
 from tests.held import held_by
-from tests.transformers import drawn, gpt
+from tests.transformers import gpt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,32 +114,6 @@ def test_the_gradient_of_two_levels(convention: str, ends: tuple[tuple[str, ...]
     for array in ((2, 2), (3, 2)) if convention == "fused" else ((2, 2),):
         counted, moved = exchanged(graph, array, chosen(graph, array, ends), convention)
         assert counted == pytest.approx(moved)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("array", [(2,), (4,), (3,)], ids=str)
-def test_the_gradient_of_random_plans(array: tuple[int, ...]) -> None:
-    graph = network()
-    for seed in range(100):
-        choices = drawn(graph.contracted, array, random.Random(seed))
-        counted, moved = exchanged(graph, array, choices, "moved")
-        assert counted == pytest.approx(moved)
-
-
-@pytest.mark.parametrize("strategy", ["dp", "mp", "optimal"])
-@pytest.mark.parametrize("levels", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_score_of_a_plan_is_that_of_one_weight(strategy: str, levels: int) -> None:
-    graph = gpt(batch=8, hidden=32, vocab=64)
-    plan = plan_model(graph, levels=levels, hardware="tpu-v3", strategy=strategy, convention="moved")
-    assert plan.score is not None
-    assert plan.score.communication_bytes == plan.cost.value
-    assert verify_plan(plan, model=graph).ok
-    (memory,) = held_by(plan, graph)
-    assert memory.within
-    matrices = {layer.name: layer.einsum.elements("weight") for layer in graph.contracted.layers}
-    if strategy == "dp":
-        elements = sum(matrices.values()) - matrices["head"]
-        assert plan.score.memory["weights"] == plan.score.memory["gradients"] == 4 * elements
 
 
 @pytest.mark.parametrize("solver", ["counts", "elimination"])

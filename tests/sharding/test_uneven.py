@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -78,49 +77,12 @@ def by_phase(amounts: Iterable[Amount], devices: int) -> dict[str, list[Any]]:
     return found
 
 
-# Two linear layers, computed by devices that know only what they hold.
-
 B, I, H, O = 8, 16, 24, 8
 LINEARS = f"""
   - {{op: input, channels: {I}}}
   - {{name: first, op: linear, out_features: {H}}}
   - {{name: second, op: linear, out_features: {O}}}
 """
-
-
-@dataclass(frozen=True)
-class LayerShard:
-    """What a device computes of a product ``[rows, ins] @ [ins, outs]``."""
-
-    rows: range
-    ins: range
-    outs: range
-
-
-def computed_by(kind: str, own: Counts, sizes: tuple[int, int, int]) -> list[LayerShard | None]:
-    """The piece of each device; none for one without a share."""
-    found: list[LayerShard | None] = []
-    for device, count in enumerate(own):
-        ranges = [
-            spans(size, own)[device] if dim == kind else range(size)
-            for dim, size in zip(TYPES, sizes, strict=True)
-        ]
-        found.append(LayerShard(*ranges) if count else None)
-    return found
-
-
-def known(shape: tuple[int, int], rows: range, columns: range, values: Array) -> Array:
-    """A tensor of which only a part is known."""
-    found = np.full(shape, np.nan)
-    found[rows.start : rows.stop, columns.start : columns.stop] = values
-    return found
-
-
-def fetched(held: Sequence[Array], needed: Sequence[Mask]) -> tuple[list[Array], list[int]]:
-    """Every device gets what it needs and does not hold from one that holds it."""
-    whole = np.fmax.reduce(held)
-    received = [int((need & np.isnan(have)).sum()) for have, need in zip(held, needed, strict=True)]
-    return [np.where(need, whole, np.nan) for need in needed], received
 
 
 def added_up(terms: Sequence[Array | None], own: Counts) -> tuple[list[Array], list[int]]:
@@ -140,104 +102,6 @@ def added_up(terms: Sequence[Array | None], own: Counts) -> tuple[list[Array], l
         received[device] += sum(len(pieces[other]) for other in at_work if other != device)
     nothing = np.full(shape, np.nan)
     return [sums.reshape(shape) if device in at_work else nothing for device in range(len(terms))], received
-
-
-def needed_of(
-    pieces: Sequence[LayerShard | None], shape: tuple[int, int], dims: tuple[str, str]
-) -> list[Mask]:
-    """Masks of what each device needs of a tensor."""
-    found = []
-    for piece in pieces:
-        mask = np.zeros(shape, dtype=bool)
-        if piece is not None:
-            rows, columns = (getattr(piece, dim) for dim in dims)
-            mask[rows.start : rows.stop, columns.start : columns.stop] = True
-        found.append(mask)
-    return found
-
-
-@dataclass(frozen=True)
-class Received:
-    """Elements that each device received while two layers were trained."""
-
-    inside_first: dict[str, list[int]]
-    between: dict[str, list[int]]
-    inside_second: dict[str, list[int]]
-
-
-def trained(kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int) -> Received:
-    """Train two layers on devices, each of which knows only what it holds; the results are those of one device."""
-    generator = np.random.default_rng(seed)
-    x, w1, w2, e2 = (
-        generator.integers(1, 9, shape).astype(float) for shape in ((B, I), (I, H), (H, O), (B, O))
-    )
-    first, second = computed_by(kinds[0], own[0], (B, I, H)), computed_by(kinds[1], own[1], (B, H, O))
-    none = [0] * len(own[0])
-    inner = dict.fromkeys(PHASES, none), dict.fromkeys(PHASES, none)
-    outer = dict.fromkeys(PHASES, none)
-
-    def part(tensor: Array, rows: range, columns: range) -> Array:
-        found = tensor[rows.start : rows.stop, columns.start : columns.stop]
-        assert not np.isnan(found).any(), "a device computes with what it does not have"
-        return found
-
-    def settled(terms: list[Array | None], summed: bool, counted: Counts, where: dict[str, Any], phase: str) -> list[Array]:  # fmt: skip
-        if summed:
-            found, where[phase] = added_up(terms, counted)
-            return found
-        shape = next(term.shape for term in terms if term is not None)
-        return [np.full(shape, np.nan) if term is None else term for term in terms]
-
-    def products(
-        pieces: Sequence[LayerShard | None], left: Sequence[Array], right: Array
-    ) -> list[Array | None]:
-        shape = (left[0].shape[0], right.shape[1])
-        return [
-            None if p is None else known(shape, p.rows, p.outs, part(own_left, p.rows, p.ins) @ part(right, p.ins, p.outs))
-            for p, own_left in zip(pieces, left, strict=True)
-        ]  # fmt: skip
-
-    outputs = settled(products(first, [x] * len(none), w1), kinds[0] == "in_channels", own[0], inner[0], "forward")  # fmt: skip
-    read, outer["forward"] = fetched(outputs, needed_of(second, (B, H), ("rows", "ins")))
-    results = settled(products(second, read, w2), kinds[1] == "in_channels", own[1], inner[1], "forward")
-    assert np.array_equal(np.fmax.reduce(results), x @ w1 @ w2)
-
-    turned = [None if p is None else LayerShard(p.rows, p.outs, p.ins) for p in second]
-    errors = settled(products(turned, [e2] * len(none), w2.T), kinds[1] == "out_channels", own[1], inner[1], "backward")  # fmt: skip
-    back, outer["backward"] = fetched(errors, needed_of(first, (B, H), ("rows", "outs")))
-    gradients = [
-        None if p is None else known((I, H), p.ins, p.outs, x.T[p.ins.start : p.ins.stop, p.rows.start : p.rows.stop] @ part(e, p.rows, p.outs))
-        for p, e in zip(first, back, strict=True)
-    ]  # fmt: skip
-    updates = settled(gradients, kinds[0] == "batch", own[0], inner[0], "gradient")
-    assert np.array_equal(np.fmax.reduce(updates), x.T @ (e2 @ w2.T))
-    return Received(inner[0], outer, inner[1])
-
-
-@pytest.mark.parametrize("kinds", [*itertools.product(TYPES, TYPES)], ids="-".join)
-@given(own=pairs(), seed=st.integers(0, 99), kind=st.sampled_from([float, Fraction]))
-@settings(max_examples=examples(60), deadline=None)
-def test_devices_that_know_only_what_they_hold_receive_what_is_counted(
-    kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int, kind: type[float | Fraction]
-) -> None:
-    found, devices = trained(kinds, own, seed), len(own[0])
-    first, second = written(LINEARS).contracted.layers
-    (tensor,) = written(LINEARS).contracted.tensors
-    choices = (cut(kinds[0], devices), cut(kinds[1], devices))
-    shares = tuple(tuple(kind(share) for share in shares_of(one)) for one in own)
-    assert (
-        by_phase(between(tensor, (first, second), choices, (shares[0], shares[1])), devices) == found.between
-    )
-    counted = by_phase(inside(first, choices[0], shares[0]), devices)
-    assert counted["forward"] == found.inside_first["forward"]
-    assert counted["gradient"] == found.inside_first["gradient"]
-    counted = by_phase(inside(second, choices[1], shares[1]), devices)
-    assert counted["backward"] == found.inside_second["backward"]
-    if own[0] == own[1]:
-        alike = (shares[0], shares[0])
-        assert by_phase(between(tensor, (first, second), choices, alike), devices) == found.between
-        if kinds in {("in_channels", "out_channels"), ("out_channels", "in_channels")}:
-            assert found.between["forward"] == found.between["backward"] == [0] * devices
 
 
 def test_what_is_cut_alike_by_other_shares_moves_where_pieces_end_elsewhere() -> None:
@@ -306,6 +170,7 @@ def test_accpar_s_operations_are_divided_by_the_share(alpha: Fraction, kind: str
 # Other layers: masks of what is held and needed, from the dims that each device computes.
 
 NETWORKS = {
+    "linear linear": LINEARS,
     "conv conv": """
   - {op: input, channels: 8, height: 8, width: 3}
   - {name: a, op: conv, out_channels: 16, kernel: 3, padding: 1}
@@ -560,33 +425,6 @@ def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataOb
                 assert elements == pytest.approx([part.layers[read.consumer].einsum.input_elements for part in every])  # fmt: skip
         else:
             assert elements == [read.elements] * len(every)
-
-
-@given(data=st.data())
-@settings(max_examples=examples(100), deadline=None)
-def test_integral_parts_have_whole_sizes(data: st.DataObject) -> None:
-    graph, choices, shares = data.draw(divided(integral=True))
-    for part in parts(graph, choices, shares, integral=True):
-        for layer, choice in zip(part.layers, choices, strict=True):
-            whole = graph.layers[part.layers.index(layer)]
-            dim = dim_of(choice)
-            if dim is None or whole.einsum.sizes[dim] >= len(shares[0]):
-                assert all(isinstance(size, int) and size >= 1 for size in layer.einsum.sizes.values())
-                assert isinstance(layer.einsum.input_elements, int)
-                assert isinstance(layer.output_elements, int)
-
-
-@given(data=st.data(), integral=st.booleans())
-@settings(max_examples=examples(60), deadline=None)
-def test_equal_layers_divided_equally_share_an_einsum(data: st.DataObject, integral: bool) -> None:
-    """``left`` and ``right`` and, of as many channels, ``last`` are equal or not as their choices and shares are."""
-    graph, choices, shares = data.draw(divided(integral=integral))
-    names = [layer.name for layer in graph.layers]
-    left, right = names.index("left"), names.index("right")
-    assert graph.layers[left].einsum is graph.layers[right].einsum
-    for group, part in enumerate(parts(graph, choices, shares, integral=integral)):
-        alike = choices[left] == choices[right] and shares[left][group] == shares[right][group]
-        assert (part.layers[left].einsum is part.layers[right].einsum) == alike
 
 
 @given(

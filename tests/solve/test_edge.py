@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hypar.solve.edge
-from hypar.solve.edge import Costs, Edge, entries_computed, min_plus
+from hypar.solve.edge import Costs, Edge, min_plus
 
 
 @st.composite
@@ -74,20 +74,3 @@ def test_min_plus_is_the_same_in_blocks(
     expected = (left[:, :, None] + right[:, None, :]).min(axis=0)
     assert (min_plus(left, right) == expected).all()
     assert (min_plus(np.asfortranarray(left), right[:, ::-1]) == expected[:, ::-1]).all()
-
-
-@given(edge=edges(), seed=st.integers(0, 2**32 - 1))
-def test_parallel_edges_add_up_whichever_way_they_point(edge: Edge, seed: int) -> None:
-    twice = edge.plus(edge)
-    assert len(twice.terms) == len(edge.terms)
-    assert (twice.costs == 2 * summed(edge)).all()
-    back = np.random.default_rng(seed).integers(0, 9, edge.costs.shape[::-1]).astype(np.float64)
-    assert (edge.plus(Edge.dense(1, 0, back)).costs == summed(edge) + back.T).all()
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "entries"),
-    [((5,), (7,), 5 * 7), ((2, 2), (2, 2), 4 * 2 + 2 * 4), ((3,) * 7, (3,) * 7, 7 * 3**8)],
-)
-def test_entries_computed(source: tuple[int, ...], target: tuple[int, ...], entries: int) -> None:
-    assert entries_computed(source, target) == entries

@@ -1,20 +1,20 @@
-"""DeePa's two rules, the order of elimination, equal blocks, dominated choices."""
+"""DeePa's two rules, the order of elimination, dominated choices."""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from hypar.errors import TableLimitError
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
-from hypar.solve.elimination import folding, order, ties
+from hypar.solve.elimination import order
 from hypar.solve.elimination.dominance import undominated
-from hypar.solve.elimination.folding import identity
 from hypar.solve.elimination.order import trace
 from hypar.solve.elimination.rules import reduced
 from hypar.solve.elimination.separators import separators
@@ -24,17 +24,11 @@ from tests.effort import crossed, examples
 from tests.problems import (
     Pair,
     any_graphs,
-    chains,
     cost_graphs,
     random_problem,
     series_parallel,
     structure,
 )
-
-if TYPE_CHECKING:
-    from hypar.solve.edge import Costs
-    from hypar.solve.elimination.folding import Taken
-    from hypar.solve.elimination.order import Step
 
 BRIDGE = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 
@@ -103,68 +97,6 @@ def test_the_rules_do_not_change_the_optimum(problem: CostGraph) -> None:
     assert exhaustive.solve(left).cost == exhaustive.solve(problem).cost
 
 
-def test_what_the_rules_leave_elimination_takes_apart() -> None:
-    problem = random_problem(np.random.default_rng(1), [5, 6, 7, 8], BRIDGE, 1000)
-    assert not reduced(problem.structure).steps
-    found = trace(problem.structure)
-    assert [(step.kind, step.scope) for step in found.steps] == [
-        ("table", (1, 2, 3)),
-        ("node", (2, 3)),
-        ("leaf", (3,)),
-        ("last", ()),
-    ]
-    assert (found.width, found.largest) == (3, 6 * 7 * 8)
-    solver = load_solver("elimination")
-    tables = solver.tables(problem.structure)
-    assert tables is not None
-    assert tables.width == 3
-    assert solver.solve(problem).cost == load_solver("exhaustive").solve(problem).cost
-
-
-@given(graph=chains())
-def test_a_chain_has_width_one(graph: tuple[int, list[Pair]]) -> None:
-    assert trace(structure([3] * graph[0], graph[1])).width == min(1, len(graph[1]))
-
-
-def blocks(count: int, *, shared: bool) -> CostGraph:
-    """Residual blocks of three nodes and a join, equal ones of the same arrays or of copies."""
-    generator = np.random.default_rng(7)
-    nodes = [generator.random(5) for _ in range(4)]
-    terms = [generator.random((5, 1, 5)) for _ in range(5)]
-    arrays, edges = [nodes[0]], []
-    for block in range(count):
-        at = 4 * block
-        arrays += [nodes[1], nodes[2], nodes[3], nodes[0]]
-        pairs = [(at, at + 1), (at + 1, at + 2), (at + 2, at + 3), (at + 3, at + 4), (at, at + 4)]
-        edges += [
-            Edge(source=a, target=b, terms=(term if shared else term.copy(),))
-            for (a, b), term in zip(pairs, terms, strict=True)
-        ]
-    return CostGraph(nodes=tuple(arrays), edges=tuple(edges))
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_equal_blocks_are_folded_once(shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-    minimise = folding._minimise
-
-    def counted(step: Step, sizes: list[int], taken: Taken) -> Costs:
-        made.append(step.kind)
-        return minimise(step, sizes, taken)
-
-    monkeypatch.setattr(folding, "_minimise", counted)
-    monkeypatch.setattr(ties, "program_of", lambda _: None)
-    assert load_solver("elimination").solve(blocks(20, shared=shared)).cost > 0
-    # Nothing comes before the first block, so that its end leaves first.
-    assert made.count("node") == (6 if shared else 60)
-
-
-def test_shared_arrays_give_what_copies_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ties, "program_of", lambda _: None)
-    solver = load_solver("elimination")
-    assert solver.solve(blocks(20, shared=True)) == solver.solve(blocks(20, shared=False))
-
-
 @settings(max_examples=examples(200))
 @given(problem=cost_graphs())
 def test_every_optimum_survives_dominance(problem: CostGraph) -> None:
@@ -199,33 +131,6 @@ def test_what_rounding_makes_equal_ties_where_choices_leave_first(
     assert load_solver(solver).solve(problem).assignment == (0, 0)
 
 
-def test_what_always_costs_more_leaves_and_makes_others_leave() -> None:
-    # Choice 1 of node 0 is 10 dearer than choice 0 and saves 9 at most; without it, so is choice 0 of node 1.
-    nodes = (np.array([0.0, 10.0]), np.array([8.0, 0.0]))
-    edge = Edge.dense(0, 1, np.array([[9.0, 9.0], [0.0, 9.0]]))
-    found = undominated(CostGraph(nodes=nodes, edges=(edge,)))
-    assert [kept.tolist() for kept in found.kept] == [[0], [1]]
-    assert found.original([0, 0]) == (0, 1)
-
-
-def test_equal_choices_and_edges_of_several_levels_stay() -> None:
-    whole = Edge.dense(0, 1, np.zeros((2, 2)))
-    same = CostGraph(nodes=(np.zeros(2), np.zeros(2)), edges=(whole,))
-    assert undominated(same).problem is same
-    levels = Edge(source=1, target=2, terms=(np.zeros((2, 1, 2)), np.zeros((1, 2, 1))))
-    steep = np.array([0.0, 100.0])
-    problem = CostGraph(nodes=(steep, steep, steep), edges=(whole, levels))
-    assert [kept.tolist() for kept in undominated(problem).kept] == [[0], [0, 1], [0, 1]]
-
-
-def test_blocks_are_still_shared_without_dominated_choices() -> None:
-    problem = blocks(20, shared=True)
-    steep = np.array([0.0, 0.1, 0.2, 100.0, 100.0])
-    left = undominated(CostGraph(nodes=(steep,) * 81, edges=problem.edges))
-    assert {kept.size for kept in left.kept} == {3}
-    assert len({identity(edge.costs) for edge in left.problem.edges}) == 5
-
-
 def test_ties_of_many_nodes_between_two_are_broken_from_the_last_back() -> None:
     last = 301
     apart, equal = 1.0 - np.eye(2), np.zeros((2, 2))
@@ -236,24 +141,12 @@ def test_ties_of_many_nodes_between_two_are_broken_from_the_last_back() -> None:
     assert found.assignment == (0, *[node % 2 for node in range(1, last)], 1)
 
 
+@example(graph=(3, [(0, 1), (0, 2)]))
 @given(graph=any_graphs())
-def test_separators_part_what_they_join(graph: tuple[int, list[Pair]]) -> None:
+def test_separators_are_those_of_networkx(graph: tuple[int, list[Pair]]) -> None:
     size, pairs = graph
-    near = structure([1] * size, pairs).neighbours()
-
-    def pieces(without: int | None) -> int:
-        left, count = set(range(size)) - {without}, 0
-        while left:
-            count += 1
-            reached = [left.pop()]
-            while reached:
-                here = near[reached.pop()] & left
-                left -= here
-                reached += here
-        return count
-
-    lost = [node for node in range(size) if pieces(node) > pieces(None)]
-    assert sorted(separators(near)) == lost
+    expected: Any = nx.articulation_points(nx.Graph(pairs))
+    assert sorted(separators(structure([2] * size, pairs).neighbours())) == sorted(expected)
 
 
 LARGE = {

@@ -52,11 +52,6 @@ def test_one_vector_is_as_good_as_many_arrays(problem: CostGraph, choice: list[i
         assert load_solver(solver).solve(found) == load_solver(solver).solve(plain)
 
 
-def test_the_cost_of_a_node_is_with_the_edges_from_earlier_ones() -> None:
-    found = LaidOut(level_structure((2, 1), ((0, 1), (1, 0))), np.array([1.0, 2, 10, 100, 200, 1000, 2000]))
-    assert found.costs_by_node([1, 0]) == (2.0, 10.0 + 200 + 2000)
-
-
 def test_a_cost_that_is_no_number_is_refused() -> None:
     with pytest.raises(ProblemError, match="edge 0"):
         LaidOut(level_structure((1, 1), ((0, 1),)), np.array([1.0, 2.0, np.nan]))

@@ -74,14 +74,6 @@ def test_squares_of_costs_of_any_size(scale: float) -> None:
     )
 
 
-def test_one_run_is_everything_and_as_many_as_items_are_one_each() -> None:
-    sums = np.arange(6.0)
-    costs = sums - sums[:-1, None]
-    seams = np.zeros(6)
-    assert partition(lambda _span: costs, 1, seams) == Partition((0, 5), 5)
-    assert partition(lambda _span: costs, 5, seams) == Partition((0, 1, 2, 3, 4, 5), 1)
-
-
 def test_ties_are_even_then_of_cheap_seams_then_of_early_ones() -> None:
     sums = np.array([0.0, 9, 10, 11, 12, 13])
     costs = sums - sums[:-1, None]
@@ -92,13 +84,6 @@ def test_ties_are_even_then_of_cheap_seams_then_of_early_ones() -> None:
     costs = flat - flat[:-1, None]
     assert partition(lambda _span: costs, 2, np.array([0, 5, 5, 4, 0.0])) == Partition((0, 3, 4), 1)
     assert partition(lambda _span: costs, 2, np.zeros(5)) == Partition((0, 1, 4), 1)
-
-
-def test_unlike_runs() -> None:
-    """The second span counts tenfold, so it gets one item."""
-    sums = np.arange(6.0)
-    costs = [sums - sums[:-1, None], 10 * (sums - sums[:-1, None])]
-    assert partition(costs.__getitem__, 2, np.zeros(6)) == Partition((0, 4, 5), 10)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.cliques import Cliques
-from hypar.solve.coarse import exchanges, search
+from hypar.solve.coarse import search
 from hypar.solve.coarse.merged import merged
-from hypar.solve.coarse.search import Found, fits, improving
+from hypar.solve.coarse.search import Found, improving
 from hypar.solve.coarse.states import Coarse, Spans
-from hypar.solve.limits import UNLIMITED, Budget, Limits
-from hypar.solve.marginals import marginals
+from hypar.solve.limits import Budget, Limits
 from tests.effort import examples
 from tests.ladders import cost_of, ladders, sequences
 
@@ -112,30 +110,6 @@ def classes(ladder: Ladder, parts: int) -> list[tuple[tuple[int, ...], ...]]:
     ]
 
 
-@settings(max_examples=examples(50))
-@given(ladder=ladders(), parts=st.integers(1, 3))
-def test_a_merged_option_costs_the_least_of_its_class_in_the_least_state_above(
-    ladder: Ladder, parts: int
-) -> None:
-    of = classes(ladder, parts)
-    thin = merged(ladder, of)
-    assert (thin is ladder) == (max([run for own in ladder.options for run in own]) <= parts)
-    runs = np.repeat(np.arange(len(ladder.runs)), ladder.runs).tolist()
-
-    def states(problem: Ladder, node: int, order: tuple[int, ...]) -> list[int]:
-        return [int(state) for state in problem.above(node, np.array([order]))[0]]
-
-    for node, terms in enumerate(ladder.nodes):
-        found = [np.full_like(own, np.inf) for own in thin.nodes[node]]
-        for order in sequences(ladder, node):
-            taken = tuple(of[node][run][option] for run, option in zip(runs, order, strict=True))
-            fine, coarse = states(ladder, node, order), states(thin, node, taken)
-            for level, term in enumerate(terms):
-                place = coarse[level], taken[level]
-                found[level][place] = min(found[level][place], term[fine[level], order[level]])
-        assert all((one == other).all() for one, other in zip(found, thin.nodes[node], strict=True))
-
-
 @settings(max_examples=examples(100))
 @given(ladder=ladders(), parts=st.integers(1, 2))
 def test_with_options_merged_first_the_optimum_is_the_same_and_the_bound_below_it(
@@ -151,62 +125,3 @@ def test_with_options_merged_first_the_optimum_is_the_same_and_the_bound_below_i
         found = last(ladder, Budget(), thin)
     assert found.bound <= best <= found.cost == Spans(ladder).cost(found.orders)
     assert found.bound >= least(thin)
-
-
-@settings(max_examples=examples(100))
-@given(ladder=ladders())
-def test_marginals_are_bounds_and_those_of_cliques_least_costs(ladder: Ladder) -> None:
-    coarse = fine(ladder)
-    costs = costs_of(coarse)
-    exact = [
-        np.moveaxis(costs, axis, 0).reshape(size, -1).min(axis=1) for axis, size in enumerate(costs.shape)
-    ]
-    found = Cliques(coarse.nodes, ladder.ends, coarse.pairs)
-    assert found.least == costs.min()
-    assert all((one == other).all() for one, other in zip(found.marginals, exact, strict=True))
-    for far in (False, True):
-        bounds = marginals(coarse.nodes, ladder.ends, coarse.pairs, far=far)
-        assert all((one <= other).all() for one, other in zip(bounds, exact, strict=True))
-
-
-@settings(max_examples=examples(50))
-@given(ladder=ladders())
-def test_halving_keeps_every_sequence_once_and_never_lowers_the_bound(ladder: Ladder) -> None:
-    coarse = Coarse.coarsest(ladder)
-    bound = Cliques(coarse.nodes, ladder.ends, coarse.pairs).least
-    while not coarse.fine:
-        which = [block for block, width in enumerate(coarse.blocks) if width > 1]
-        sizes = coarse.sizes_after(which)
-        entries = coarse.entries_after(which)
-        coarse = coarse.halved(which)
-        assert [len(own) for own in coarse.states] == sizes
-        assert coarse.entries <= entries
-        finer = Cliques(coarse.nodes, ladder.ends, coarse.pairs).least
-        assert finer >= bound
-        bound = finer
-    for node, own in enumerate(coarse.states):
-        assert sorted(map(tuple, own.tolist())) == sequences(ladder, node)
-
-
-@given(ladder=ladders())
-@settings(max_examples=examples(20))
-def test_exchanges_are_never_worse_and_stop_where_they_are_too_many(ladder: Ladder) -> None:
-    spans, start = Spans(ladder), first(ladder)
-    cost = spans.cost(start)
-    for orders, value in exchanges.exchanged(spans, start, cost, Budget()):
-        assert value < cost
-        assert spans.cost(orders) == value
-        cost = value
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(exchanges, "MOST_WORK", 0)
-        assert not [*exchanges.exchanged(spans, start, cost, Budget(UNLIMITED))]
-
-
-@given(ladder=ladders())
-@settings(max_examples=2)
-def test_too_many_states_do_not_fit(ladder: Ladder) -> None:
-    assert fits(ladder, Budget())
-    assert fits(ladder, Budget(Limits(60, 1))) == (not ladder.links)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(search, "MOST_STATES", 0)
-        assert not fits(ladder, Budget())

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts import chain, entries, relaxed, solution
+from hypar.solve.counts import chain, entries
 from hypar.solve.counts.blocks import blocks_of, components
 from hypar.solve.counts.columns import Columns, Plan
-from hypar.solve.counts.near import floor_of
-from hypar.solve.counts.relaxed import Relaxed
 from hypar.solve.counts.solution import solve
 from tests.counts import count_graphs, groups_of, least, tiered
 from tests.effort import examples
@@ -84,51 +82,6 @@ def test_a_block_without_a_pivot_leaves_a_bound(graph: CountGraph) -> None:
     assert found.bound <= best + 1e-9 * max(1.0, abs(best))
 
 
-@settings(max_examples=examples(100))
-@given(graph=count_graphs())
-def test_no_state_of_an_optimum_is_left_out(graph: CountGraph) -> None:
-    best = least(graph)
-    relaxed = Relaxed(graph)
-    assert relaxed.bound() <= best + 1e-9 * max(1.0, abs(best))
-    relaxed.narrow(best + 1e-6)
-    assert all(len(states) for states in relaxed.states)
-    tree = relaxed.bound()
-    assert floor_of(graph) <= best
-    assert tree <= best + 1e-9 * max(1.0, abs(best))
-    assert (
-        tree - 1e-9 * max(1.0, abs(best))
-        <= relaxed.by_cliques(best + 1e-6)
-        <= best + 1e-9 * max(1.0, abs(best))
-    )
-    assert all(len(states) for states in relaxed.states)
-
-
-@settings(max_examples=examples(100))
-@given(graph=st.one_of(count_graphs(), tiered()), most=st.sampled_from((1, 4, 20)))
-def test_no_state_of_an_optimum_is_left_out_by_classes_of_states(graph: CountGraph, most: int) -> None:
-    best = least(graph)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(relaxed, "FOLDING", 0)
-        patched.setattr(relaxed, "MOST_FOLDED", most)
-        found = Relaxed(graph, best + 1e-6, (0,))
-    assert found.complete == (not graph.links)
-    assert all(len(states) for states in found.states)
-    assert found.bound() <= best + 1e-9 * max(1.0, abs(best))
-
-
-@settings(max_examples=examples(50))
-@given(graph=count_graphs())
-def test_columns_are_a_plan_of_what_is_offered(graph: CountGraph) -> None:
-    search = Columns(graph)
-    start = search.greedy()
-    plan = search.improved(start, 2)
-    assert plan.cost <= start.cost
-    assert np.isclose(plan.cost, graph.cost(plan.orders, plan.groups))
-    for node, order in enumerate(plan.orders.tolist()):
-        for group, option in zip(plan.groups.tolist(), order, strict=True):
-            assert option in graph.offered[node][group]
-
-
 def test_too_many_states_of_entries_leave_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Columns, "greedy", first)
     monkeypatch.setattr(Columns, "improving", lambda *_: iter(()))
@@ -144,18 +97,6 @@ def test_too_many_states_of_entries_leave_a_bound(monkeypatch: pytest.MonkeyPatc
         assert found.cost >= best - 1e-9 * max(1.0, abs(best))
 
     bounded()
-
-
-@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_LEVELS"])
-def test_too_many_levels_or_states_are_not_searched(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(solution, limit, 0)
-
-    @settings(max_examples=2)
-    @given(graph=count_graphs())
-    def refused(graph: CountGraph) -> None:
-        assert solve(graph) is None
-
-    refused()
 
 
 @settings(max_examples=examples(200, short=20))
