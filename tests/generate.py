@@ -207,6 +207,9 @@ def images(pick: Pick) -> Network:
     net.behind()
     for number in range(pick((1, 0, 2))):
         if not number:
+            if pick((False, False, True)):
+                net.add("pool", mode="average", window="global")
+                net.features.add("global pools")
             net.add("flatten")
         net.weighted.append(net.add("linear", out_features=pick((8, 4, 10))))
     model = _model(net.layers, pick((8, 4, 6, 16)))
@@ -476,7 +479,9 @@ def _stages(pick: Pick, net: Network, machine: Machine) -> Iterator[tuple[str, A
     if not machine.splits or pick((False, True)):
         most = [levels for levels in (0, 1, 2) if 2**levels <= room and levels <= _twos(devices)]
         yield "levels", splits + pick(most)
-    yield from _ordered(pick, net, machine, count, ("1f1b", "gpipe", "interleaved", "layer-block"))
+    yield from _ordered(
+        pick, net, machine, count, ("1f1b", "gpipe", "interleaved", "interleaved", "layer-block")
+    )
 
 
 def _ordered(

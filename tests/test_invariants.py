@@ -376,7 +376,7 @@ def _words_are_choices(case: Case, head: list[str], rows: list[list[str]]) -> in
     for place, split in zip(columns, case.data["splits"], strict=True):
         assert head[place].endswith(f"H{split['level'] + 1}")
         for row in rows:
-            if row[0] in split["choices"] and len(split["choices"][row[0]]) == 1:
+            if row[0] in split["choices"] and [*split["choices"][row[0]].values()] == [split["ways"]]:
                 (dim,) = split["choices"][row[0]]
                 known = found.setdefault((row[0], dim), row[place].rstrip("0123456789"))
                 assert row[place].rstrip("0123456789") == known, (row, dim)
