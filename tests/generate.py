@@ -527,7 +527,9 @@ def _options(pick: Pick, net: Network, machine: Machine, tree: Data) -> Iterator
     if not staged and not machine.splits:
         found["time_limit"] = pick((None, None, None, 30))
     if tree.get("levels") != 0 or not staged:
-        found["pins"] = _pinned(pick, net, level=tree.get("stages") != "best")
+        found["pins"] = _pinned(
+            pick, net, level="stages" not in tree or "levels" in tree and tree["stages"] != "best"
+        )
     yield from ((name, value) for name, value in found.items() if value is not None)
 
 

@@ -496,11 +496,13 @@ SIZES = {"channels": 24, "out_channels": 24, "out_features": 24, "height": 8, "w
 
 def bare(model: Data) -> Data:
     """Return a network without biases, norms and groups, of sizes that all levels divide."""
-    layers = []
+    layers, joins = [], {layer["op"] for layer in model["layers"]} & {"add", "concat"}
     for layer in model["layers"]:
         own = {name: SIZES.get(name, value) for name, value in layer.items() if name != "groups"}
         if own["op"] in {"conv", "linear"}:
             own["bias"] = False
+        if len(joins) > 1 and own["op"] in joins:  # a sum behind a concatenation has its channels
+            own["op"] = "add"
         if own["op"] == "conv":
             own |= {"kernel": 3, "padding": 1, "stride": 1}
         if own["op"] in {"batch_norm", "pointwise", "dropout"}:
