@@ -528,7 +528,7 @@ def _options(pick: Pick, net: Network, machine: Machine, tree: Data) -> Iterator
         found["time_limit"] = pick((None, None, None, 30))
     if tree.get("levels") != 0 or not staged:
         found["pins"] = _pinned(
-            pick, net, level="stages" not in tree or "levels" in tree and tree["stages"] != "best"
+            pick, net, level="stages" not in tree or ("levels" in tree and tree["stages"] != "best")
         )
     yield from ((name, value) for name, value in found.items() if value is not None)
 
