@@ -9,7 +9,8 @@ A row is a command line, as a user types it after ``hypar plan``, and what ``--j
 split; the bytes by level, seconds, joules and memory of the score; a digest of the stages, of the choices and shares
 of each split, and of the chunks; or the exit status and the last line of a refusal. Numbers are compared to nine
 digits, shares to six, all else exactly. A new row is a new command line in the file, with no answer until ``write``
-fills it in. ``quick`` marks the rows of the quick test.
+fills it in. ``quick`` marks the rows of the quick test. ``reason`` says why a row is meant to answer otherwise today:
+such rows are counted by their reasons.
 
 No row depends on the clock. Of the command lines of ``reference_draw.py`` are left out: plans that take above 2.5 s,
 so that no joint search comes near its time limit; joint searches that time cut short; errors that are no refusal; and
@@ -140,17 +141,23 @@ def read() -> list[Row]:
 
 
 def compare(rows: Sequence[Row], answers: Iterable[Row]) -> bool:
-    """Print the rows whose answers differ, by what differs in them, and the counts; return whether none does."""
+    """Print the rows whose answers differ, by what differs in them, and the counts; return whether none does without a reason."""
     kinds: dict[str, list[str]] = {}
+    meant = Counter[str]()
     for row, found in zip(rows, answers, strict=True):
-        if cells := changed(row, found):
+        cells = changed(row, found)
+        if cells and row["reason"]:
+            meant[row["reason"]] += 1
+        elif cells:
             lines = [f"    {name}: {item}" for name, items in cells.items() for item in items]
             kinds.setdefault(", ".join(cells), []).append("\n".join([f"  {row['command']}", *lines]))
     for kind, texts in sorted(kinds.items()):
         _say(f"{kind}: {len(texts)} rows", *texts, "")
+    for reason, count in meant.items():
+        _say(f"{count} rows: {reason}")
     counts = Counter(name for kind, texts in kinds.items() for name in kind.split(", ") * len(texts))
     parts = ", ".join(f"{name} {counts[name]}" for name in ANSWERS if counts[name])
-    _say(f"{sum(map(len, kinds.values()))} of {len(rows)} rows differ" + (f": {parts}" if parts else ""))
+    _say(f"{sum(map(len, kinds.values()))} of {len(rows)} other rows differ" + (f": {parts}" if parts else ""))
     return not kinds
 
 
@@ -159,7 +166,7 @@ def write(rows: Sequence[Row], asked: Sequence[Row], answers: Iterable[Row]) -> 
     for row, found in zip(asked, answers, strict=True):
         row.update(found)
     with FILE.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, ("command", "quick", *ANSWERS), restval="", lineterminator="\n")
+        table = csv.DictWriter(file, ("command", "quick", "reason", *ANSWERS), restval="", lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
     return True
