@@ -157,7 +157,9 @@ def compare(rows: Sequence[Row], answers: Iterable[Row]) -> bool:
         _say(f"{count} rows: {reason}")
     counts = Counter(name for kind, texts in kinds.items() for name in kind.split(", ") * len(texts))
     parts = ", ".join(f"{name} {counts[name]}" for name in ANSWERS if counts[name])
-    _say(f"{sum(map(len, kinds.values()))} of {len(rows)} other rows differ" + (f": {parts}" if parts else ""))
+    _say(
+        f"{sum(map(len, kinds.values()))} of {len(rows)} other rows differ" + (f": {parts}" if parts else "")
+    )
     return not kinds
 
 
@@ -166,7 +168,9 @@ def write(rows: Sequence[Row], asked: Sequence[Row], answers: Iterable[Row]) -> 
     for row, found in zip(asked, answers, strict=True):
         row.update(found)
     with FILE.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, ("command", "quick", "reason", *ANSWERS), restval="", lineterminator="\n")
+        table = csv.DictWriter(
+            file, ("command", "quick", "reason", *ANSWERS), restval="", lineterminator="\n"
+        )
         table.writeheader()
         table.writerows(rows)
     return True

@@ -1,21 +1,25 @@
-"""The best number of stages against no stages and every power of two of them, on all machines."""
+"""Stages that are given one by one, and the best number of stages: the fastest, whatever is known without planning it."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
-from hypar import HeterogeneousMachine, load_model, machines, plan_model, score_plan
-from hypar.errors import InputError, OptionError, TableLimitError
+from hypar import HeterogeneousMachine, load_machine, load_model, machines, plan_model, read_plan
+from hypar.errors import InputError, OptionError
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.planning.stages import best, ends
-from hypar.planning.stages.ends import MOST_PLACES
-from hypar.studies.check import check_plan
-from hypar.studies.verification.run import verify_plan
+from hypar.planning.stages import spans as of_spans
+from hypar.planning.stages.spans import CutSpans
+from hypar.studies.pipeline import pipeline_model
+from hypar.studies.report.again import plan_command
 from tests.effort import NETWORKS, TRANSFORMERS
-from tests.heterogeneous import group, groups_of, kind, write_machine
-from tests.heterogeneous import written as network
+from tests.heterogeneous import group, kind, write_machine
+from tests.kit import run
+from tests.planning.parts import staged
 from tests.transformers import gpt
 
 if TYPE_CHECKING:
@@ -23,30 +27,95 @@ if TYPE_CHECKING:
 
     from hypar import LayerGraph
 
+HMC = load_machine("hmc")
+ALEXNET = load_model("alexnet").with_batch(64)
 LEVELS = 3
 """Two-way levels of the array that is divided into stages and levels inside them."""
 
+# Given stages
 
-@pytest.mark.slow
-@pytest.mark.parametrize("hardware", machines())
-@pytest.mark.parametrize("model", [*NETWORKS, *TRANSFORMERS])
-def test_the_best_stages_are_never_slower(model: str, hardware: str) -> None:
-    graph, machine = load_model(model), load_hardware(hardware)
-    if isinstance(machine, HeterogeneousMachine):
-        require_fastest(graph, machine)
-        return
-    if machine.num_devices % 2**LEVELS:
-        return
-    fastest = plan_model(graph, hardware=machine, levels=LEVELS, stages="best").score
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"starts": ["conv1", "fc1"], "array": [4], "schedule": "gpipe", "microbatches": 8},
+        {"starts": "conv1,conv2,conv3,fc2", "levels": 0, "schedule": "layer-block"},
+        {"stages": 3, "levels": 2, "balance": "traffic", "schedule": "gpipe"},
+        {"stages": "best", "levels": 3, "microbatches": 16},
+        {"stages": "best", "levels": 1, "microbatches": 64, "schedule": "gpipe"},
+    ],
+    ids=str,
+)
+def test_a_plan_is_planned_again_by_its_command(asked: dict[str, Any]) -> None:
+    plan = plan_model(ALEXNET, hardware=HMC, **asked)
+    _, *words = shlex.split(plan_command(plan, "again.json", load_model("alexnet"), HMC))
+    assert run(*words).exit_code == 0
+    assert read_plan("again.json") == plan
+
+
+def test_layers_before_the_first_one_that_is_cut_start_the_first_stage() -> None:
+    plans = [pipeline_model(ALEXNET, starts=f"{first},fc1", hardware=HMC) for first in ("input", "conv1")]
+    assert plans[0] == plans[1]
+
+
+def test_pools_start_stages_where_they_are_planned() -> None:
+    asked: dict[str, Any] = {"starts": "conv1,pool2,fc1", "levels": 0, "hardware": HMC}
+    with pytest.raises(OptionError, match="found 'pool2', which stays with the layer before it"):
+        plan_model(ALEXNET, **asked)
+    plan = plan_model(ALEXNET, graph="operators", **asked)
+    assert [stage.layers[0] for stage in staged(plan).stages] == ["conv1", "pool2", "fc1"]
+
+
+@pytest.mark.parametrize("starts", [5, [5], {"conv1": 1}])
+def test_starts_that_are_no_names_are_refused(starts: Any) -> None:
+    with pytest.raises(OptionError, match=r"^starts: found .*; allowed: names of layers"):
+        plan_model(ALEXNET, starts=starts, levels=0, hardware=HMC)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_difference_of_balances_is_said() -> None:
+    for balance in ("time", "memory"):
+        plan_model(ALEXNET, stages=4, levels=0, balance=balance, hardware=HMC).write(f"{balance}.json")
+    assert "time -> memory" in run("diff", "time.json", "memory.json").output
+
+
+# The best stages
+
+
+def require_fastest(graph: LayerGraph, hardware: str, **asked: Any) -> None:
+    """The best stages are no slower than no stages and every power of two of them."""
+    machine = load_hardware(hardware)
+    mixed, others = isinstance(machine, HeterogeneousMachine), 0
+    levels = None if mixed else LEVELS
+    fastest = plan_model(graph, hardware=machine, levels=levels, stages="best", **asked).score
     assert fastest is not None
-    for outer in range(LEVELS + 1):
-        stages = 2**outer if outer else None
+    for outer in range(9 if mixed else LEVELS + 1):
+        inside = None if mixed else LEVELS - outer
+        own = {"stages": 2**outer, "levels": inside, **asked} if outer else {"levels": levels}
         try:
-            other = plan_model(graph, hardware=machine, levels=LEVELS - outer, stages=stages).score
+            other = plan_model(graph, hardware=machine, **own).score
         except InputError:
             continue
         assert other is not None
         assert not other.fits or fastest.time_s <= other.time_s * (1 + 1e-9)
+        others += 1
+    assert others
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "hardware",
+    [name for name in machines() if name == "tpu-v2-v3" or load_hardware(name).num_devices % 2**LEVELS == 0],
+)
+@pytest.mark.parametrize("model", [*NETWORKS, *TRANSFORMERS])
+def test_the_best_stages_are_never_slower(model: str, hardware: str) -> None:
+    require_fastest(load_model(model), hardware)
+
+
+@pytest.mark.parametrize("microbatches", [1, 4, 32])
+def test_the_best_stages_of_given_microbatches_are_the_fastest_of_all(microbatches: int) -> None:
+    require_fastest(ALEXNET, "hmc", microbatches=microbatches)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +133,33 @@ def test_bounds_leave_out_no_better_stages(
     hardware: str, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan is the same, to the byte, as if all candidates are divided into stages."""
-    graph = load_model("alexnet").with_batch(64)
-    machine = load_hardware(hardware)
-    own: dict[str, Any] = {} if isinstance(machine, HeterogeneousMachine) else {"levels": LEVELS}
-    found = plan_model(graph, hardware=machine, stages="best", **own, **asked)
+    own: dict[str, Any] = {} if hardware == "tpu-v2-v3" else {"levels": LEVELS}
+    own |= {"hardware": load_hardware(hardware), "stages": "best", **asked}
+    found = plan_model(ALEXNET, **own)
     for bound in ("least_share", "least_seconds"):
         monkeypatch.setattr(best, bound, lambda *_, **__: 0.0)
-    assert plan_model(graph, hardware=machine, stages="best", **own, **asked).to_json() == found.to_json()
+    assert plan_model(ALEXNET, **own).to_json() == found.to_json()
+
+
+@pytest.mark.parametrize(
+    ("graph", "asked"),
+    [
+        (gpt(8, blocks=4, ff=96), {"stages": 2, "levels": 3}),
+        (gpt(8, blocks=4), {"stages": 4, "levels": 2, "convention": "paper"}),
+        (gpt(8, blocks=4), {"stages": 2, "levels": 2, "convention": "moved", "balance": "memory"}),
+        (ALEXNET, {"stages": "best", "levels": 3, "cost": "time"}),
+    ],
+    ids=["gpt", "paper", "memory", "alexnet"],
+)
+def test_choices_that_are_known_without_a_search_and_equal_spans_change_no_plan(
+    graph: LayerGraph, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if every span of layers is planned by itself."""
+    monkeypatch.setattr(of_spans, "FEW", 0)
+    found = plan_model(graph, hardware=HMC, **asked)
+    monkeypatch.setattr(of_spans, "FEW", 10**9)
+    monkeypatch.setattr(CutSpans, "equal_to", lambda _, start, __: np.array([start]))
+    assert plan_model(graph, hardware=HMC, **asked).to_json() == found.to_json()
 
 
 def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:
@@ -84,16 +173,6 @@ def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:
     assert fastest.time_s <= other.time_s * (1 + 1e-9)
 
 
-def test_too_many_layers_are_refused_before_their_spans_are_compared() -> None:
-    layers = "\n".join(
-        f"  - {{name: fc{number}, op: linear, out_features: 8}}" for number in range(MOST_PLACES + 1)
-    )
-    ahead = "  - {op: input, channels: 8, height: 1, width: 1}\n  - {name: flat, op: flatten}\n"
-    graph = network(f"{ahead}{layers}\n", 8)
-    with pytest.raises(TableLimitError, match="found 513 layers that are cut; allowed: 512"):
-        plan_model(graph, hardware="hmc", levels=2, stages="best")
-
-
 @pytest.mark.parametrize("asked", [{}, {"schedule": "interleaved", "parts": 2}])
 def test_stages_of_many_layers_end_between_blocks(
     asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -101,74 +180,21 @@ def test_stages_of_many_layers_end_between_blocks(
     monkeypatch.setattr(ends, "MOST_PLACES", 10)
     graph = gpt(8, blocks=4)
     plan = plan_model(graph, hardware="hmc", levels=1, stages=2, **asked)
-    assert plan.stages is not None
     assert plan.claim is not None
     assert "of all partitions between blocks that fit" in plan.claim
     names = [layer.name for layer in graph.contracted.layers]
-    for stage in plan.stages.stages:
+    for stage in staged(plan).stages:
         (first, *_), last = stage.layers, names.index(stage.layers[-1])
         assert first == "wte" or first.endswith(".q")
         assert last == len(names) - 1 or names[last].endswith(".add2")
-    assert score_plan(plan, hardware="hmc", model=graph) == plan.score
     with pytest.raises(OptionError, match="stages: found 9; allowed: 1 to 6, one for each block of layers"):
         plan_model(graph, hardware="hmc", levels=0, stages=9)
 
 
-def require_fastest(graph: LayerGraph, machine: HeterogeneousMachine) -> None:
-    """The best stages on device groups are no slower than no stages and every power of two of them."""
-    fastest = plan_model(graph, hardware=machine, stages="best").score
-    assert fastest is not None
-    for stages in (None, *(2**power for power in range(9))):
-        try:
-            other = plan_model(graph, hardware=machine, stages=stages).score
-        except InputError:
-            continue
-        assert other is not None
-        assert not other.fits or fastest.time_s <= other.time_s * (1 + 1e-9)
-
-
-KINDS = {
-    "a": kind(devices=4, peak="2 TFLOP/s", link="2 GB/s"),
-    "b": kind(devices=4, overlap="full"),
-    "c": kind(devices=4, peak="3 TFLOP/s", memory="8 GB"),
-}
-
-MACHINES = {
-    "two groups": [group("a.yaml", bandwidth="1 GB/s"), group("b.yaml", bandwidth="1 GB/s")],
-    "a group of groups": [group("a.yaml"), groups_of("bc", group("b.yaml"), group("c.yaml"))],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MACHINES)
-def test_the_best_stages_on_device_groups_are_verified_and_found_again(name: str, tmp_path: Path) -> None:
-    machine = load_hardware(write_machine(tmp_path, KINDS, MACHINES[name]))
-    assert isinstance(machine, HeterogeneousMachine)
-    graph = load_model("lenet-c").with_batch(32)
-    best = plan_model(graph, hardware=machine, stages="best")
-    assert best.stages is not None
-    assert best.staged
-    assert best.stages.arrays == {each: [2, 2] for each, _, _ in machine.identical()}
-    assert score_plan(best, hardware=machine, model=graph) == best.score
-    best.write(tmp_path / "plan.json")
-    assert check_plan(tmp_path / "plan.json").ok
-    assert verify_plan(tmp_path / "plan.json", shrink=True).ok
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("model", ["lenet-c", "alexnet", "sfc"])
-def test_the_best_stages_on_device_groups_are_never_slower(model: str, name: str, tmp_path: Path) -> None:
-    machine = load_hardware(write_machine(tmp_path, KINDS, MACHINES[name]))
-    assert isinstance(machine, HeterogeneousMachine)
-    require_fastest(load_model(model), machine)
-
-
 def test_no_stages_on_device_groups_where_none_are_faster(tmp_path: Path) -> None:
-    machine = load_hardware(write_machine(tmp_path, KINDS, MACHINES["two groups"]))
+    kinds = {"a": kind(devices=4, peak="2 TFLOP/s", link="2 GB/s"), "b": kind(devices=4, overlap="full")}
+    groups = [group(f"{name}.yaml", bandwidth="1 GB/s") for name in kinds]
+    machine = load_hardware(write_machine(tmp_path, kinds, groups))
     plan = plan_model("lenet-c", hardware=machine, stages="best", array=[2, 4], batch=1)
-    assert plan.stages is not None
     assert not plan.staged
-    assert plan.arrays == {"a": [4], "b": [4]} == plan.stages.arrays
-    plan.write(tmp_path / "plan.json")
-    assert check_plan(tmp_path / "plan.json").ok
+    assert plan.arrays == {"a": [4], "b": [4]} == staged(plan).arrays

@@ -16,6 +16,7 @@ from hypar.planning.request import Request
 from hypar.planning.stages.sites import spans_of
 from tests.effort import examples, late
 from tests.heterogeneous import CONV, INPUT, LINEAR, group, groups_of, kind, write_machine, written
+from tests.planning.parts import staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,25 +134,6 @@ UNEVEN: dict[str, tuple[str, int, int, int]] = {
 """The machine, the number of layers, and how many nodes are above a device, the outermost of them uneven splits."""
 
 
-@pytest.mark.slow
-@settings(max_examples=examples(3, 1))
-@given(chains(2), CONVENTIONS)
-def test_the_optimum_over_two_levels_is_the_least_of_all_plans(graph: LayerGraph, convention: str) -> None:
-    asked: dict[str, Any] = {"strategy": "optimal", "array": (2, 2), "convention": convention}
-    asked |= {"space": ",".join(DIMS)}
-    found = plan_model(graph, **asked)
-    assert total(found) == pytest.approx(min(map(total, every(graph, 2, **asked))), rel=1e-12)
-
-
-@settings(max_examples=examples(3, 1))
-@given(chains(3), st.sampled_from(["hypar", "accpar"]), CONVENTIONS)
-def test_a_level_is_the_least_of_all_plans(graph: LayerGraph, strategy: str, convention: str) -> None:
-    asked: dict[str, Any] = {"strategy": strategy, "array": (2,), "convention": convention}
-    asked |= {"space": ",".join(DIMS)}
-    found = plan_model(graph, **asked)
-    assert total(found) == pytest.approx(min(map(total, every(graph, 1, **asked))), rel=1e-12)
-
-
 @settings(max_examples=examples(3, 1))
 @given(data=st.data())
 @pytest.mark.parametrize("tree", late(UNEVEN, *[name for name in UNEVEN if name != "levels below"]))
@@ -205,10 +187,11 @@ STAGES: dict[str, tuple[str, int, dict[str, Any]]] = {
 """For each pair of nodes with stages the machine, the number of nodes besides the stages, and the tree."""
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(3, 1))
 @given(data=st.data())
-@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize(
+    "name", late(STAGES, *[name for name in STAGES if name not in {"stages on groups", "stages in levels"}])
+)
 def test_stages_are_the_least_of_all_plans(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
@@ -219,9 +202,8 @@ def test_stages_are_the_least_of_all_plans(
     asked: dict[str, Any] = {"strategy": "optimal", "space": ",".join(DIMS), "microbatches": 2, **tree}
     asked |= {"hardware": machine, "convention": data.draw(CONVENTIONS)}
     found = plan_model(graph, **asked)
-    assert found.stages is not None
     # The groups of the stages are those of the faster order.
-    groups = [stage.group for stage in found.stages.stages]
+    groups = groups_of_stages(found)
     spans = spans_of(Request.of(found, machine), graph, groups, 2)
 
     def costliest(bounds: tuple[int, ...]) -> float:
@@ -229,15 +211,14 @@ def test_stages_are_the_least_of_all_plans(
         return max(own.span(*ends).cost("time", 2, 1) for own, ends in each)
 
     layers = len(graph.contracted.layers)
-    ends = tuple(sum(len(stage.layers) for stage in found.stages.stages[:at]) for at in range(3))
+    ends = tuple(sum(len(stage.layers) for stage in staged(found).stages[:at]) for at in range(3))
     parts = [(0, *inner, layers) for inner in combinations(range(1, layers), len(groups) - 1)]
     assert costliest(ends) == min(map(costliest, parts))
-    starts = [stage.layers[0] for stage in found.stages.stages]
+    starts = [stage.layers[0] for stage in staged(found).stages]
     given_starts = {**asked, "starts": starts}
     inside = [plan for plan in every(graph, nodes, **given_starts) if groups_of_stages(plan) == groups]
     assert total(found) == pytest.approx(min(map(total, inside)), rel=1e-12)
 
 
 def groups_of_stages(plan: Plan) -> list[str | None]:
-    assert plan.stages is not None
-    return [stage.group for stage in plan.stages.stages]
+    return [stage.group for stage in staged(plan).stages]

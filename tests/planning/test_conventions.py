@@ -9,16 +9,14 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from hypar import load_machine, load_model, plan_model
+from hypar import load_machine, load_model
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
 from hypar.planning.searches.jointly import answers, tuples
-from hypar.solve.limits import Budget
-from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of, random_network
-from tests.effort import crossed, late
+from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of
+from tests.effort import crossed
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Options
@@ -110,17 +108,6 @@ def test_leaving_tuples_out_changes_no_plan(
     assert narrowed.costs == whole.costs
 
 
-def test_few_tuples_are_left_and_the_optimum_is_among_them() -> None:
-    question = question_of(graph_of("vgg16"), (2,) * 4, "moved", space="all")
-    best = Joint().run(question)
-    left = question.narrowed(total(best.costs), Budget())
-    sizes = [kept.size for kept in left.kept]
-    assert sum(sizes) < sum(question.structure(0, 4).sizes) / 10
-    for kept, options, chosen in zip(left.kept, question.options, best.choices, strict=True):
-        digits = [at_level.index(choice) for at_level, choice in zip(options, chosen, strict=True)]
-        assert np.ravel_multi_index(digits, [len(at_level) for at_level in options]) in kept
-
-
 @pytest.mark.parametrize("convention", BY_PRODUCTS)
 @pytest.mark.parametrize(("model", "space"), [("sfc", "all"), ("alexnet", THREE_TYPES), ("resnet18", "all")])
 def test_levels_by_themselves_bound_the_optimum(model: str, space: str, convention: str) -> None:
@@ -166,32 +153,3 @@ def test_the_optima_of_four_levels(
     found = [total(best[convention].costs) for convention in ("paper", "moved", "fused")]
     found.insert(1, cost_of(asked["moved"], best["paper"].choices))
     assert [round(cost / 1e9, 3) for cost in found] == [paper, that_plan, moved, fused]
-
-
-@pytest.mark.parametrize("model", late(["lenet-c", "alexnet", "vgg-a", "resnet18"], "resnet18"))
-def test_no_strategy_s_plan_moves_less_than_the_optimum(model: str) -> None:
-    question = question_of(graph_of(model), (2,) * 4, "moved", space="all")
-    least = total(Joint().run(question).costs)
-    for strategy in ("dp", "mp", "owt", "hypar", "accpar", "optimal"):
-        plan = plan_model(graph_of(model), levels=4, strategy=strategy)
-        assert cost_of(question, [plan.choices(layer) for layer in plan.layers]) >= least * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("convention", BY_PRODUCTS)
-@pytest.mark.parametrize("search", ["greedy", "joint"])
-def test_costs_of_layers_and_levels_add_up(search: str, convention: str) -> None:
-    for seed in range(6):
-        question = question_of(random_network(random.Random(seed)), (2, 2), convention, space="all")
-        first, again = (load_search(search).run(question) for _ in range(2))
-        assert first == again
-        assert total(first.costs) == pytest.approx(cost_of(question, first.choices), rel=1e-12)
-
-
-@pytest.mark.parametrize("convention", BY_PRODUCTS)
-def test_items_of_a_layer_add_up_to_its_node(convention: str) -> None:
-    question = question_of(graph_of("resnet18"), (2, 2), convention, space="all")
-    sizes = question.outermost()
-    problem = question.cost_graph(0, 1, sizes)
-    for node, costs in enumerate(problem.nodes):
-        items = question.layer_items(0, node, sizes)
-        assert np.allclose(sum(part.reshape(-1) for part in items.values()), costs)

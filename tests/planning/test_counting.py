@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from hypar import Plan, load_model, plan_model, read_plan, score_plan
-from hypar.errors import HyparError
+from hypar import Plan, load_model, plan_model, score_plan
 from hypar.planning.counting import (
     bytes_received,
-    conventions_of,
     cost_convention,
     score_convention,
 )
@@ -19,10 +17,11 @@ from hypar.sharding.conventions import BY_LEVELS
 from hypar.studies.counted import costs_of
 
 OF_PAPERS = {"hypar", "accpar", "deepa"}
+from tests.planning.parts import scored
 
 
 def recorded(plan: Plan) -> tuple[str | None, str | None]:
-    return plan.convention, None if plan.score is None else plan.score.convention
+    return plan.convention, None if plan.score is None else scored(plan).convention
 
 
 @pytest.mark.parametrize("strategy", sorted({*plugin_names("strategies")} - {"deepa"}))
@@ -46,28 +45,8 @@ def test_a_convention_that_is_asked_for_counts_cost_and_score(convention: str) -
     entry = None if convention == "paper" else convention
     assert recorded(plan) == (entry, entry)
     assert (cost_convention(plan), score_convention(plan)) == (convention, convention)
-    assert plan.score is not None
-    assert plan.score.communication_bytes == pytest.approx(plan.cost.value)
+    assert scored(plan).communication_bytes == pytest.approx(plan.cost.value)
     assert (f"counted by {convention}" in plan.claim) == (convention != "paper")
-
-
-def test_a_plan_without_the_entry_is_of_the_papers(tmp_path: Any) -> None:
-    plan = plan_model("lenet-c", levels=2, convention="paper", hardware="hmc")
-    file = tmp_path / "plan.json"
-    plan.write(file)
-    assert "convention" not in file.read_text()
-    assert read_plan(file) == plan
-    file.write_text(file.read_text().replace(' "cost": {', ' "convention": "paper",\n "cost": {'))
-    assert read_plan(file) == plan
-
-
-def test_a_plan_is_scored_as_its_own_score_was_counted() -> None:
-    for asked in (None, *BY_LEVELS):
-        plan = plan_model("lenet-c", levels=2, convention=asked, hardware="hmc")
-        assert score_plan(plan) == plan.score
-    bare = plan_model("lenet-c", levels=2, convention="fused")
-    assert score_plan(bare, hardware="hmc").convention == "fused"
-    assert score_plan(plan_model("lenet-c", levels=2), hardware="hmc").convention == "moved"
 
 
 def test_the_costs_of_a_plan_can_be_counted_by_any_convention() -> None:
@@ -77,23 +56,6 @@ def test_the_costs_of_a_plan_can_be_counted_by_any_convention() -> None:
         other = plan_model(graph, levels=3, strategy="mp", convention=convention)
         assert costs_of(plan, graph, convention, None) == tuple(split.cost for split in other.splits)
         assert bytes_received(plan, graph, convention) == other.cost.value
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"convention": "move"}, "no convention 'move'; allowed: paper, moved, fused; did you mean 'moved'?"),
-        ({"convention": "direct"}, "no convention 'direct'; allowed: paper, moved, fused"),
-        (
-            {"convention": "moved", "strategy": "deepa", "hardware": "p100-4x4", "array": [4]},
-            "convention: found 'moved'; cost 'deepa' has a count of its own; allowed: paper",
-        ),
-    ],
-)
-def test_what_cannot_be_counted_is_refused_in_one_line(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(HyparError) as caught:
-        plan_model("lenet-c", **asked)
-    assert str(caught.value) == said
 
 
 def test_heterogeneous_devices_are_counted_as_identical_ones_are() -> None:
@@ -107,11 +69,3 @@ def test_heterogeneous_devices_are_counted_as_identical_ones_are() -> None:
     again = score_plan(by_paper, convention="moved")
     assert again.convention == "moved"
     assert score_plan(plan, convention="paper").convention is None
-
-
-def test_the_convention_of_a_score_follows_from_that_of_the_cost() -> None:
-    assert conventions_of(None, "paper", "volume") == ("paper", "moved")
-    assert conventions_of(None, "moved", "time") == ("moved", "moved")
-    assert conventions_of(None, "fused", "accpar") == ("fused", "fused")
-    assert conventions_of("paper", "moved", "volume") == ("paper", "paper")
-    assert conventions_of(None, "moved", "deepa") == ("paper", "paper")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import hypar
@@ -18,8 +16,7 @@ from hypar.planning.question import ask
 from hypar.planning.request import Request
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
-from hypar.planning.searches.jointly import answers, tuples
-from hypar.sharding.levels import LocalSizes
+from hypar.planning.searches.jointly import tuples
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables
 from tests.benchmarks.fresh import fresh
@@ -40,23 +37,6 @@ def question(model: str, levels: int) -> Question:
     return ask(request, hypar.load_model(model))[0]
 
 
-def total(costs: tuple[tuple[float, ...], ...]) -> float:
-    return math.fsum(cost for at_level in costs for cost in at_level)
-
-
-@pytest.mark.parametrize(("model", "levels"), [("lenet-c", 3), ("sfc", 4), ("resnet18", 2), ("alexnet", 3)])
-def test_levels_by_themselves_bound_the_optimum_and_the_greedy_plan_is_the_answer(
-    model: str, levels: int
-) -> None:
-    asked = question(model, levels)
-    best = Joint().run(asked)
-    assert best.exact
-    found = answers.level_by_level(asked)
-    assert not found.exact
-    assert found.solver == "bounded"
-    assert 0 < found.bounds[0] <= total(best.costs) <= total(found.costs)
-
-
 def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: pytest.MonkeyPatch) -> None:
     class Poor:
         """Bounded, with the dearest choice of every layer."""
@@ -75,34 +55,6 @@ def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: p
     monkeypatch.setattr(Question, "pick_solver", lambda self, *_: (self.solver or "bounded", Poor()))
     monkeypatch.setattr(tuples, "greedy_answer", lambda asked, bound, _: replace(greedy, bounds=(bound,)))
     assert Joint().run(replace(asked, solver="bounded")).choices == greedy.choices
-
-
-def test_distinct_sizes_are_the_same_sizes_once() -> None:
-    sizes = LocalSizes(np.array([[1.0, 0.5, 1.0, 0.5], [1.0, 1.0, 1.0, 1.0]]))
-    assert sizes.distinct().fractions.tolist() == [[0.5, 1.0], [1.0, 1.0]]
-
-
-def test_optimal_answers_past_the_tables_of_exact_solvers_and_says_whether_it_is_proven() -> None:
-    found = hypar.plan_model("resnet50", levels=5, strategy="optimal", convention="paper")
-    assert found.solver == "coarse"
-    assert found.claim.startswith("optimal, all levels jointly,")
-    assert found.bounds == [found.cost.value]
-    assert found.limits is None
-    deep = hypar.plan_model(
-        "resnet50", levels=7, strategy="optimal", convention="paper", memory_limit=1_000_000
-    )
-    assert deep.bounds is not None
-    gap = 1 - deep.bounds[0] / deep.cost.value
-    assert 0 < gap < 0.1
-    said = f"not proven optimal, but the optimum is at most {gap:.2%} lower; joint search within 60 s and 1.00 MB, over"
-    assert deep.claim.startswith(said)
-
-
-def test_a_named_solver_whose_tables_do_not_fit_is_refused() -> None:
-    with pytest.raises(
-        TableLimitError, match=r"solver 'elimination' would hold .*solver 'bounded' says how far"
-    ):
-        hypar.plan_model("resnet50", levels=9, strategy="optimal", solver="elimination", convention="paper")
 
 
 def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(

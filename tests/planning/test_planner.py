@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_machine, load_model, plan_model
-from hypar.errors import OptionError, TableLimitError, UnknownNameError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
-from hypar.registry import plugin_names
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
-from hypar.studies import notes as remarks
 from hypar.studies.notes import finer_than_whole, notes
 from tests import oracle
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
@@ -26,9 +23,7 @@ from tests.effort import NETWORKS, TWINS, crossed, examples, late
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.request import Request
 
-SEARCHES = plugin_names("searches")
 
 RESIDUAL = """
 source: a residual block, a branch that is joined by channels, and a global pool
@@ -93,26 +88,6 @@ def test_every_strategy_states_the_volume_of_its_plan(name: str, strategy: str) 
     assert plan.cost.value == oracle.volume(graph(name), chosen(plan))
 
 
-@crossed(
-    {
-        "strategy,levels": [("hypar", 2), ("hypar", 5), ("accpar", 2), ("optimal", 2)],
-        "name": late(NETWORKS, "resnet152", "inception-v3", *TWINS),
-    }
-)
-def test_joint_never_costs_more_than_greedy(name: str, strategy: str, levels: int) -> None:
-    greedy, joint = (
-        plan_model(graph(name), levels=levels, strategy=strategy, search=search).cost.value
-        for search in ("greedy", "joint")
-    )
-    assert joint <= greedy
-
-
-@pytest.mark.parametrize("strategy", ["hypar", "accpar", "optimal"])
-def test_optimal_plans_of_vgg16_state_their_volume_with_halo(strategy: str) -> None:
-    plan = plan_model(graph("vgg16"), levels=3, strategy=strategy, search="joint", convention="paper")
-    assert plan.cost.value == pytest.approx(float(oracle.volume(graph("vgg16"), chosen(plan))), rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("text", "space", "levels"),
     [(RESIDUAL, "batch,in_channels,out_channels", 1), (SKIP, "batch,in_channels", 2), (SKIP, "all", 1)],
@@ -139,23 +114,6 @@ def test_the_cost_of_any_choices_is_their_volume(data: st.DataObject, levels: in
     plan = plan_model(residual(), levels=levels, space="all", pins=pins)
     assert plan.cost.value == pytest.approx(float(oracle.volume(residual(), chosen(plan))), rel=1e-12)
     assert plan.cost.value == pytest.approx(sum(sum(split.costs.values()) for split in plan.splits))
-
-
-@pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("name", ["resnet50", "inception-v3", "vgg16"])
-def test_the_same_question_has_the_same_bytes_for_an_answer(name: str, search: str) -> None:
-    plans = {
-        plan_model(load_model(name), levels=2, strategy="accpar", search=search).to_json() for _ in range(2)
-    }
-    assert len(plans) == 1
-
-
-@pytest.mark.parametrize("name", ["resnet18", "resnet152", "googlenet", "inception-v3"])
-def test_a_branching_network_is_not_flattened(name: str) -> None:
-    cut = graph(name).contracted
-    assert len(cut.tensors) > len(cut.layers) - 1
-    assert any(layer.join for layer in cut.layers)
-    assert plan_model(graph(name), levels=1).solver == "elimination"
 
 
 def test_a_network_of_one_layer_and_a_batch_of_one_are_planned() -> None:
@@ -223,34 +181,11 @@ def test_a_plan_is_only_fixed_where_its_joins_are_too() -> None:
     assert greedy.claim.startswith("greedy: ")
 
 
-def test_one_solver_serves_all_levels_even_where_one_level_is_pinned() -> None:
-    plan = plan_model(graph("resnet18"), levels=4, pins=["*@H1=batch"])
-    assert plan.solver == "elimination"
-    assert plan.cost.value == oracle.volume(graph("resnet18"), chosen(plan))
-
-
 def test_a_pool_that_reaches_over_the_image_contracts_it_as_a_global_one() -> None:
     text = RESIDUAL.replace("mode: average, window: global", "mode: average, kernel: 6")
     pooled = build_graph(parse_spec(parse_yaml(text, Path("a.yaml")), "a"))
     asked = {"levels": 1, "space": "all", "pins": ["both=h", "fc=batch"]}
     assert plan_model(pooled, **asked).cost.value == plan_model(residual(), **asked).cost.value  # type: ignore[arg-type]
-
-
-def test_a_joint_search_by_a_named_solver_that_does_not_fit_says_how_large_it_is() -> None:
-    with pytest.raises(TableLimitError) as error:
-        plan_model(graph("resnet50"), levels=10, strategy="accpar", search="joint", solver="elimination")
-    assert error.value.entries > error.value.limit
-    assert f"{error.value.entries:,} entries" in str(error.value)
-    assert "solver 'bounded' says how far from the optimum it may be" in str(error.value)
-
-
-def test_ten_levels_of_three_types_fit_on_a_chain() -> None:
-    joint, greedy = (
-        plan_model(graph("lenet-c"), levels=10, strategy="accpar", search=search)
-        for search in ("joint", "greedy")
-    )
-    assert joint.cost.value < greedy.cost.value
-    assert joint.cost.value == oracle.volume(graph("lenet-c"), chosen(joint))
 
 
 class TestPins:
@@ -269,70 +204,6 @@ class TestPins:
     def test_a_join_can_be_held(self) -> None:
         assert plan_model(residual(), levels=1, pins=["sum=mp"]).dims("sum") == ("channels",)
         assert plan_model(residual(), levels=1, pins=["sum=rep"]).dims("sum") == (None,)
-
-    @pytest.mark.parametrize(
-        ("pin", "match"),
-        [
-            ("fc1", "not a pin"),
-            ("=dp", "not a pin"),
-            ("fc9=dp", "did you mean 'fc2'"),
-            ("fc1@H9=dp", "allowed: H1 to H2, or 0 to 1"),
-            ("fc1@-1=dp", "found level '-1'"),
-            ("fc1=sideways", "found 'sideways'"),
-            ("fc1=h", "no such choice; allowed: batch, in_channels, out_channels"),
-            ("fc1=rep", "no such choice"),
-            ("conv1=kernel_height", "found 'kernel_height'"),
-        ],
-    )
-    def test_a_bad_pin_is_refused(self, pin: str, match: str) -> None:
-        with pytest.raises(OptionError, match=match):
-            plan_model(graph("lenet-c"), levels=2, pins=[pin])
-
-
-class TestOptions:
-    @pytest.mark.parametrize("levels", [0, -1, 21, 40, True, 2.0])
-    def test_levels(self, levels: int) -> None:
-        with pytest.raises(OptionError, match="levels"):
-            plan_model(graph("sfc"), levels=levels)
-
-    @pytest.mark.parametrize("array", [[], [1, 2], [2, -2], [2**21], [2] * 21])
-    def test_array(self, array: list[int]) -> None:
-        with pytest.raises(OptionError, match="array"):
-            plan_model(graph("sfc"), array=array)
-
-    def test_levels_and_array_exclude_each_other(self) -> None:
-        with pytest.raises(OptionError, match="one of the two"):
-            plan_model(graph("sfc"), levels=2, array=[2, 2])
-
-    @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e300])
-    def test_inter_weight(self, weight: float) -> None:
-        with pytest.raises(OptionError, match="inter-weight"):
-            plan_model(graph("sfc"), inter_weight=weight)
-
-    @pytest.mark.parametrize("batch", [0, -4, 2**25, True])
-    def test_batch(self, batch: int) -> None:
-        with pytest.raises(OptionError, match="batch"):
-            plan_model(graph("sfc"), batch=batch)
-
-    @pytest.mark.parametrize(
-        "space", ["sideways", "", ":batch:", "conv:", "rep", "batch,rep", "conv:dp conv:mp"]
-    )
-    def test_space(self, space: str) -> None:
-        with pytest.raises(OptionError, match=r"space|no dim"):
-            plan_model(graph("sfc"), space=space or " ")
-
-    def test_a_space_without_a_dim_of_some_layer(self) -> None:
-        with pytest.raises(OptionError, match="no dim of linear 'fc1'; allowed: batch"):
-            plan_model(graph("lenet-c"), space="height")
-
-    @pytest.mark.parametrize("part", ["strategy", "search", "solver", "cost"])
-    def test_names(self, part: str) -> None:
-        with pytest.raises(UnknownNameError, match=f"no {part} 'nothing'"):
-            plan_model(graph("sfc"), **{part: "nothing"})  # type: ignore[arg-type]
-
-    def test_an_op_of_a_space(self) -> None:
-        with pytest.raises(UnknownNameError, match=r"no op 'convolution'.*did you mean 'conv'"):
-            plan_model(graph("sfc"), space="convolution:batch linear:batch")
 
 
 class TestRemarks:
@@ -361,24 +232,6 @@ class TestRemarks:
         assert load_solver(plan.solver).exact
         (line,) = [line for line in notes(plan, graph("unet")) if "pins" in line]
         assert line == "the cost of the pins is unknown: without them no plan is proven optimal"
-
-    def test_a_search_without_pins_takes_two_seconds_at_most(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plan = plan_model(graph("sfc"), levels=2, strategy="optimal", pins=["fc2=dp"])
-        seen = []
-
-        def followed(request: Request, network: LayerGraph) -> Plan:
-            seen.append(request.limits.seconds)
-            return plan
-
-        monkeypatch.setattr(remarks, "follow", followed)
-        assert any("pins" in line for line in notes(plan, graph("sfc")))
-        assert seen == [2.0]
-
-    def test_what_a_pin_costs_is_told_by_the_same_inexact_solver(self) -> None:
-        plan = plan_model(graph("vgg16"), solver="uniform", pins=["fc1=mp"])
-        free = plan_model(graph("vgg16"), solver="uniform")
-        (line,) = [line for line in notes(plan, graph("vgg16")) if "pins" in line]
-        assert f"({plan.cost.value / free.cost.value - 1:+.2%})" in line
 
     def test_layers_cut_finer_than_they_have_elements(self) -> None:
         plan = plan_model(graph("lenet-c"), levels=9, strategy="dp")
@@ -419,25 +272,6 @@ def test_a_refined_plan_states_no_bound_that_its_own_choices_can_go_below(
         assert plan.claim.startswith("optimal, all levels jointly, over ")
     assert plan.claim.endswith("then refined")
     assert plan_model(graph("alexnet"), **asked).bounds is not None  # type: ignore[arg-type]
-
-
-def test_what_does_not_fit_names_the_solver_that_states_its_gap() -> None:
-    """Five branches of each node to each later one: every table of elimination is over all of them."""
-    lines = ["  - {name: c0, op: conv, out_channels: 8, kernel: 1}"]
-    for node in range(1, 9):
-        inputs = [f"c{before}" for before in range(node)]
-        join = f"  - {{name: a{node}, op: add, inputs: [{', '.join(inputs)}]}}" if node > 1 else ""
-        source = f", inputs: a{node}" if node > 1 else ""
-        conv = f"  - {{name: c{node}, op: conv, out_channels: 8, kernel: 1{source}}}"
-        lines += [line for line in (join, conv) if line]
-    text = "source: made up\nbatch: 64\nlayers:\n  - {op: input, channels: 8, height: 32, width: 32}\n"
-    dense = build_graph(parse_spec(parse_yaml(text + "\n".join(lines) + "\n", Path("dense.yaml")), "dense"))
-    asked = {"array": [64], "space": "all"}
-    with pytest.raises(TableLimitError, match=r"width \d+; allowed: .*solver 'bounded' says how far"):
-        plan_model(dense, solver="elimination", **asked)  # type: ignore[arg-type]
-    plan = plan_model(dense, array=[16], space="all", solver="bounded")
-    assert plan.bounds is not None
-    assert plan.bounds[0] <= plan.cost.value
 
 
 def test_level_by_level_devices_are_left_idle_at_the_innermost_level_alone() -> None:

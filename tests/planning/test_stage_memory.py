@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from hypar import load_machine, load_model, pipeline_model, plan_model
+from tests.planning.parts import scored, staged
 from tests.schedule.test_lifetimes_in_torch import InTorch, in_torch
 from tests.staged import staging_of
 
@@ -91,10 +92,9 @@ def four() -> Plan:
 
 def test_four_stages_of_vgg16_by_hand(four: Plan) -> None:
     """12.1 GB in the first stage: what the backward phase reads, not the outputs of all layers, which are 19.7 GB."""
-    assert four.stages is not None
-    assert [stage.in_flight for stage in four.stages.stages] == [4, 3, 2, 1]
+    assert [stage.in_flight for stage in staged(four).stages] == [4, 3, 2, 1]
     for number, (stage, hand, own) in enumerate(
-        zip(four.stages.stages, HANDS, held(four, VGG16), strict=False)
+        zip(staged(four).stages, HANDS, held(four, VGG16), strict=False)
     ):
         assert (stage.layers[0], stage.layers[-1]) == hand.layers
         assert own["weights"] == own["gradients"] == FLOAT * hand.weights
@@ -103,8 +103,7 @@ def test_four_stages_of_vgg16_by_hand(four: Plan) -> None:
         assert own["activations"] == in_flight * SAMPLES * (FLOAT * hand.saved + INDEX * hand.indices)
         assert own["errors"] == SAMPLES * FLOAT * hand.errors
         assert own["buffers"] == SAMPLES * FLOAT * hand.buffer
-    assert four.score is not None
-    first = (four.score.groups or [])[0]
+    first = (scored(four).groups or [])[0]
     assert first.memory_bytes == pytest.approx(12.08e9, rel=0.001)
 
 
@@ -130,8 +129,7 @@ def as_network(graph: LayerGraph, names: list[str], batch: int) -> LayerGraph:
 @pytest.mark.slow
 def test_each_stage_keeps_what_autograd_saves(four: Plan, in_torch: InTorch) -> None:
     """A microbatch of a stage in PyTorch; biases and the sum of the last stage's loss keep nothing."""
-    assert four.stages is not None
-    for stage, own in zip(four.stages.stages, held(four, VGG16), strict=True):
+    for stage, own in zip(staged(four).stages, held(four, VGG16), strict=True):
         network = as_network(VGG16, stage.layers, SAMPLES)
         in_torch.parameters.clear()
         saved = in_torch.saved_bytes(network)

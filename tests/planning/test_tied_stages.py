@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import random
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import load_machine, load_model, plan_model, score_plan, verify_plan
+from hypar import load_model, plan_model, score_plan, verify_plan
 from hypar.network.build import load_model as built
 from hypar.planning.replay import run_plan
-from hypar.planning.request import Request
-from hypar.planning.stages.replay import stored_stages
 from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
-from tests.held import held_by
+from tests.planning.parts import scored, staged
 from tests.transformers import gpt, linear
 
 if TYPE_CHECKING:
@@ -28,8 +23,6 @@ BYTES = 4 * HIDDEN * VOCAB
 """Of the weight."""
 
 ENDS = ("wte", "head")
-WTE = ("batch", "sequence", "in_vocab", "out_hidden")
-HEAD = ("batch", "sequence", "in_hidden", "out_vocab")
 
 
 def network(*, tied: bool = True, batch: int = 16) -> LayerGraph:
@@ -68,12 +61,11 @@ def exchanged(plan: Plan, graph: LayerGraph) -> list[Move]:
 
 def assert_counted(plan: Plan, graph: LayerGraph) -> None:
     """A run has the numbers of one device with one weight; its bytes of gradients are those of the plan and of the score."""
-    assert plan.score is not None
     found = verify_plan(plan, model=graph)
     assert found.ok
     assert {each.case for each in found.differences if each.item.phase == "gradient"} <= {"j"}
     for level in found.levels:
-        assert plan.score.communication[level.level] == pytest.approx(level.planned)
+        assert scored(plan).communication[level.level] == pytest.approx(level.planned)
 
 
 @pytest.mark.parametrize(
@@ -111,15 +103,11 @@ def test_stages_add_up_one_gradient(asked: dict[str, Any], machine: str, strateg
 
 def test_the_score_has_one_exchange_more_than_that_of_two_weights() -> None:
     one, two = (planned(network(tied=tied), stages=2, levels=1, microbatches=2) for tied in (True, False))
-    assert one.stages is not None
-    assert two.stages is not None
-    assert [stage.layers for stage in one.stages.stages] == [stage.layers for stage in two.stages.stages]
-    assert one.score is not None
-    assert two.score is not None
-    assert one.score.communication["stages"] == two.score.communication["stages"] + 2 * BYTES
-    assert one.score.communication["H1"] == two.score.communication["H1"]
-    assert one.score.time_s > two.score.time_s
-    assert one.score.memory["weights"] == two.score.memory["weights"]
+    assert [stage.layers for stage in staged(one).stages] == [stage.layers for stage in staged(two).stages]
+    assert scored(one).communication["stages"] == scored(two).communication["stages"] + 2 * BYTES
+    assert scored(one).communication["H1"] == scored(two).communication["H1"]
+    assert scored(one).time_s > scored(two).time_s
+    assert scored(one).memory["weights"] == scored(two).memory["weights"]
 
 
 def test_both_stages_update_behind_the_exchange() -> None:
@@ -140,28 +128,6 @@ def test_both_stages_update_behind_the_exchange() -> None:
         assert line[f"stage {stage}: {layer} update #2"][0] >= end > start
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_the_memory_is_that_of_a_copy_in_each_stage(tied: bool) -> None:
-    graph = network(tied=tied)
-    plan = planned(graph, hardware="h100-8x", stages=2, levels=1, microbatches=2)
-    assert all(memory.within for memory in held_by(plan, graph))
-
-
-@pytest.mark.parametrize("asked", [{"stages": 2, "levels": 1}, {"array": (2, "s2", 2)}], ids=str)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 40))])
-def test_random_cuts_of_both_ends(asked: dict[str, Any], seed: int) -> None:
-    draw, graph = random.Random(seed), network()
-    levels = 2 if "array" in asked else 1
-    pins = [
-        f"{name}@H{level + 1}={draw.choice(dims)}"
-        for name, dims in zip(ENDS, (WTE, HEAD), strict=True)
-        for level in range(levels)
-    ]
-    convention = draw.choice(["moved", "fused"])
-    plan = planned(graph, strategy=draw.choice(["dp", "mp"]), pins=pins, convention=convention, **asked)
-    assert_counted(plan, graph)
-
-
 @pytest.mark.parametrize(
     ("starts", "received"),
     [(("a", "c", "e"), [2, 1, 1]), (("a", "c"), [1, 1]), (("a", "f"), []), (("a", "d"), [1, 1])],
@@ -174,13 +140,6 @@ def test_a_stage_adds_up_what_its_own_layers_have_first(starts: tuple[str, ...],
         assert [move.total_bytes for move in exchanged(plan, graph)] == [own * 4 * 8 * 16 for own in received]
 
 
-@pytest.mark.parametrize("schedule", ["layer-block", "1f1b"])
-def test_a_pipeline_of_single_devices_counts_it(schedule: str) -> None:
-    graph = network()
-    plan = planned(graph, stages=2, levels=0, schedule=schedule)
-    assert [move.total_bytes for move in exchanged(plan, graph)] == [BYTES, BYTES]
-
-
 def test_papers_have_no_tied_weights() -> None:
     plans = [planned(network(tied=tied), stages=2, levels=1, convention=PAPER) for tied in (True, False)]
     assert plans[0].score is not None
@@ -189,35 +148,8 @@ def test_papers_have_no_tied_weights() -> None:
     assert not exchanged(plans[0], network())
 
 
-@pytest.mark.slow
-def test_stages_of_two_device_groups_exchange_over_their_outward_links() -> None:
-    graph = network(batch=64)
-    plan = planned(graph, hardware="tpu-v2-v3", stages=4, levels=1)
-    assert_counted(plan, graph)
-    assert math.fsum(move.total_bytes for move in exchanged(plan, graph)) == 2 * BYTES
-
-
 def test_gpt2_adds_up_its_embedding_between_the_first_and_the_last_stage() -> None:
     graph = load_model("gpt2").with_batch(32)
     plan = planned(graph, stages=4, levels=1, hardware="h100-8x")
     elements = 50257 * 768
     assert [move.total_bytes for move in exchanged(plan, graph)] == [4 * elements] * 2
-
-
-@pytest.mark.parametrize("levels", [0, 1])
-def test_the_search_knows_what_the_exchange_takes(levels: int) -> None:
-    """What a stage holds while stages are sought is what its score says, the buffer of the gradient included."""
-    graph = gpt(blocks=2, batch=8, hidden=64, vocab=512, sequence=4)
-    machine = load_machine("h100-8x")
-    plan = planned(graph, hardware=machine, stages=2, levels=levels, microbatches=2)
-    assert plan.stages is not None
-    assert plan.score is not None
-    assert plan.score.memory["buffers"] == 4 * 64 * 512
-    request = replace(Request.of(plan, machine), counted=plan.score.convention or PAPER)
-    choices = [
-        tuple(split.choice(layer) for split in plan.splits if layer in split.choices) for layer in plan.layers
-    ]
-    staging = stored_stages(plan, plan.stages, graph, choices, request)
-    held = [max(span.held_bytes(kept)) for span, kept in zip(staging.stages, staging.in_flight, strict=True)]
-    assert max(held) == plan.score.memory_bytes
-    assert [group.memory_bytes for group in plan.score.groups or ()] == held

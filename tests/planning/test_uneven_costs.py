@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import check_plan, load_heterogeneous, load_model, plan_model, score_plan
-from hypar.planning.request import Request
-from hypar.planning.uneven.planner import Planner
+from hypar import load_heterogeneous, load_model, plan_model
 from hypar.program.of_plan import program_of
 from hypar.studies.explanation import explain_plan
-from tests.effort import crossed, late
+from tests.effort import late
 from tests.heterogeneous import group, kind, write_machine, written
 
 if TYPE_CHECKING:
@@ -70,98 +67,6 @@ def test_the_least_volume_is_that_of_all_choices_by_the_program(tmp_path: Path, 
         bytes_by_program(plan, graph, convention) for plan in others
     ]
     assert found.cost.value == min(plan.cost.value for plan in others)
-
-
-@pytest.mark.parametrize("cost", late(["time", "accpar"], "time"))
-@pytest.mark.parametrize("convention", late(["paper", "moved", "fused"], "paper", "fused"))
-def test_equal_groups_of_equal_shares_have_the_fastest_of_all_choices(
-    tmp_path: Path, convention: str, cost: str
-) -> None:
-    """The seconds of the one group are those of the other, so that the least sum is the least maximum."""
-    graph, machine = written(THREE, 16), pair(tmp_path)
-
-    def seconds(*pins: str) -> float:
-        asked = {"space": ", ".join(TYPES), "cost": cost, "convention": convention, "shares": "equal"}
-        return float(plan_model(graph, hardware=machine, pins=pins, **asked).cost.value)  # type: ignore[arg-type]
-
-    assert seconds() == pytest.approx(min(seconds(*pins) for pins in every(graph)), rel=1e-12)
-
-
-def test_equal_groups_cost_the_time_of_the_engine(tmp_path: Path) -> None:
-    """Without overlap, and where no group waits for the other, the slowest group's seconds are the step's."""
-    graph, machine = written(THREE, 16), pair(tmp_path)
-    plan = plan_model(graph, hardware=machine, strategy="optimal", cost="time", shares="equal")
-    assert plan.score is not None
-    assert plan.cost.value == pytest.approx(plan.score.time_s, rel=1e-12)
-
-
-@pytest.mark.parametrize("convention", ["paper", "moved"])
-def test_a_faster_group_gets_more_of_the_work(tmp_path: Path, convention: str) -> None:
-    graph, machine = written(THREE, 64), pair(tmp_path, peak="9 TFLOP/s", memory_bandwidth="900 GB/s")
-    equal, exact = (
-        plan_model(
-            graph, hardware=machine, strategy="accpar", cost="time", shares=shares, convention=convention
-        )
-        for shares in ("equal", "exact")
-    )
-    assert exact.cost.value <= equal.cost.value
-    shares = exact.splits[0].shares
-    assert shares is not None
-    assert shares[1] >= shares[0]
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"strategy": "optimal", "cost": "time"},
-        pytest.param({"strategy": "optimal", "cost": "time", "convention": "fused"}, marks=pytest.mark.slow),
-        {"strategy": "deepa"},
-        {"strategy": "deepa", "mode": "serial"},
-    ],
-    ids=str,
-)
-def test_plans_of_shipped_machines_are_scored_and_replayed(asked: dict[str, str], tmp_path: Path) -> None:
-    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, **asked)  # type: ignore[arg-type]
-    assert plan.cost.unit == "seconds"
-    assert plan.score is not None
-    plan.write(tmp_path / "plan.json")
-    assert score_plan(tmp_path / "plan.json").time_s == pytest.approx(plan.score.time_s, rel=1e-12)
-    assert check_plan(tmp_path / "plan.json").ok
-
-
-def test_baselines_compete_by_the_engine(tmp_path: Path) -> None:
-    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, cost="time")
-    assert plan.baselines is not None
-    assert plan.score is not None
-    assert plan.baselines.names == ("dp", "owt", "hypar", "accpar")
-    assert plan.score.time_s == min(plan.baselines.step_s.values())
-    for name, seconds in plan.baselines.step_s.items():
-        if name != "search":
-            own = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, strategy=name)
-            assert own.score is not None
-            assert own.score.time_s == pytest.approx(seconds, rel=1e-12)
-    plan.write(tmp_path / "plan.json")
-    assert check_plan(tmp_path / "plan.json").ok
-
-
-@crossed(
-    {
-        "strategy": ["accpar", "hypar"],
-        "convention": ["paper", "moved", "fused"],
-    }
-)
-def test_choices_of_another_plan_cost_what_a_search_would_count(strategy: str, convention: str) -> None:
-    """Counted again, a plan's own choices and shares cost what the plan says, split by split."""
-    plan = plan_model(
-        "lenet-c", hardware="tpu-v2-v3", levels=3, strategy=strategy, cost="time", convention=convention
-    )
-    machine, graph = load_heterogeneous("tpu-v2-v3"), load_model("lenet-c")
-    request = replace(Request.of(plan, machine), baselines=())
-    planner = Planner.of(request, graph.contracted, (), graph.element_bytes)
-    found = planner.planned(graph.contracted)
-    assert planner.within(found)
-    again = planner.costed(found, planner.state_above(graph.contracted))
-    assert again.cost == pytest.approx(found.cost, rel=1e-12)
 
 
 def test_baselines_keep_to_a_space_and_to_pins() -> None:

@@ -1,0 +1,188 @@
+"""Stages of several parts, stages inside levels and inside uneven splits, and stages over groups that consist of groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar import Plan, load_machine, load_model, plan_model, verify_plan
+from hypar.errors import InputError, MemoryLimitError
+from hypar.machine.load_heterogeneous import load_heterogeneous
+from hypar.planning.request import Request
+from hypar.planning.stages.division import held_in
+from hypar.planning.stages.replay import stored_stages
+from hypar.planning.stages.running import estimated_s, fullest_moments
+from hypar.sharding.conventions import PAPER
+from tests.heterogeneous import group, groups_of, kind, write_machine
+from tests.planning.parts import scored, staged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+SMALL = load_model("lenet-c")
+WEIGHTS = sum(layer.einsum.elements("weight") for layer in SMALL.contracted.layers)
+
+
+# Parts
+
+INTERLEAVED: dict[str, Any] = {"schedule": "interleaved", "hardware": "hmc"}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"model": "lenet-c", "stages": 2, "levels": 1, "batch": 32},
+        {"model": "unet", "stages": 2, "parts": 3, "levels": 1, "batch": 2},
+    ],
+    ids=str,
+)
+def test_a_step_in_parts_takes_and_holds_what_is_estimated(asked: dict[str, Any]) -> None:
+    """Tensors that skip the other stages, as in unet, stay on the devices that made them."""
+    plan, machine = plan_model(**INTERLEAVED, **asked), load_machine("hmc")
+    own, graph = staged(plan), load_model(plan.model.name).with_batch(plan.model.batch)
+    assert own.layers == tuple(layer.name for layer in graph.contracted.layers)
+    assert verify_plan(plan, count=True).ok
+    request = replace(Request.of(plan, machine), counted=scored(plan).convention or PAPER)
+    found = stored_stages(plan, own, graph, [plan.choices(name) for name in plan.layers], request)
+    estimate = estimated_s(found.request, found.microbatches, found.stages)
+    assert estimate == pytest.approx(scored(plan).time_s, rel=1e-9)
+    held = fullest_moments("interleaved", 2, own.microbatches, own.parts or 0)
+    for each, (_, _, num_bytes) in zip(scored(plan).groups or (), held_in(found.stages, held), strict=True):
+        assert each.memory_bytes == pytest.approx(num_bytes)
+
+
+def test_parts_that_are_given() -> None:
+    starts = "conv1,conv2,fc1,fc2"
+    own = staged(plan_model("lenet-c", starts=starts, levels=1, **INTERLEAVED))
+    assert [(stage.layers, stage.parts) for stage in own.stages] == [
+        (["conv1", "fc1"], [1, 1]),
+        (["conv2", "fc2"], [1, 1]),
+    ]
+    assert own.given_starts == tuple(starts.split(","))
+
+
+def test_parts_shorten_the_step_where_links_are_fast() -> None:
+    asked: dict[str, Any] = {"stages": 4, "levels": 0, "microbatches": 4, "batch": 64, "hardware": "h100-8x"}
+    whole, parts = (plan_model("vgg16", schedule=name, **asked) for name in ("1f1b", "interleaved"))
+    assert scored(parts).time_s < scored(whole).time_s
+
+
+def test_parts_that_fit_no_memory() -> None:
+    small = load_machine("hmc", changes={"memory.capacity": "1 MB"})
+    with pytest.raises(MemoryLimitError, match="no 2 stages"):
+        plan_model("lenet-c", stages=2, levels=0, schedule="interleaved", hardware=small)
+
+
+# Stages inside levels
+
+
+def test_stages_inside_a_level_are_replicas_that_exchange_gradients_over_the_level_outside() -> None:
+    """Each replica of the pipeline has half of the samples, and the whole of the weights of its stage."""
+    asked: dict[str, Any] = {"strategy": "dp", "hardware": "h100-8x", "microbatches": 2}
+    plan = plan_model(SMALL, array=(2, "s2"), **asked)
+    assert plan.array == [2]
+    assert (staged(plan).outside, len(staged(plan).stages), plan.num_devices) == (1, 2, 4)
+    # Each of two replicas receives the other's gradients of all weights once.
+    assert scored(plan).communication["H1"] == 2 * 4 * WEIGHTS
+    # What crosses between the stages is that of one pipeline, whatever the number of replicas.
+    alone = plan_model(SMALL, stages=2, levels=0, **asked)
+    assert scored(plan).communication["stages"] == scored(alone).communication["stages"]
+
+
+def test_the_order_of_nodes_decides_which_links_carry_what() -> None:
+    """On nodes of eight devices a level of two that is outermost crosses nodes, as the innermost it does not."""
+    machine = load_machine("h100-8x")
+    whole, view = machine.links((8, 8)), machine.of_stage(1, 8)
+    assert view.links((8,)) == (whole[0],) != (whole[1],)
+    assert view.stage_link((8,), 8) == whole[1]
+
+
+def test_an_array_with_stages_is_the_same_as_a_number_of_stages() -> None:
+    asked: dict[str, Any] = {"hardware": "h100-8x", "strategy": "owt"}
+    first, second = plan_model(SMALL, array=("s4", 2, 2), **asked), plan_model(SMALL, array=("s4",), **asked)
+    assert first.to_json() == plan_model(SMALL, array=(2, 2), stages=4, **asked).to_json()
+    assert second.to_json() == plan_model(SMALL, levels=0, stages=4, **asked).to_json()
+
+
+def test_no_collective_is_over_levels_on_both_sides_of_the_stages() -> None:
+    machine = load_machine("tpu-v2", {"collectives": "all"})
+    links = machine.of_stage(1, 2).links((2, 2, 2))
+    assert links[0].joins != links[1].joins
+    assert links[1].joins == links[2].joins is not None
+    assert machine.of_stage(1, 2).joined((2, 2, 2), 0, 1) is None
+    assert machine.of_stage(1, 2).joined((2, 2, 2), 1, 2) == machine.joined((2, 2, 2, 2), 2, 3)
+    assert machine.of_stage(2, 2).joined((2, 2, 2), 0, 1) == machine.joined((2, 2, 2, 2), 0, 1)
+
+
+# Stages and device groups
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight devices beside two groups of four, which are one group."""
+    kinds = {
+        "a": kind(devices=8),
+        "b": kind(devices=4, peak="3 TFLOP/s", overlap="full"),
+        "c": kind(devices=4, peak="0.5 TFLOP/s"),
+    }
+    pair = groups_of("pair", group("b.yaml"), group("c.yaml"))
+    return write_machine(tmp_path_factory.mktemp("nested"), kinds, [group("a.yaml"), pair])
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight slow devices and four fast ones."""
+    kinds = {"a": kind(devices=8), "b": kind(devices=4, peak="3 TFLOP/s")}
+    return write_machine(tmp_path_factory.mktemp("flat"), kinds, [group("a.yaml"), group("b.yaml")])
+
+
+def on_groups(file: Path, **asked: Any) -> Plan:
+    return plan_model(SMALL.with_batch(8), hardware=load_heterogeneous(file), microbatches=2, **asked)
+
+
+def test_a_group_of_groups_holds_stages_with_shares_of_their_own(nested: Path) -> None:
+    plan = on_groups(nested, strategy="accpar", stages=4)
+    assert {stage.group for stage in staged(plan).stages} == {"a", "pair"}
+    assert plan.num_devices == 16
+    assert plan.arrays == {"a": [2, 2], "b": [2], "c": [2]}
+    (uneven,) = [split for split in plan.splits if split.sides is not None]
+    assert (uneven.group, uneven.level) == ("pair", 0)
+    on_pair = {layer for stage in staged(plan).stages if stage.group == "pair" for layer in stage.layers}
+    assert {*uneven.choices} == on_pair
+    names = [own.group for own in scored(plan).groups or ()]
+    assert len(names) == 6
+    assert sum(name.endswith((" b", " c")) for name in names) == 4
+
+
+def test_groups_run_their_shares_as_pipelines_of_their_own(flat: Path) -> None:
+    """By samples the groups exchange all weights' gradients, and nothing else crosses between them."""
+    plan = on_groups(flat, strategy="dp", array=(2, "s2"))
+    assert (staged(plan).outside, plan.num_devices) == (1, 4)
+    assert [stage.group for stage in staged(plan).stages] == [None, None]
+    assert scored(plan).communication["H1"] == 2 * 4 * WEIGHTS
+
+
+def test_whole_samples_are_counted_as_they_are_moved(flat: Path) -> None:
+    """Three quarters and one quarter of eight samples are whole, so that every byte agrees."""
+    found = verify_plan(on_groups(flat, strategy="mp", array=(2, "s2", 2)), hardware=flat, count=True)
+    assert [level.level for level in found.levels] == ["H1", "stages", "H2"]
+    assert [level.planned for level in found.levels] == [float(level.counted) for level in found.levels]
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ((2, "s8"), "array: found 1 levels and splits of a stage of 'b'; allowed: at least 2"),
+        (
+            (2, 2, "s3", 2),
+            "array: found 4 devices in each of 3 stages of 'a'; allowed: at most its 8 devices",
+        ),
+    ],
+)
+def test_a_stage_needs_a_part_of_each_group(nested: Path, array: tuple[int | str, ...], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        on_groups(nested, array=array)
+    assert str(caught.value) == message

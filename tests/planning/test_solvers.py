@@ -1,0 +1,413 @@
+"""The joint search by counts, from coarse to fine and by every exact solver against elimination over all tuples of choices."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar import load_machine, load_model, plan_model
+from hypar.errors import ProblemError, TableLimitError
+from hypar.machine.load import machine_of
+from hypar.planning.searches import joint
+from hypar.planning.searches.base import Question
+from hypar.planning.searches.jointly import coarse, counts
+from hypar.registry import plugin_names
+from hypar.solve.solvers import exhaustive
+from hypar.solve.solvers.base import Tables, load_solver
+from tests.effort import NETWORKS, TWINS, crossed, examples, late
+from tests.planning.parts import scored
+from tests.transformers import gpt, llama, mixtral
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypar import Machine, Plan
+    from hypar.network.graph import LayerGraph
+
+TWO, THREE = "batch,in_channels", "batch,in_channels,out_channels"
+KINDS = [name for name in NETWORKS if name not in TWINS]
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search by counts however few tuples there are."""
+    monkeypatch.setattr(counts, "COUNTING_PAYS", 0)
+
+
+def planned(model: Any, **asked: Any) -> Plan:
+    return plan_model(model, **{"strategy": "optimal", **asked})
+
+
+def proven_by(solver: str, model: Any, **asked: Any) -> bool:
+    """Hold a plan and its bound against the optimum of elimination; return whether the plan is proven."""
+    found, best = (planned(model, solver=name, **asked) for name in (solver, "elimination"))
+    least, slack = best.cost.value, 1e-9 * best.cost.value
+    assert found.solver == solver
+    assert found.bounds is not None
+    assert found.bounds[0] <= least + slack
+    assert found.cost.value >= least - slack
+    if found.bounds[0] < found.cost.value:
+        assert "not proven optimal" in found.claim
+        return False
+    assert found.claim.startswith("optimal, all levels jointly,")
+    assert found.cost.value == pytest.approx(least, rel=1e-12 if asked.get("cost") is None else 1e-9)
+    return True
+
+
+# By counts
+
+QUICK = [
+    ("alexnet", 3, THREE),
+    ("vgg16", 3, "all"),
+    ("resnet18", 3, THREE),
+    ("alexnet-2012", 3, TWO),
+    ("unet", 3, THREE),
+]
+LONG = [
+    (model, levels, space)
+    for model in KINDS
+    for levels, space in ((3, TWO), (2, "all"), (3, THREE), (4, THREE), (3, "all"), (5, TWO))
+    if (model, levels, space) not in QUICK
+]
+
+
+@crossed(
+    {
+        "model,levels,space": [*QUICK, *[pytest.param(*one, marks=pytest.mark.slow) for one in LONG]],
+        "convention": ["moved", "fused"],
+    }
+)
+def test_counts_equal_elimination(model: str, levels: int, space: str, convention: str) -> None:
+    assert proven_by("counts", model, levels=levels, space=space, convention=convention)
+
+
+@crossed(
+    {
+        "asked": [
+            {"array": (3, 2, 2)},
+            {"array": (4, 2, 3), "space": THREE},
+            {"levels": 3, "pins": "fc1=in_channels"},
+            {"levels": 3, "pins": ("conv2@H2=out_channels", "fc2@H1=batch")},
+            {"levels": 3, "graph": "operators"},
+            {"levels": 3, "inter_weight": 0.5, "convention": "moved"},
+            {"levels": 3, "space": "conv:batch,out_channels linear:in_channels,out_channels"},
+        ],
+        "convention": ["moved", "fused"],
+    }
+)
+def test_counts_equal_elimination_for_other_arrays_and_pins(asked: dict[str, Any], convention: str) -> None:
+    assert proven_by("counts", "alexnet", **{"convention": convention, **asked})
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> dict[str, Any]:
+    """Chains, residual blocks and inception-like blocks of small convolutions, with linear layers behind."""
+    layers: list[dict[str, Any]] = [
+        {"op": "input", "channels": draw(st.sampled_from((1, 2, 8))), "height": 4, "width": 4}
+    ]
+    wide = st.sampled_from((1, 2, 8, 64))
+
+    def conv(before: str | None, channels: int | None = None) -> str:
+        kernel = draw(st.sampled_from((1, 3)))
+        own = {"name": f"n{len(layers)}", "op": "conv", "kernel": kernel, "padding": kernel // 2}
+        more = {} if before is None else {"inputs": [before]}
+        layers.append(own | {"out_channels": channels or draw(wide)} | more)
+        return f"n{len(layers) - 1}"
+
+    last = conv(None)
+    for _ in range(draw(st.integers(0, 2))):
+        join, width = draw(st.sampled_from(("add", "concat", ""))), draw(wide)
+        before = [conv(last) if draw(st.booleans()) else last for _ in range(2 if join else 1)]
+        ends = [conv(own, width if join == "add" else None) for own in before]
+        if join:
+            layers.append({"name": f"n{len(layers)}", "op": join, "inputs": ends})
+        last = f"n{len(layers) - 1}"
+    layers.append({"op": "flatten"})
+    layers += [{"op": "linear", "out_features": draw(wide)} for _ in range(draw(st.integers(1, 2)))]
+    return {"source": "by hand", "batch": draw(st.sampled_from((2, 8))), "layers": layers}
+
+
+@settings(max_examples=examples(400, short=10))
+@given(
+    model=networks(),
+    array=st.sampled_from(((2, 2), (2, 2, 2), (3, 2), (2, 4, 2))),
+    space=st.sampled_from((TWO, THREE, "batch,height,out_channels,in_channels")),
+    convention=st.sampled_from(("moved", "fused")),
+)
+def test_counts_equal_elimination_on_random_networks(model: dict[str, Any], **asked: Any) -> None:
+    assert proven_by("counts", load_model(model, name="random"), **asked)
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_bytes_of_a_plan_of_seven_levels_are_the_bound_to_the_byte(convention: str) -> None:
+    plan = planned("alexnet", levels=7, convention=convention)
+    assert plan.bounds == [plan.cost.value] == [math.fsum(split.cost for split in plan.splits)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"levels": 2, "pins": "conv1=height"},
+        {"array": (4, 2), "space": "all"},
+        {"levels": 2, "space": "height,in_channels"},
+        {"cost": "time", "hardware": "tpu-v2", "array": (4, 4)},
+    ],
+)
+def test_what_depends_on_the_order_of_levels_is_left_to_the_search_over_tuples(asked: dict[str, Any]) -> None:
+    assert planned("lenet-c", **asked).solver != "counts"
+    with pytest.raises(ProblemError, match="solver 'counts': found costs that depend on the order of levels"):
+        planned("lenet-c", solver="counts", **asked)
+
+
+def test_branches_that_nest_have_a_plan_with_a_bound() -> None:
+    plan = planned("unet", levels=10)
+    assert plan.solver == "counts"
+    assert plan.bounds is not None
+    assert 0.98 * plan.cost.value < plan.bounds[0] < plan.cost.value
+    gap = 1 - plan.bounds[0] / plan.cost.value
+    assert f"not proven optimal, but the optimum is at most {gap:.2%} lower; joint search" in plan.claim
+
+
+def test_a_gap_of_counts_is_closed_by_tuples_where_they_are_few() -> None:
+    """Sums do not go straight to groups, which a bound of counts does not know."""
+    asked: dict[str, Any] = {"levels": 5, "space": THREE, "convention": "fused"}
+    plan, counted = planned("alexnet-2012", **asked), planned("alexnet-2012", solver="counts", **asked)
+    assert counted.bounds is not None
+    assert counted.bounds[0] <= plan.cost.value <= counted.cost.value
+
+
+# By counts, for time
+
+PROVEN = [
+    ("alexnet", "hmc", 3, THREE),
+    ("alexnet", "tpu-v2", 4, THREE),
+    ("vgg16", "tpu-v2", 3, "all"),
+    ("resnet18", "p100-4x4", 3, THREE),
+    ("googlenet", "p100-4x4", 2, THREE),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "machine", "levels", "space"),
+    [*PROVEN[:2], *[pytest.param(*case, marks=pytest.mark.slow) for case in PROVEN[2:]]],
+)
+def test_counts_equal_elimination_for_time(model: str, machine: str, levels: int, space: str) -> None:
+    assert proven_by("counts", model, cost="time", hardware=machine, levels=levels, space=space)
+
+
+@pytest.mark.parametrize(("tied", "unweighted"), [(False, "free"), (False, "counted"), (True, "free")])
+def test_a_transformer_takes_the_time_of_its_attention_and_of_its_words_in_memory(
+    tied: bool, unweighted: str
+) -> None:
+    """An embedding, and a join or a norm where the machine counts it, computes nothing, but accesses memory."""
+    asked = {"cost": "time", "hardware": load_machine("tpu-v3", {"unweighted": unweighted}), "levels": 2}
+    assert proven_by("counts", gpt(tied=tied), **asked) or tied
+    best = planned(gpt(tied=tied), solver="elimination", **asked)
+    assert best.cost.value == pytest.approx(scored(best).time_s)
+
+
+MACHINE = """
+source: drawn
+device:
+  compute:
+    name: roofline
+    peak: {{value: {peak} TFLOP/s, source: drawn}}
+    half_efficiency_flop: {{value: {half}, source: drawn}}
+  memory:
+    capacity: {{value: 16 GB, source: drawn}}
+    bandwidth: {{value: 700 GB/s, source: drawn}}
+interconnect:
+"""
+NETWORK = """
+  - topology: {topology}
+    devices: {{value: {devices}, source: drawn}}
+    link_bandwidth: {{value: {rate} GB/s, source: drawn}}
+    latency: {{value: {latency} us, source: drawn}}
+"""
+
+
+def test_transfers_at_an_inner_level_cost_no_latency_further_out() -> None:
+    """Levels that charge the same lie on both sides of one that charges latency as well."""
+    text = MACHINE.format(peak=0.001, half=0)
+    for latency in (0, 0, 1, 0):
+        text += NETWORK.format(topology="switch", devices=2, rate=1, latency=latency)
+    made = {"first": (2, []), "left": (1, ["first"]), "more": (8, ["left"]), "right": (1, ["first"])}
+    made["most"] = (8, ["right"])
+    layers = [
+        {"op": "input", "channels": 1, "height": 4, "width": 4},
+        *(
+            {"name": name, "op": "conv", "kernel": 1, "padding": 0, "out_channels": channels}
+            | ({"inputs": read} if read else {})
+            for name, (channels, read) in made.items()
+        ),
+        {"name": "sum", "op": "add", "inputs": ["more", "most"]},
+        {"op": "flatten"},
+        {"op": "linear", "out_features": 1},
+    ]
+    graph = load_model({"source": "drawn", "batch": 2, "layers": layers}, name="drawn")
+    machine = machine_of(Path("drawn.yaml"), text)
+    assert proven_by("counts", graph, cost="time", array=(2, 2, 2, 2), space=THREE, hardware=machine)
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    """Machines of eight devices of up to three networks, or of sixteen of four; outer ones may be the faster ones."""
+    text = MACHINE.format(peak=draw(st.sampled_from((0.001, 1, 100))), half=draw(st.sampled_from((0, 1e6))))
+    for devices in draw(st.sampled_from(((8,), (2, 4), (4, 2), (2, 2, 2), (2, 2, 2, 2)))):
+        text += NETWORK.format(
+            topology=draw(st.sampled_from(("switch", "torus", "h_tree"))),
+            devices=devices,
+            rate=draw(st.sampled_from((1, 10, 100))),
+            latency=draw(st.sampled_from((0, 1, 100))),
+        )
+    return machine_of(Path("drawn.yaml"), text)
+
+
+@settings(max_examples=examples(400, short=4))
+@given(
+    model=networks(),
+    machine=machines(),
+    array=st.sampled_from(((2, 2), (2, 2, 2))),
+    space=st.sampled_from((THREE, "all", "batch,height,out_channels,in_channels", "batch*in_channels")),
+    asked=st.sampled_from((("moved", "time"), ("fused", "time"), ("moved", "accpar"))),
+)
+def test_a_bound_of_counts_is_valid_on_random_networks_and_machines(
+    model: dict[str, Any], machine: Machine, array: tuple[int, ...], space: str, asked: tuple[str, str]
+) -> None:
+    graph = load_model(model, name="random")
+    if machine.num_devices == 16:
+        array, space = (2, 2, 2, 2), THREE
+    own: dict[str, Any] = {"array": array, "space": space, "hardware": machine}
+    with contextlib.suppress(ProblemError):  # no tiers, as inner levels are dearer than outer ones
+        proven_by("counts", graph, convention=asked[0], cost=asked[1], **own)
+
+
+def test_a_wider_space_has_no_dearer_a_plan() -> None:
+    """With cuts of height and width, and idle devices, the bound stays open."""
+    asked: dict[str, Any] = {"levels": 8, "hardware": load_machine("tpu-v3"), "cost": "time"}
+    narrow, wide = (planned("alexnet", space=space, **asked) for space in (THREE, "all"))
+    assert narrow.bounds == [narrow.cost.value]
+    assert wide.bounds is not None
+    assert wide.bounds[0] < wide.cost.value <= narrow.cost.value
+
+
+# From coarse to fine, by paper
+
+SMALL = ("lenet-c", "alexnet", "resnet18", "sfc")
+"""Networks of the quick run, of one kind each: chains and residual ones, with convolutions and without."""
+
+
+@crossed(
+    {"model": late(KINDS, *(name for name in KINDS if name not in SMALL)), "levels": late([2, 3, 4], 2, 4)}
+)
+def test_five_dims_are_three(model: str, levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By elimination over all tuples, with height and width as they are: they lower no cost, to the byte."""
+    asked: dict[str, Any] = {"levels": levels, "convention": "paper"}
+    reduced, three = planned(model, **asked), planned(model, space=THREE, **asked)
+    monkeypatch.setattr(Question, "without_spatial", lambda own: own)
+    monkeypatch.setattr(coarse, "COARSE_PAYS", math.inf)
+    whole = planned(model, **asked)
+    assert whole.cost.value == three.cost.value == reduced.cost.value
+    assert whole.bounds in (None, [whole.cost.value])
+    assert proven_by("coarse", model, space=THREE, **asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"model": "alexnet", "array": [4, 2, 2]},
+        {"model": "alexnet", "array": [2, 3]},
+        {"model": "resnet18", "array": [2, 2, 2], "pins": ["layer1.0.conv1@H2=height"]},
+        {"model": "lenet-c", "levels": 3, "pins": ["conv2=height"]},
+        {"model": "lenet-c", "levels": 2, "space": "batch*height batch in_channels"},
+        {"model": "alexnet", "levels": 3, "graph": "operators"},
+        {"model": "alexnet", "levels": 3, "inter_weight": 0.5},
+        {"model": "alexnet", "levels": 3, "space": "height,width linear:mp"},
+        {"model": "alexnet", "levels": 3, "cost": "time", "hardware": "hmc"},
+        {"model": "lenet-c", "levels": 4, "cost": "accpar", "hardware": "tpu-v3"},
+        {"model": "lenet-c", "array": [4, 4], "cost": "deepa", "convention": None, "hardware": "p100-4x4"},
+        {"make": gpt, "levels": 3, "batch": 1},
+        {"make": mixtral, "levels": 3, "batch": 1},
+        {"make": llama, "levels": 3, "batch": 4, "pins": ["h.0.attention@H1=key_sequence"]},
+    ],
+    ids=str,
+)
+def test_coarse_equals_elimination_for_other_arrays_spaces_pins_and_costs(asked: dict[str, Any]) -> None:
+    rest = {name: value for name, value in asked.items() if name not in {"model", "make", "batch"}}
+    make: Callable[[int], LayerGraph] = asked.get("make", lambda _: asked["model"])
+    assert proven_by("coarse", make(asked.get("batch", 0)), **{"convention": "paper", **rest})
+
+
+@pytest.mark.parametrize("levels", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_transformer_has_a_bound_where_all_dims_take_too_long(
+    levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joint, "timed", lambda _: contextlib.nullcontext())
+    asked: dict[str, Any] = {"levels": levels, "convention": "paper"}
+    plans = [planned("gpt2", time_limit=seconds, **asked) for seconds in (0.01, 0.3)]
+    assert {plan.solver for plan in plans} == {"coarse"}
+    (low, hasty), (high, better) = (((plan.bounds or [0])[0], plan.cost.value) for plan in plans)
+    assert 0.9 < low / hasty < high / better < 1
+    assert low <= high < better <= hasty
+
+
+def test_a_cut_of_height_stays_where_the_batch_cannot_take_its_place() -> None:
+    asked: dict[str, Any] = {"levels": 2, "space": "height,in_channels,out_channels", "convention": "paper"}
+    free = planned("lenet-c", **asked)
+    assert any("height" in free.dims(layer) for layer in free.layers)
+    assert free.cost.value == planned("lenet-c", solver="exhaustive", **asked).cost.value
+
+
+def test_coarse_refuses_what_sees_the_order_of_levels() -> None:
+    for asked in ({"convention": "moved"}, {"search": "greedy"}):
+        with pytest.raises(
+            ProblemError, match=r"^solver 'coarse': found bytes counted by products over levels"
+        ):
+            planned("lenet-c", levels=2, solver="coarse", **asked)
+
+
+# Every exact solver
+
+EXACT = [name for name in plugin_names("solvers") if load_solver(name).exact]
+FEW = 2**22
+"""Entries that the exhaustive solver may compute here."""
+
+
+@crossed(
+    {
+        "model": late(
+            [name for name in KINDS if not name.startswith(("googlenet", "inception", "mobile", "resnet", "unet"))],
+            "vgg16",
+        ),
+        "strategy": plugin_names("strategies"),
+    }
+)  # fmt: skip
+def test_every_exact_solver_finds_the_same_plan(
+    model: str, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where two choices cost the same too: the exhaustive solver refuses what it would count out for long."""
+    monkeypatch.undo()
+    tables = exhaustive.Exhaustive.tables
+
+    def fewer(self: exhaustive.Exhaustive, structure: Any) -> Tables | None:
+        found = tables(self, structure)
+        return found if found is not None and found.work < FEW else None
+
+    monkeypatch.setattr(exhaustive.Exhaustive, "tables", fewer)
+    asked: dict[str, Any] = {"levels": 2 if strategy == "optimal" else 8}
+    if strategy == "deepa":
+        asked = {"array": [4], "hardware": "p100-4x4"}
+    found: dict[str, Plan] = {}
+    for solver in EXACT:
+        with contextlib.suppress(ProblemError, TableLimitError):
+            found[solver] = plan_model(model, strategy=strategy, solver=solver, **asked)
+    first, *others = found.values()
+    assert "elimination" in found
+    assert others
+    assert all(other.splits == first.splits and other.cost == first.cost for other in others)
