@@ -30,7 +30,9 @@ def test_a_choice_divides_each_part_alike() -> None:
     ],
 )
 def test_devices_beyond_the_grid_are_idle(choice: Choice, working: list[int]) -> None:
-    assert array_cuts((4,), (choice,)).working.tolist() == [bool(own) for own in working]
+    cuts = array_cuts((4,), (choice,))
+    assert cuts.working.tolist() == [bool(own) for own in working]
+    assert (cuts.copies(["batch"]) >= 0).tolist() == cuts.working.tolist()
 
 
 def test_a_grid_numbers_its_shards_through_the_dims() -> None:
