@@ -336,7 +336,7 @@ def test_five_dims_are_three(model: str, levels: int, monkeypatch: pytest.Monkey
         {"make": mixtral, "levels": 3, "batch": 1},
         {"make": llama, "levels": 3, "batch": 4, "pins": ["h.0.attention@H1=key_sequence"]},
     ],
-    ids=str,
+    ids=lambda asked: " ".join(str(getattr(value, "__name__", value)) for value in asked.values()),
 )
 def test_coarse_equals_elimination_for_other_arrays_spaces_pins_and_costs(asked: dict[str, Any]) -> None:
     rest = {name: value for name, value in asked.items() if name not in {"model", "make", "batch"}}
