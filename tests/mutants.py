@@ -154,6 +154,19 @@ MUTANTS = [
     Mutant("an update reads and writes each number", "machine/setting.py", "return 3 + 2 * OPTIMIZERS[self.optimizer]", "return 3 + OPTIMIZERS[self.optimizer]"),
     Mutant("memory is large enough if it is as large", "machine/machine.py", "return self.memory_bytes is None or num_bytes <= self.memory_bytes", "return True"),
     Mutant("a pair of groups is as fast as both", "machine/heterogeneous.py", "return sum(group.flop_per_s for group in self.machine.groups)", "return max(group.flop_per_s for group in self.machine.groups)"),
+    # planning, of stages, chunks and uneven splits
+    Mutant("steady choices are left where a tensor could be cheaper", "planning/stages/steady.py", "if costs[picks[first], picks[last]] > costs.min():", "if costs[picks[first], picks[last]] > costs.max():"),
+    Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
+    Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "np.maximum(self.seconds + ahead[:-1, None], turns", "np.maximum(self.seconds * 1.5 + ahead[:-1, None], turns"),
+    Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
+    Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
+    Mutant("integral shares are of whole elements", "planning/uneven/layer_shares.py", "own = rounded(layer, options[pick], shares) if integral else shares", "own = shares"),
+    Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
+    Mutant("a chunk is of one stage", "planning/chunks/search.py", "return self.work.within_stages(", "return tuple("),
+    Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
+    Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
+    Mutant("a class of options costs as its least", "solve/coarse/merged.py", "np.minimum.reduceat(costs.take(order, axis)", "np.maximum.reduceat(costs.take(order, axis)"),
+    Mutant("replicas of stages have a part of the bytes each", "planning/stages/lower_bounds.py", "_seconds(link, each / self.spans.replicas)", "_seconds(link, each)"),
 ]  # fmt: skip
 
 
