@@ -178,6 +178,19 @@ MUTANTS = [
     Mutant("a separator of a root has two branches", "solve/elimination/separators.py", "if branches > 1 else found", "if branches > 2 else found"),
     Mutant("a device keeps where its samples lie", "program/pieces.py", "ordered = _in_place(piece, held, shares) if held else piece", "ordered = piece"),
     Mutant("chunks have as many synchronisations as there are", "schedule/chunks/exchanges.py", "for number, ends in enumerate(_ends(sizes), 1)]", "for number, ends in enumerate(_ends(sizes), 0)]"),
+    # planning, of stages, chunks and uneven splits
+    Mutant("steady choices are left where a tensor could be cheaper", "planning/stages/steady.py", "if costs[picks[first], picks[last]] > costs.min():", "if costs[picks[first], picks[last]] > costs.max():"),
+    Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
+    Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "np.maximum(self.seconds + ahead[:-1, None], turns", "np.maximum(self.seconds * 1.5 + ahead[:-1, None], turns"),
+    Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
+    Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
+    Mutant("integral shares are of whole elements", "planning/uneven/layer_shares.py", "own = rounded(layer, options[pick], shares) if integral else shares", "own = shares"),
+    Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
+    Mutant("a chunk is of one stage", "planning/chunks/search.py", "return self.work.within_stages(", "return tuple("),
+    Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
+    Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
+    Mutant("a class of options costs as its least", "solve/coarse/merged.py", "np.minimum.reduceat(costs.take(order, axis)", "np.maximum.reduceat(costs.take(order, axis)"),
+    Mutant("replicas of stages have a part of the bytes each", "planning/stages/lower_bounds.py", "_seconds(link, each / self.spans.replicas)", "_seconds(link, each)"),
 ]  # fmt: skip
 
 
@@ -236,7 +249,7 @@ def main() -> int:
             if asked.check:
                 continue
             file.write_text(text.replace(mutant.line, mutant.instead), encoding="utf-8")
-            tests = ["tests/test_invariants.py", *([] if asked.invariants else [mutant.package])]
+            tests = [*([] if asked.invariants else [mutant.package]), "tests/test_invariants.py"]
             by = killer(source, tests, asked.seconds)
             if by is None and asked.all:
                 by = killer(source, ["tests"], 6 * asked.seconds)

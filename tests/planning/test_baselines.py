@@ -201,10 +201,6 @@ class TestRemarks:
         assert line.startswith(f"{name} would be faster: ")
         assert line.endswith(f" a step, {1 - times[name] / seconds(plan):.2%} less")
 
-    def test_nothing_is_said_where_none_is_faster(self) -> None:
-        plan = plan_model("vgg16", levels=4, hardware="hmc")
-        assert not [line for line in notes(plan, graph("vgg16"), load_machine("hmc")) if "faster" in line]
-
     @pytest.mark.parametrize("pins", [(), ("fc@H2=mp",)])
     def test_stages_are_held_against_all_their_devices(self, pins: tuple[str, ...]) -> None:
         plan = plan_model("resnet18", levels=2, stages=2, pins=pins, hardware=H100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypar import HeterogeneousMachine, load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
 from hypar.machine.load_heterogeneous import load_hardware
+from hypar.planning.request import Request
 from hypar.planning.stages import best, ends
 from hypar.planning.stages import spans as of_spans
 from hypar.planning.stages.spans import CutSpans
@@ -160,6 +162,22 @@ def test_choices_that_are_known_without_a_search_and_equal_spans_change_no_plan(
     monkeypatch.setattr(of_spans, "FEW", 10**9)
     monkeypatch.setattr(CutSpans, "equal_to", lambda _, start, __: np.array([start]))
     assert plan_model(graph, hardware=HMC, **asked).to_json() == found.to_json()
+
+
+@pytest.mark.parametrize(("graph", "array"), [(gpt(8, blocks=2, ff=96), (2, 2, 2)), (ALEXNET, (2, 2))])
+def test_steady_choices_are_those_of_the_search(
+    graph: LayerGraph, array: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are known of most spans, whose layers do not all choose alike."""
+    monkeypatch.setattr(of_spans, "FEW", 0)
+    spans = CutSpans.of(Request.of(plan_model(graph, hardware=HMC), HMC).over(array), graph, (2, 4))
+    assert spans.steady is not None
+    assert len({*spans.steady.choices}) > 1
+    every = [*combinations(range(len(spans.whole.layers) + 1), 2)]
+    known = [pair for pair in every if spans.steady.spans[pair]]
+    assert len(every) // 2 < len(known) < len(every)
+    for start, end in known:
+        assert tuple(spans.span(start, end).cuts.lane.choices) == spans.steady.choices[start:end]
 
 
 def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:

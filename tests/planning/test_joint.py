@@ -9,7 +9,7 @@ import pytest
 
 import hypar
 from hypar import plan_model
-from hypar.costs.graphs import moved, narrowed
+from hypar.costs.graphs import narrowed
 from hypar.errors import TableLimitError
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.question import ask
@@ -76,18 +76,6 @@ def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(
     said = r"^search 'joint': found [\d,]+ pairs of choices over all levels; allowed: 1,000$"
     with pytest.raises(TableLimitError, match=said):
         plan_model("alexnet", solver="elimination", **asked)
-
-
-def test_pairs_that_exceed_the_memory_leave_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moved, "BLOCK", 1000)
-    asked: dict[str, Any] = {"levels": 4, "strategy": "optimal", "pins": "conv1@H1=height"}
-    proven = plan_model("alexnet", **asked)
-    plan = plan_model("alexnet", memory_limit=1e4, **asked)
-    assert plan.limits is not None
-    assert plan.bounds is not None
-    assert plan.bounds[0] <= proven.cost.value <= plan.cost.value
-    with pytest.raises(TableLimitError, match=r"would hold tables of .* entries.*; allowed: 1,250$"):
-        plan_model("alexnet", solver="elimination", memory_limit=1e4, **asked)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import Plan, load_machine, load_model, plan_model, verify_plan
-from hypar.errors import InputError, MemoryLimitError
+from hypar.errors import InputError
 from hypar.machine.load_heterogeneous import load_heterogeneous
 from hypar.planning.request import Request
 from hypar.planning.stages.division import held_in
@@ -68,12 +68,6 @@ def test_parts_shorten_the_step_where_links_are_fast() -> None:
     asked: dict[str, Any] = {"stages": 4, "levels": 0, "microbatches": 4, "batch": 64, "hardware": "h100-8x"}
     whole, parts = (plan_model("vgg16", schedule=name, **asked) for name in ("1f1b", "interleaved"))
     assert scored(parts).time_s < scored(whole).time_s
-
-
-def test_parts_that_fit_no_memory() -> None:
-    small = load_machine("hmc", changes={"memory.capacity": "1 MB"})
-    with pytest.raises(MemoryLimitError, match="no 2 stages"):
-        plan_model("lenet-c", stages=2, levels=0, schedule="interleaved", hardware=small)
 
 
 # Stages inside levels

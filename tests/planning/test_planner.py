@@ -19,6 +19,7 @@ from hypar.solve.solvers.base import load_solver
 from hypar.studies.notes import finer_than_whole, notes
 from tests import oracle
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
+from tests.planning.parts import scored
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -263,6 +264,7 @@ def test_a_refined_plan_states_no_bound_that_its_own_choices_can_go_below(
     asked |= {"solver": "bounded", "search": search}
     plan = plan_model(graph("alexnet"), refine=True, **asked)  # type: ignore[arg-type]
     assert plan.refined is not None
+    assert plan.refined.after_s == scored(plan).time_s <= plan.refined.before_s
     assert (plan.bounds and len(plan.bounds)) == count
     if plan.bounds is None:
         assert plan.refined.changed

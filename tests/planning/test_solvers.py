@@ -144,12 +144,6 @@ def test_counts_equal_elimination_on_random_networks(model: dict[str, Any], **as
     assert proven_by("counts", load_model(model, name="random"), **asked)
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-def test_bytes_of_a_plan_of_seven_levels_are_the_bound_to_the_byte(convention: str) -> None:
-    plan = planned("alexnet", levels=7, convention=convention)
-    assert plan.bounds == [plan.cost.value] == [math.fsum(split.cost for split in plan.splits)]
-
-
 @pytest.mark.parametrize(
     "asked",
     [

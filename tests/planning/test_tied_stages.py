@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import load_model, plan_model, score_plan, verify_plan
+from hypar import load_machine, load_model, plan_model, score_plan, verify_plan
 from hypar.network.build import load_model as built
 from hypar.planning.replay import run_plan
+from hypar.planning.request import Request
+from hypar.planning.stages.replay import stored_stages
 from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
 from tests.planning.parts import scored, staged
@@ -153,3 +156,17 @@ def test_gpt2_adds_up_its_embedding_between_the_first_and_the_last_stage() -> No
     plan = planned(graph, stages=4, levels=1, hardware="h100-8x")
     elements = 50257 * 768
     assert [move.total_bytes for move in exchanged(plan, graph)] == [4 * elements] * 2
+
+
+@pytest.mark.parametrize("levels", [0, 1])
+def test_the_search_knows_what_the_exchange_takes(levels: int) -> None:
+    """What a stage holds while stages are sought is what its score says, the buffer of the gradient included."""
+    graph = gpt(blocks=2, batch=8, hidden=64, vocab=512, sequence=4)
+    machine = load_machine("h100-8x")
+    plan = planned(graph, hardware=machine, stages=2, levels=levels, microbatches=2)
+    assert scored(plan).memory["buffers"] == 4 * 64 * 512
+    request = replace(Request.of(plan, machine), counted=scored(plan).convention or PAPER)
+    choices = [plan.choices(layer) if levels else () for layer in plan.layers]
+    staging = stored_stages(plan, staged(plan), graph, choices, request)
+    held = [max(span.held_bytes(kept)) for span, kept in zip(staging.stages, staging.in_flight, strict=True)]
+    assert [group.memory_bytes for group in scored(plan).groups or ()] == held

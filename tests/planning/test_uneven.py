@@ -133,6 +133,12 @@ def test_shares_are_found_that_memory_holds(
     assert scored(plan).fits
 
 
+def test_where_two_of_three_groups_do_not_hold_it_one_may(tmp_path: Path) -> None:
+    machine = held_by(tmp_path, ("30 MB", "3 MB", "3 MB"), nested=False)
+    plan = plan_model("lenet-c", hardware=machine, strategy="accpar", shares="linear")
+    assert scored(plan).fits
+
+
 @crossed(
     {
         "nested,groups": [(False, "a, b, c"), pytest.param(True, "a, pair", marks=pytest.mark.slow)],
@@ -200,8 +206,10 @@ def test_shares_of_more_freedom_are_never_dearer(
         assert all(after <= before * (1 + 1e-9) for before, after in pairwise(costs))
 
 
-def test_integral_shares_are_of_whole_elements() -> None:
-    plan = plan_model("lenet-c", hardware="tpu-v2-v3", strategy="accpar", shares="exact", integral=True)
+@pytest.mark.parametrize("shares", ["exact", "layers"])
+def test_integral_shares_are_of_whole_elements(tmp_path: Path, shares: str) -> None:
+    machine = two(tmp_path, kind(peak="3 TFLOP/s", link="25 GB/s"), kind(latency="1 us", link="5 GB/s"))
+    plan = plan_model("lenet-c", hardware=machine, strategy="accpar", shares=shares, integral=True)
     sizes = {layer.name: layer.einsum.sizes for layer in load_model("lenet-c").contracted.layers}
     outermost = plan.splits[0]
     for layer in plan.layers:

@@ -69,13 +69,6 @@ def test_the_least_volume_is_that_of_all_choices_by_the_program(tmp_path: Path, 
     assert found.cost.value == min(plan.cost.value for plan in others)
 
 
-def test_baselines_keep_to_a_space_and_to_pins() -> None:
-    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=2, strategy="mp", cost="time")
-    assert plan.baselines is None
-    pinned = plan_model("lenet-c", hardware="tpu-v2-v3", levels=2, cost="time", pins="*=batch")
-    assert {dim for split in pinned.splits for own in split.choices.values() for dim in own} == {"batch"}
-
-
 EXPLAINED = [
     {"strategy": "accpar"},
     {"strategy": "accpar", "convention": "fused", "shares": "equal"},

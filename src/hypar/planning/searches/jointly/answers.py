@@ -101,13 +101,13 @@ def better_of(one: Standing, other: Standing) -> Standing:
     if one.exact or one.bound is None or other.bound is None:
         return one
     best = min(one, other, key=lambda each: each.cost)
-    bound = max(one.bound, other.bound)
+    bound = min(max(one.bound, other.bound), best.cost)
+    exact = best.exact or bound == best.cost
 
     def answer() -> Answer:
-        found = best.answer()
-        return replace(found, bounds=(min(bound, cost_of(found)),))
+        return replace(best.answer(), exact=exact, bounds=(bound,))
 
-    return Standing(best.cost, min(bound, best.cost), best.exact, answer)
+    return Standing(best.cost, bound, exact, answer)
 
 
 def cost_of(answer: Answer) -> float:
