@@ -190,7 +190,6 @@ MUTANTS = [
     Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
     Mutant("a class of options costs as its least", "solve/coarse/merged.py", "np.minimum.reduceat(costs.take(order, axis)", "np.maximum.reduceat(costs.take(order, axis)"),
-    Mutant("replicas of stages have a part of the bytes each", "planning/stages/lower_bounds.py", "_seconds(link, each / self.spans.replicas)", "_seconds(link, each)"),
 ]  # fmt: skip
 
 
