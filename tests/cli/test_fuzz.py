@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
 
-fuzz = settings(max_examples=examples(1300, 10), deadline=None)
+fuzz = settings(max_examples=examples(2600, 10), deadline=None)
 """Some 20,000 examples of all tests together in the long run."""
 
 MODEL: dict[str, Any] = {
