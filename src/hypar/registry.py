@@ -22,6 +22,7 @@ _PACKAGE = Path(__file__).parent
 GROUPS = {
     "compute_models": "machine/compute_models",
     "costs": "costs",
+    "documents": "reports/of",
     "exports": "reports/exports",
     "kernels": "execution/kernels",
     "ops": "network/ops",

@@ -1,0 +1,1 @@
+"""The documents of results, one module a kind, found by name."""
