@@ -159,8 +159,6 @@ MUTANTS = [
     Mutant("a map whose zeros are not known is not coded", "machine/spatial/zeros.py", "return 1.0", "return PAIR_WORDS"),
     Mutant("a change leaves the file that is kept as it was", "machine/changes.py", "data, places = copy.deepcopy(data), dict", "data, places = copy.copy(data), dict"),
     # studies
-    Mutant("data parallelism has a mini-batch on each device", "studies/pipeline.py", "batch=devices * plan.model.batch", "batch=plan.model.batch"),
-    Mutant("an exchange is a change of the machine", "studies/overlap/run.py", "{} if exchange is None else", "{} if exchange is not None else"),
     Mutant("chunks are found anew for a point", "studies/field.py", "if self._setting is not None and self.request.chunks is None:", "if self._setting is not None:"),
     Mutant("what moves otherwise than counted speaks against a plan", "studies/verification/result.py", "return not (self.mismatches or self.changes)", "return not self.changes"),
     Mutant("a choice is planned anew in its neighbours", "studies/explanation.py", "replanned=replanned.get(at)", "replanned=0.0"),
@@ -184,7 +182,6 @@ MUTANTS = [
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "np.maximum(self.seconds + ahead[:-1, None], turns", "np.maximum(self.seconds * 1.5 + ahead[:-1, None], turns"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
     Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
-    Mutant("integral shares are of whole elements", "planning/uneven/layer_shares.py", "own = rounded(layer, options[pick], shares) if integral else shares", "own = shares"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/chunks/search.py", "return self.work.within_stages(", "return tuple("),
     Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
