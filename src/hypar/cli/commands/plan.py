@@ -142,3 +142,5 @@ def command(
             write(plan.to_json(), document=True)
             for line in said:
                 note(line)
+    if plan.limits is not None and plan.limits.cut == "interrupt":
+        raise KeyboardInterrupt
