@@ -72,7 +72,7 @@ INSIDE = {
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
     "studies": "verification certificates problems layers counted comparison explanation notes report pipeline field exploration sweep",
-    "reports": "palette prose columns terminal page formats exports listings traces picture sections views",
+    "reports": "words palette prose columns terminal page formats exports listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 
