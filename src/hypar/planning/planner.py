@@ -29,7 +29,7 @@ from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import BASELINES, Request
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
-from hypar.results import Origin, remember
+from hypar.document import Origin, remember
 from hypar.sharding.conventions import MOVED
 from hypar.solve.limits import UNLIMITED
 

@@ -16,7 +16,7 @@ from hypar.plan.files import ENDINGS
 from hypar.plan.plan import Plan
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.registry import data_names
-from hypar.results import origin_of
+from hypar.document import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

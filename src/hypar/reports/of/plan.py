@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Cell, Column, Document, Grid, Note, Table
+from hypar.document import Cell, Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
 from hypar.planning.replay import run_plan
 from hypar.reports.of.score import data_columns, groups_table, headed, step_notes
@@ -22,8 +22,8 @@ from hypar.reports.words import (
     stage_numbers,
     tone_of,
 )
-from hypar.results import origin_of
 from hypar.schedule.pipeline_orders import SCHEDULES
+from hypar.studies.step import StepRows
 from hypar.studies.remarks import baseline_scores, in_headline, remarks
 from hypar.units import amount, format_seconds
 
@@ -182,7 +182,7 @@ def _parts(plan: Plan, most: int) -> list[Part]:
 def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     """Return a row for each layer or part, and their sum."""
     parts, levels = _parts(plan, most), levels_of(plan)
-    steps = {} if ran is None or plan.heterogeneous or plan.staged else layer_steps(ran)
+    steps = {} if ran is None or plan.heterogeneous or plan.staged else _steps(ran)
     weighs = plan.cost.parameters.get("inter_weight", 1) != 1
     costs = not steps or weighs or plan.cost.name not in SHOWN_BY_THE_STEP
     values = _Values(plan, levels, steps, with_cost=costs)
@@ -201,6 +201,11 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     if costs:
         total["cost"] = plan.cost.value
     return Table(columns=columns, rows=[values.row(part) for part in parts], total=total)
+
+
+def _steps(ran: ScoredStep) -> dict[str, tuple[float, float, float]]:
+    """Return the bytes that all devices receive for each layer, and its seconds of computation and of receiving."""
+    return {part.name: (part.num_bytes, part.computes_s, part.receives_s) for part in StepRows(ran=ran).layers}
 
 
 def _key(level: Level) -> str:
@@ -248,15 +253,6 @@ class _Values:
             return computes, receives
         cost = math.fsum(map(self.costs.__getitem__, layers))
         return (0.0, cost) if self.plan.cost.unit == "bytes" else (cost, 0.0)
-
-
-def layer_steps(ran: ScoredStep) -> dict[str, tuple[float, float, float]]:
-    """Return the bytes that all devices receive for each layer, and its seconds of computation and of receiving."""
-    sums = [[0.0, 0.0, 0.0] for _ in ran.plan.layers]
-    for task, layer, move in zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True):
-        sums[layer][1 if move is None else 2] += task.seconds
-        sums[layer][0] += 0.0 if move is None else move.total_bytes
-    return {name: (own[0], own[1], own[2]) for name, own in zip(ran.plan.layers, sums, strict=True)}
 
 
 def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:

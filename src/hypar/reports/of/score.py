@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Note, Table
+from hypar.document import Column, Document, Note, Table, origin_of
 from hypar.plan.splits import stage_name, stage_of
 from hypar.planning.counting import score_convention
 from hypar.reports.words import against, asked, fit, items, on_machine, tone_of
-from hypar.results import origin_of
 from hypar.sharding.conventions import MOVED
 from hypar.studies.remarks import counting, on_this_machine
 from hypar.units import format_bytes, format_joules, format_seconds
