@@ -25,7 +25,12 @@ def _csv(document: Document, *, full: bool = False) -> str:  # noqa: ARG001 (row
     return to_csv(document)
 
 
-FORMS: dict[str, Callable[..., str]] = {"csv": _csv, "html": fragment, "markdown": to_markdown, "table": _table}
+FORMS: dict[str, Callable[..., str]] = {
+    "csv": _csv,
+    "html": fragment,
+    "markdown": to_markdown,
+    "table": _table,
+}
 """How a document is written, by name; each takes it and whether to show all notes."""
 
 

@@ -162,9 +162,9 @@ def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:
         name = min(faster, key=faster.__getitem__)
         gain = 1 - faster[name] / now
         less = f"{gain:.2%}" if gain >= LEAST_SHOWN else f"under {LEAST_SHOWN:.2%}"
-        where = " over the same devices, without stages," if plan.staged else ""
+        where = " over the same devices without stages" if plan.staged else ""
         times = f"{format_seconds(faster[name])} against {format_seconds(now)} a step"
-        yield Note("faster", f"{name}{where} would be faster: {times}, {less} less")
+        yield Note("faster", f"{name}{where}: {times}, {less} less")
 
 
 def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
@@ -246,12 +246,8 @@ def _shape(plan: Plan, machine: Machine | HeterogeneousMachine) -> Iterator[Note
     shaped = [tier.name for tier in tiers if tier.name != ANY_SHAPE]
     if plan.staged or plan.heterogeneous or len(plan.array) <= len(tiers) or not shaped:
         return
-    now, flat = "x".join(map(str, plan.array)), math.prod(plan.array)
-    yield Note(
-        "array",
-        f"{now} exchanges level by level; the same {flat} devices as --array {flat} take another time on a "
-        f"{shaped[-1]}",
-    )
+    flat = f"as --array {math.prod(plan.array)} the same devices take another time on a {shaped[-1]}"
+    yield Note("array", f"{len(plan.array)} levels exchange one after another; {flat}")
 
 
 def proven(plan: Plan) -> bool:

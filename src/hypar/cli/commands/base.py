@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,14 +13,18 @@ from click.exceptions import Exit
 from click.shell_completion import CompletionItem
 
 from hypar.cli.options import OUTPUT, option
+from hypar.document import Note
 from hypar.errors import OptionError
 from hypar.files.text import require_writable
 from hypar.registry import data_names, plugin_names
-from hypar.reports.terminal import warn
+from hypar.reports.terminal import show_document, warn
+from hypar.reports.words import unfit
 
 if TYPE_CHECKING:
+    from hypar.document import Document
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
+    from hypar.plan.score import Score
 
 Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
@@ -113,7 +118,7 @@ full_option = option(
     "--full",
     heading=OUTPUT,
     is_flag=True,
-    help="Show every layer of a large network, not a row for each part.",
+    help="Show every layer of a large network, and notes on details.",
 )
 
 
@@ -121,6 +126,22 @@ def require_hardware(ctx: click.Context, *, fit: bool) -> None:
     """Refuse ``--fit`` without a machine."""
     if fit and ctx.params["hardware"] is None:
         raise click.UsageError("--fit needs --hardware")
+
+
+def show_shortened(document: Document, *, full: bool) -> None:
+    """Print a document; without ``--full`` it ends in a note that names it."""
+    more = () if full else (Note("more", "--full shows every layer and notes on details"),)
+    show_document(replace(document, notes=(*document.notes, *more)), full=full)
+
+
+def exit_if_unfit(score: Score | None, *, fit: bool, as_data: bool) -> None:
+    """Exit 1 for a plan that exceeds its machine's memory if asked to; say so on stderr where stdout carries data."""
+    if score is None or score.fits:
+        return
+    if as_data:
+        warn(unfit(score), to_stderr=True)
+    if fit:
+        raise Exit(1)
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from hypar.reports.words import (
     tone_of,
 )
 from hypar.schedule.pipeline_orders import SCHEDULES
-from hypar.studies.step import StepRows
 from hypar.studies.remarks import baseline_scores, in_headline, remarks
+from hypar.studies.step import StepRows
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def plan_document(
             *_cost_notes(plan),
             *([] if score is None else step_notes(plan, score, ran)),
             *_request_notes(plan),
-            *(Note("" if at else "optimal", line) for at, line in enumerate(plan.claim.splitlines())),
+            *(Note("" if at else "search", line) for at, line in enumerate(plan.claim.splitlines())),
             *(note for label in remarked for note in said if note.label == label),
             *choice_notes(used),
         ),
@@ -205,7 +205,9 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
 
 def _steps(ran: ScoredStep) -> dict[str, tuple[float, float, float]]:
     """Return the bytes that all devices receive for each layer, and its seconds of computation and of receiving."""
-    return {part.name: (part.num_bytes, part.computes_s, part.receives_s) for part in StepRows(ran=ran).layers}
+    return {
+        part.name: (part.num_bytes, part.computes_s, part.receives_s) for part in StepRows(ran=ran).layers
+    }
 
 
 def _key(level: Level) -> str:
@@ -269,9 +271,10 @@ def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
 
 
 def _cost_notes(plan: Plan) -> Iterator[Note]:
-    """Yield the cost that was minimised, level by level; a detail beside a score, which has the step's own bytes and time."""
+    """Yield the cost that was minimised, level by level; a detail beside a score, unless both are times that differ."""
     alone = ", summed over all stages" if plan.staged else ""
-    if plan.score and plan.score.overlapped_s and plan.cost.name == "time":
+    differs = plan.score is not None and bool(plan.score.overlapped_s) and plan.cost.name == "time"
+    if differs:
         alone = ", without overlap"
     levels = ", ".join(
         f"{level.group} {level.name} ".lstrip()
@@ -280,7 +283,9 @@ def _cost_notes(plan: Plan) -> Iterator[Note]:
     )
     total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}"
     counted = f"by the convention {cost_convention(plan)!r}"
-    yield Note("cost", f"{total}, {counted}" + f": {levels}" * bool(levels), plan.score is not None)
+    yield Note(
+        "cost", f"{total}, {counted}" + f": {levels}" * bool(levels), plan.score is not None and not differs
+    )
 
 
 def _request_notes(plan: Plan) -> Iterator[Note]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Document, Note, Table, origin_of
 from hypar.plan.splits import stage_name, stage_of
 from hypar.planning.counting import score_convention
+from hypar.reports.tables import csv_text
 from hypar.reports.words import against, asked, fit, items, on_machine, tone_of
 from hypar.sharding.conventions import MOVED
 from hypar.studies.remarks import counting, on_this_machine
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import GroupScore, Score
     from hypar.plan.splits import StagesRecord
     from hypar.planning.replay import ScoredStep
+    from hypar.timeline import Timeline
 
 
 def document_of(score: Score) -> Document:
@@ -55,6 +57,15 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
         ),
         notes=(*step_notes(plan, score, ran), *said),
     )
+
+
+def timeline_csv(timeline: Timeline) -> str:
+    """Return one line for each task: name, kind, resource, start and end in seconds."""
+    rows = [
+        {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
+        for task, start, end in zip(timeline.tasks, timeline.starts, timeline.ends, strict=True)
+    ]
+    return csv_text(rows)
 
 
 def data_columns(*keys: str) -> tuple[Column, ...]:
@@ -126,7 +137,7 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
     yield Note("memory", f"{held}: {items(score.memory, 'bytes')} ({score.optimizer})")
     if score.element_bytes != score.word_bytes:
         sizes = f"{score.element_bytes} B each in the network, {score.word_bytes:g} B on {score.hardware}"
-        yield Note("numbers", f"{sizes}, whose speed and energy of arithmetic are for its own", detail=True)
+        yield Note("numbers", f"{sizes}, whose speed and energy are those of its own", detail=True)
 
 
 def _peak_share(ran: ScoredStep | None) -> str:
@@ -135,8 +146,8 @@ def _peak_share(ran: ScoredStep | None) -> str:
     if ran is None or compute is None or not ran.score.time_s:
         return ""
     peak = compute.flop_per_s(ran.machine.content.assumptions.units_per_device.value)
-    flop = math.fsum(layer.einsum.step_flop for layer in ran.graph.layers if layer.op.multiplies)
-    return f"; {flop / (ran.score.time_s * peak * ran.plan.num_devices):.2g} of the peak FLOP used"
+    flop = math.fsum(layer.einsum.step_flop for layer in ran.graph.contracted.layers)
+    return f"; {100 * flop / (ran.score.time_s * peak * ran.plan.num_devices):.2g}% of the peak FLOP/s used"
 
 
 def groups_table(score: Score | None, stages: StagesRecord | None = None) -> list[Table]:
@@ -144,20 +155,22 @@ def groups_table(score: Score | None, stages: StagesRecord | None = None) -> lis
     if score is None or not score.groups:
         return []
     staged = stages is not None and stages.pipelined
-    columns = (
-        Column(key="stage", unit="count") if staged else Column(key="group"),
-        Column(key="layers"),
-        Column(key="devices", unit="text" if staged else "count"),
-        *(Column(key=key, unit="seconds") for key in ("busy", "computes", "receives", "idle")),
-        Column(key="in_flight", head="in flight", unit="count"),
-        Column(key="staleness", unit="count"),
-        Column(key="memory", unit="bytes"),
-        Column(key="of", unit="bytes"),
-        Column(key="fits", head=""),
-    )
     rows = [
         _group_row(group) | (_stage_row(group, stages) if stages and staged else {}) for group in score.groups
     ]
+    differ = len({group.capacity_bytes for group in score.groups}) > 1
+    columns = (
+        Column(key="stage", unit="count") if staged else Column(key="group"),
+        Column(key="layers", prose=True),
+        Column(key="devices", unit="text" if staged else "count"),
+        Column(key="busy", unit="seconds", show=False),
+        *(Column(key=key, unit="seconds") for key in ("computes", "receives", "idle")),
+        Column(key="in_flight", head="in flight", unit="count"),
+        Column(key="staleness", unit="count", show=any(row.get("staleness") for row in rows)),
+        Column(key="memory", unit="bytes"),
+        Column(key="of", unit="bytes", show=differ),
+        Column(key="fits", head=""),
+    )
     return [Table(columns=columns, rows=rows)]
 
 
