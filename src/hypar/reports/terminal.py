@@ -152,7 +152,7 @@ def _shown(text: str, encoding: str) -> str:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return text.translate(str.maketrans(ASCII)).encode(encoding, "replace").decode(encoding)
+        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
     return text
 
 

@@ -36,7 +36,7 @@ LEAST_PROSE, WIDEST_TEXT = 20, 100
 FIRST, SECOND, LITTLE, CUT = "\u2501", "\u2505", "\u2578", "//"
 """The marks of a bar's parts, as computation and communication; of anything too short for either; and of a bar's missing end."""
 
-ASCII = {FIRST: "=", SECOND: "-", LITTLE: "."}
+ASCII = str.maketrans({FIRST: "=", SECOND: "-", LITTLE: "."})
 """The marks of bars where the encoding has no lines."""
 
 OUTLIER = 100
