@@ -73,7 +73,7 @@ INSIDE = {
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
     "studies": "step verification certificates problems layers counted comparison explanation remarks report pipeline field exploration sweep",
-    "reports": "words palette text tables page html markdown prose columns terminal renderers of formats exports listings step_figure traces picture sections views",
+    "reports": "words palette text tables page html markdown columns terminal steps renderers of formats exports listings step_figure traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

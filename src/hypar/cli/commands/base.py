@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,15 +12,13 @@ from click.exceptions import Exit
 from click.shell_completion import CompletionItem
 
 from hypar.cli.options import OUTPUT, option
-from hypar.document import Note
 from hypar.errors import OptionError
 from hypar.files.text import require_writable
 from hypar.registry import data_names, plugin_names
-from hypar.reports.terminal import show_document, warn
+from hypar.reports.terminal import warn
 from hypar.reports.words import unfit
 
 if TYPE_CHECKING:
-    from hypar.document import Document
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.score import Score
@@ -126,12 +123,6 @@ def require_hardware(ctx: click.Context, *, fit: bool) -> None:
     """Refuse ``--fit`` without a machine."""
     if fit and ctx.params["hardware"] is None:
         raise click.UsageError("--fit needs --hardware")
-
-
-def show_shortened(document: Document, *, full: bool) -> None:
-    """Print a document; without ``--full`` it ends in a note that names it."""
-    more = () if full else (Note("more", "--full shows every layer and notes on details"),)
-    show_document(replace(document, notes=(*document.notes, *more)), full=full)
 
 
 def exit_if_unfit(score: Score | None, *, fit: bool, as_data: bool) -> None:

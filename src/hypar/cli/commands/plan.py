@@ -16,7 +16,6 @@ from hypar.cli.commands.base import (
     named_machine,
     plot_option,
     require_hardware,
-    show_shortened,
     writable,
 )
 from hypar.cli.options import OUTPUT, Command, option
@@ -26,7 +25,7 @@ from hypar.plan.files import recorded
 from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
 from hypar.reports.of.plan import planned_document
-from hypar.reports.terminal import note, progress_bar, show, write, write_json
+from hypar.reports.terminal import note, progress_bar, show, show_shortened, write, write_json
 from hypar.studies.remarks import remarks
 
 if TYPE_CHECKING:

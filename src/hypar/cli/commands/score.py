@@ -13,7 +13,6 @@ from hypar.cli.commands.base import (
     exit_if_unfit,
     fit_option,
     full_option,
-    show_shortened,
     trace_option,
     writable,
 )
@@ -27,7 +26,7 @@ from hypar.planning.replay import run_plan
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.of.score import score_document, timeline_csv
 from hypar.reports.step_figure import timeline_figure
-from hypar.reports.terminal import note, progress_bar, show, write_json
+from hypar.reports.terminal import note, progress_bar, show, show_shortened, write_json
 from hypar.reports.traces import step_trace
 from hypar.reports.words import headline
 

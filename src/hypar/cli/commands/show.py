@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.commands.base import as_json, full_option, show_shortened
+from hypar.cli.commands.base import as_json, full_option
 from hypar.cli.options import OUTPUT, Command, option
 from hypar.plan.plan import read_plan
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import FORMS, rendered
-from hypar.reports.terminal import write
+from hypar.reports.terminal import show_shortened, write
 
 
 @click.command("show", cls=Command)

@@ -13,7 +13,6 @@ from hypar.reports.formats.base import (
 from hypar.reports.page.blocks import head
 from hypar.reports.page.cells import cell as choice_cell
 from hypar.reports.page.cells import halvings, legend, level_heads, strip
-from hypar.reports.page.html import Markup
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
     from hypar.plan.splits import Split
+    from hypar.reports.page.html import Markup
     from hypar.sharding.placement import Choice
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import Note
 from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import make_table
-from hypar.reports.of.score import step_notes
-from hypar.reports.prose import Note
+from hypar.reports.steps import step_notes
 from hypar.units import format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Cell, Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
 from hypar.planning.replay import run_plan
-from hypar.reports.of.score import data_columns, groups_table, headed, step_notes
+from hypar.reports.steps import data_columns, groups_table, headed, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
     Level,
