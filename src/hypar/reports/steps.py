@@ -14,7 +14,7 @@ from hypar.sharding.conventions import MOVED
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
 
 
-def data_columns(*keys: str) -> tuple[Column, ...]:
-    """Return columns of plain values that data frames and CSV alone have."""
-    return tuple(Column(key=key, show=False) for key in keys)
+def data_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return rows of plain values that data frames and CSV alone have."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return Table(columns=tuple(Column(key=key, show=False) for key in keys), rows=[*rows])
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:

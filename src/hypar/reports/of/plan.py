@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Cell, Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
 from hypar.planning.replay import run_plan
-from hypar.reports.steps import data_columns, groups_table, headed, step_notes
+from hypar.reports.steps import data_table, groups_table, headed, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
     Level,
@@ -108,7 +108,7 @@ def plan_document(
         about=f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
-            Table(columns=_DATA, rows=[*_choice_rows(plan)]),
+            data_table([*_choice_rows(plan)]),
             _layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
             *groups_table(score, plan.stages),
         ),
@@ -136,9 +136,6 @@ def plan_grid(plan: Plan) -> Grid:
         bars=tuple({plan.cost.name: math.fsum(map(costs.__getitem__, part.layers))} for part in parts),
         unit=plan.cost.unit,
     )
-
-
-_DATA = data_columns("layer", "stage", "group", "level", "ways", "dim", "choice", "cost", "unit")
 
 
 def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
