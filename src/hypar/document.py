@@ -132,6 +132,7 @@ class Figure:
         series: the values of each series by its name, one for each x; None leaves a gap.
         unit: the unit of the values, as of a column.
         x_label: what the axis counts.
+        x_unit: the unit of numbers along the axis.
         y_label: what the values are.
         log: whether the values need a logarithmic scale.
         limit: a value to draw as a line, as the memory of a device.
@@ -144,6 +145,7 @@ class Figure:
     series: Mapping[str, Sequence[float | None]]
     unit: str
     x_label: str = ""
+    x_unit: str = "count"
     y_label: str = ""
     log: bool = False
     limit: float | None = None
@@ -192,6 +194,7 @@ class Span(NamedTuple):
         end: in seconds.
         kind: the phase, for its colour.
         label: what is written on it where there is room, as the number of a microbatch.
+        critical: whether it is on the critical path.
     """
 
     track: str
@@ -199,6 +202,7 @@ class Span(NamedTuple):
     end: float
     kind: str
     label: str = ""
+    critical: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
