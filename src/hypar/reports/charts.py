@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
+import re
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from hypar.document import Column, Grid, Timeline
+from hypar.document import Cell, Column, Grid, Timeline
 from hypar.reports.palette import ENERGIES, TIMES
 from hypar.reports.svg import ROW, WIDTH, WORDS, Picture, ticks, wide
+from hypar.reports.text import longest_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.document import Cell, Figure, Span
+    from hypar.document import Figure, Span
 
 BAR, GAP, UNIT = 12, 8, 30
 """The height of a bar, a gap, and the width of a halving."""
@@ -22,9 +24,6 @@ TALL = 26
 """The height of a row whose spans have labels."""
 
 LONGEST_NAME = 36
-CUT = 5.0
-"""A bar that is more than so many times as long as the next shorter one is cut."""
-
 DECADES = 30.0
 """The ratio of the largest to the smallest number from which an axis counts their multiples."""
 
@@ -70,20 +69,6 @@ def pictures(parts: Sequence[Figure | Grid | Timeline]) -> Picture:
 
 def _alike(grid: Grid, timeline: Timeline) -> bool:
     return timeline.tracks == tuple(name for name, _ in grid.rows)
-
-
-def whole_length(values: Iterable[float]) -> float:
-    """Return the largest value whose bar is drawn whole: far longer bars are cut, at most half of all.
-
-    Examples:
-        >>> whole_length([1.9, 2.0, 6.4, 98.0]), whole_length([1.0, 500.0]), whole_length([])
-        (6.4, 1.0, 1.0)
-    """
-    ordered = sorted(own for own in values if own > 0)
-    for low, high in pairwise(ordered[max(0, (len(ordered) - 1) // 2) :]):
-        if high > CUT * low:
-            return low
-    return ordered[-1] if ordered else 1.0
 
 
 def _short(name: str) -> str:
@@ -138,7 +123,11 @@ def _rows(figure: Figure) -> Picture:
     left = max((wide(name) for name, *_ in lines), default=0.0) + GAP
     room = WIDTH - left - max((wide(text) for *_, text in lines), default=0.0) - 2 * GAP
     sums = [sum(own for _, own in bar) for _, bar, _ in lines]
-    most = max(sums, default=1.0) if points else max(whole_length(sums), figure.limit or 0.0)
+    most = (
+        max(sums, default=1.0)
+        if points
+        else max(longest_bar([(own,) for own in sums]), figure.limit or 0.0) or 1.0
+    )
     top, least = found.y, min((own for own in sums if own > 0), default=1.0)
     for (name, bar, text), total in zip(lines, sums, strict=True):
         found.y += GAP - 3 if name and found.y > top else 0
@@ -254,7 +243,7 @@ def _grid(grid: Grid, *, alone: bool = True) -> Picture:
     for head, width in zip(grid.columns, widths, strict=True):
         found.text(x + width / 2, top + 12, head, "muted", "middle")
         x += width + 3
-    longest = whole_length(lengths)
+    longest = longest_bar([(own,) for own in lengths]) or 1.0
     for at, (name, cells) in enumerate(grid.rows):
         found.y = top + ROW * (at + 1)
         found.text(0, found.y + 13, _short(name), mono=True)
@@ -285,29 +274,46 @@ def _keys(found: Picture, grid: Grid) -> None:
 
 
 def _dim_of(grid: Grid, text: str) -> str:
-    """Return the dim of the first cell with a text."""
-    cells = (cell for _, cells in grid.rows for cell in cells if text in (cell.text, *cell.text.split()))
-    cell = next(cells, None)
-    if cell is None or not cell.parts:
-        return "whole"
-    words = cell.text.split()
-    return cell.parts[words.index(text) if text in words and len(words) == len(cell.parts) else 0][0]
+    """Return the dim of the first choice with a word."""
+    cells = (cell for _, cells in grid.rows for cell in cells)
+    parts = (
+        part
+        for cell in cells
+        for part in [(cell.text, *part[1:]) if cell.text == text else part for part in pieces(cell)]
+    )
+    return next((dim for word, dim, _ in parts if word.rstrip("0123456789") == text or word == text), "whole")
 
 
 def _cell(found: Picture, cell: Cell, x: float, width: float) -> None:
     """Draw a choice: a part for each dim that it cuts, as wide as its halvings, and one for copies."""
-    words, parts = cell.text.split(), [*cell.parts]
-    if len(words) == len(parts) + 1:
-        parts.append(("whole", 2))
-    if len(words) != len(parts) or len(parts) < 2:
-        words = [cell.text, *[""] * (len(parts) - 1)]
-    parts = parts or [("whole", 2)]
-    halvings = sum(math.log2(max(degree, 2)) for _, degree in parts)
-    for word, (dim, degree) in zip(words, parts, strict=True):
-        own = width * math.log2(max(degree, 2)) / halvings
+    parts = pieces(cell)
+    halvings = sum(_halvings_of(degree) for _, _, degree in parts)
+    for word, dim, degree in parts:
+        own = width * _halvings_of(degree) / halvings
         found.rect(x + 0.5, found.y + 1.5, own - 1, ROW - 4, dim)
         found.text(x + own / 2, found.y + 13, word, f"{dim}-t", "middle", mono=True)
         x += own
+
+
+def pieces(cell: Cell) -> list[tuple[str, str, int]]:
+    """Return the parts of a choice: the word of each dim that it cuts, the dim and its degree, and one for copies.
+
+    Examples:
+        >>> pieces(Cell("n8 c2", (("batch", 8), ("out_channels", 2)))), pieces(Cell("rep"))
+        ([('n8', 'batch', 8), ('c2', 'out_channels', 2)], [('rep', 'whole', 2)])
+    """
+    words = [word for word in cell.text.split() if not re.fullmatch("[a-z]1", word)] or [cell.text]
+    parts = [*cell.parts]
+    if len(words) == len(parts) + 1:
+        parts.append(("whole", 2))
+    if len(words) != len(parts):
+        words = [cell.text, *[""] * (len(parts) - 1)]
+    joins = {"channels": "out_channels" if re.match(r"c\d", words[-1]) else "in_channels"}
+    return [(word, joins.get(dim, dim), degree) for word, (dim, degree) in zip(words, parts, strict=True)]
+
+
+def _halvings_of(degree: int) -> float:
+    return math.log2(max(degree, 2))
 
 
 def _grid_in_words(grid: Grid) -> str:
