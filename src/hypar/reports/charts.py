@@ -13,7 +13,7 @@ from hypar.reports.svg import ROW, WIDTH, WORDS, Picture, ticks, wide
 from hypar.reports.text import longest_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.document import Figure, Span
 
