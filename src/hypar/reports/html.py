@@ -164,7 +164,7 @@ def part(part: Part, *, full: bool = False, level: int = 2) -> Markup:
         level: the level of a section's heading.
     """
     if isinstance(part, Table):
-        return table(part)
+        return table(part) if part.shown else markup()
     if isinstance(part, Grid):
         return grid(part)
     if isinstance(part, Note):
@@ -291,11 +291,13 @@ def _row(
     cells = []
     for at, own in enumerate(shown):
         value = row.get(own.key)
-        content: Content = prose(own.text(value)) if whole or own.key in row else ""
+        content: Content
         if isinstance(value, Cell):
             content = cell(value)
         elif own.unit == "bar" and not isinstance(value, str):
             content = bar(bar_parts(value), scales[own.key])
+        else:
+            content = prose(own.text(value)) if whole or own.key in row else ""
         kind = tag("th", content, scope="row") if not at else tag("td", content, class_=_side(own))
         cells.append(kind)
     return tag("tr", _spaced(cells), class_=tone)

@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from hypar.activity import listening
+from hypar.document import Note
 from hypar.errors import printable
 from hypar.files.json_file import format_json
 from hypar.files.text import not_printed
-from hypar.reports.prose import Note
 from hypar.reports.text import ASCII, FIRST, apart, hanging, note_lines, plain, render, wrapped
 
 if TYPE_CHECKING:
@@ -70,6 +71,12 @@ def show_document(document: Document, *, full: bool = False) -> None:
         DocumentError: stdout cannot be written to.
     """
     print_lines(render(document, width(), full=full))
+
+
+def show_shortened(document: Document, *, full: bool) -> None:
+    """Print a document; unless in full, its last note names the option that does."""
+    more = () if full else (Note("more", "--full shows every layer and notes on details"),)
+    show_document(replace(document, notes=(*document.notes, *more)), full=full)
 
 
 def print_lines(lines: Sequence[Line]) -> None:

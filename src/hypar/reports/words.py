@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -144,7 +146,7 @@ def _runs(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
     for _, run in groupby(layers, key=key):
         own = tuple(run)
         first, last = own[0], own[-1]
-        name = first if first == last else f"{first} to {last}"
+        name = first if first == last else f"{first} to {last.removeprefix(f'{_stem(first)}.')}"
         if len(own) > 1 and {*map(_stem, own)} == {_stem(first)} and whole[_stem(first)] == len(own):
             name = _stem(first)
         found.append(Part(name, own))
@@ -300,7 +302,8 @@ def _unequal(score: Score | GroupScore) -> tuple[str, str]:
 
 def against(name: str, base: Score, own: Score) -> str:
     """Compare a step with that of a baseline: ``2.87x slower than dp, which does not fit``."""
-    return faster_than(name, base.time_s, own.time_s) + ("" if base.fits else ", which does not fit")
+    unfit = "" if base.fits else ", which does not fit" + " either" * (not own.fits)
+    return faster_than(name, base.time_s, own.time_s) + unfit
 
 
 def items(amounts: Mapping[str, float], unit: str) -> str:
@@ -310,18 +313,19 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
 
 def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     """Explain the words of choices in one note; none without choices."""
-    named = [*dict.fromkeys(cell for cell in cells if cell.text)]
-    grids = [cell for cell in named if cell.text[-1].isdecimal()]
-    plain = {cell.text: cell.parts[0][0] for cell in named if cell.parts and cell not in grids}
-    own = in_order({dim for dim in plain.values() if dim not in PLACES})
-    places = {dim: [word for word, cut in plain.items() if cut == dim] for dim in PLACES}
-    found = [f"{words[0]} cuts {PLACES[dim]}" for dim, words in places.items() if words]
-    found += [f"{', '.join(own)}: the model's own dims"] * bool(own)
-    found += ["rep cuts nothing"] * any(cell.text == WORDS[None][0] for cell in named)
-    if grids:
-        cut = {dim for cell in grids for dim, _ in cell.parts}
-        shards = ", ".join(f"{WORDS[dim][GRIDS]} of {PLACES.get(dim, dim)}" for dim in PLACES if dim in cut)
-        found.append(
-            f"{grids[0].text}: the shards, {shards}" if shards else f"{grids[0].text}: degrees of dims"
-        )
+    counted = Counter(cell for cell in cells if cell.text)
+    grids = [cell.text for cell, _ in counted.most_common() if cell.text[-1].isdecimal()]
+    plain = {cell.text: cell.parts[0][0] for cell in counted if cell.parts and cell.text not in grids}
+    letters = {letter for text in grids for letter in re.findall("[a-z_]+", text)}
+    places = [(dim, [word for word, cut in plain.items() if cut == dim]) for dim in PLACES]
+    found = [f"{words[0]} cuts {PLACES[dim]}" for dim, words in places if words]
+    found += [f"{WORDS[None][0]} cuts nothing"] * any(not cell.parts for cell in counted)
+    named = {
+        dim: place for dim, place in PLACES.items() if dim != "channels" and WORDS[dim][GRIDS] in letters
+    }
+    if named:
+        shards = ", ".join(f"{WORDS[dim][GRIDS]} of {place}" for dim, place in named.items())
+        found.append(f"{grids[0]}: shards, {shards}")
+    own = in_order({dim for cell in counted for dim, _ in cell.parts} - {*PLACES})
+    found += [f"{', '.join(own)}: dims of the model"] * bool(own)
     return [Note("choices", "; ".join(found))] if found else []

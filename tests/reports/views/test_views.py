@@ -15,7 +15,7 @@ from hypar.reports.palette import TIMES
 from hypar.reports.views.comparison import plugin as comparison
 from hypar.reports.views.explanation import plugin as explanation
 from hypar.reports.views.exploration import plugin as exploration
-from hypar.reports.views.score import timeline_figure
+from hypar.reports.step_figure import timeline_figure
 from hypar.reports.views.sweep import plugin as sweep
 
 if TYPE_CHECKING:

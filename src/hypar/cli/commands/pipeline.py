@@ -29,9 +29,9 @@ from hypar.network.build import load_model
 from hypar.plan.splits import FLUSHES
 from hypar.planning.replay import run_plan
 from hypar.reports.listings.pipelines import pipeline_head, pipeline_notes, pipeline_table
+from hypar.reports.step_figure import timeline_figure
 from hypar.reports.terminal import note, progress_bar, show, write
 from hypar.reports.traces import step_trace
-from hypar.reports.views.score import timeline_figure
 from hypar.studies.pipeline import SCHEDULE, data_parallel_score, pipeline_model
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from hypar.activity import keeping_interrupted
 from hypar.cli.commands.base import (
     as_json,
     complete_model,
+    exit_if_unfit,
     fit_option,
     full_option,
-    judged,
     named_machine,
     plot_option,
     require_hardware,
@@ -24,28 +24,24 @@ from hypar.network.build import load_model
 from hypar.plan.files import recorded
 from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
-from hypar.reports.formats.base import unfit_line
-from hypar.reports.formats.tabular.page import plan_page
-from hypar.reports.terminal import Page, note, progress_bar, show, show_page, write, write_json
-from hypar.studies.notes import baseline_scores, dp_time, notes
+from hypar.reports.of.plan import planned_document
+from hypar.reports.terminal import note, progress_bar, show, show_shortened, write, write_json
+from hypar.studies.remarks import remarks
 
 if TYPE_CHECKING:
-    from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
 
-def explain(plan: Plan, network: LayerGraph, *, page: Page | None, **named: Any) -> None:
-    """Print the reasons for a plan below its page, or as JSON without one; ``named`` holds arguments of ``explain_plan``."""
+def explain(plan: Plan, network: LayerGraph, *, as_data: bool, **named: Any) -> None:
+    """Print the reasons for a plan, or as JSON with it; ``named`` holds arguments of ``explain_plan``."""
     import hypar.reports.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
     from hypar.studies.explanation import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)
-    if page is None:
+    if as_data:
         write_json({"plan": found.plan.to_data(), "explanation": listing.explanation_data(found)})
         return
-    show_page(page)
     for one in found.explained:
         heading, *below = listing.explanation_notes(found, one)
         write("")
@@ -61,20 +57,6 @@ def certify(plan: Plan, network: LayerGraph, file: str) -> None:
     with progress_bar(f"proving the plan of {network.name}"):
         issue_certificate(plan, network.with_batch(plan.model.batch)).write(file)
     note(f"wrote {file}")
-
-
-def _page(
-    plan: Plan,
-    network: LayerGraph,
-    machine: Machine | HeterogeneousMachine | None,
-    **shown: Any,
-) -> Page:
-    """Return the plan's page, with the bytes and the time of each layer where the plan has a machine."""
-    if machine is None:
-        return plan_page(plan, **shown)
-    from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
-
-    return plan_page(plan, ran=run_plan(plan, hardware=machine, model=network), **shown)
 
 
 @click.command("plan", cls=Command)
@@ -140,17 +122,13 @@ def command(
     if plot is not None:
         plan.plot(plot)
         note(f"wrote {plot}")
-    scores = baseline_scores(plan, network, machine, asked["profile"])
-    said = list(notes(plan, network, machine, asked["profile"], scores))
-    page = (
-        None if as_json else _page(plan, network, machine, full=full, said=said, dp_s=dp_time(plan, scores))
-    )
-    with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
-        if explained is not None:
-            explain(plan, network, page=page, layer=explained, machine=machine, profile=asked["profile"])
-        elif page is not None:
-            show_page(page)
-        else:
-            write(plan.to_json(), document=True)
-            for line in said:
-                note(line)
+    profile = asked["profile"]
+    if not as_json:
+        show_shortened(planned_document(plan, network, machine, profile, full=full), full=full)
+    elif explained is None:
+        write(plan.to_json(), document=True)
+        for remark in remarks(plan, network, machine, profile):
+            note(f"{remark.label}: {remark.text}" if remark.label else remark.text)
+    if explained is not None:
+        explain(plan, network, as_data=as_json, layer=explained, machine=machine, profile=profile)
+    exit_if_unfit(plan.score, fit=fit, as_data=as_json)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hypar.cli.commands.base import as_json, complete_model, fit_option, judged, trace_option, writable
+from hypar.cli.commands.base import (
+    as_json,
+    complete_model,
+    exit_if_unfit,
+    fit_option,
+    full_option,
+    trace_option,
+    writable,
+)
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
 from hypar.cli.planning import OPTIMIZER_HELP, change_option, convention_option, machine_option
 from hypar.errors import OptionError
@@ -15,12 +23,12 @@ from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.replay import run_plan
-from hypar.reports.formats.base import headline, unfit_line
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
-from hypar.reports.listings.scores import score_data, score_page, timeline_csv
-from hypar.reports.terminal import note, progress_bar, show, show_page, write_json
+from hypar.reports.of.score import score_document, timeline_csv
+from hypar.reports.step_figure import timeline_figure
+from hypar.reports.terminal import note, progress_bar, show, show_shortened, write_json
 from hypar.reports.traces import step_trace
-from hypar.reports.views.score import timeline_figure
+from hypar.reports.words import headline
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
@@ -78,11 +86,13 @@ def _picture_file(ctx: click.Context, param: click.Parameter, value: str | None)
     metavar="FILE",
     help="Draw the plan beside its step, layer by layer, as an SVG.",
 )
+@full_option
 @fit_option
 @as_json
 def command(
     plan: str,
     layers: bool,
+    full: bool,
     fit: bool,
     timeline: str | None,
     trace: str | None,
@@ -96,17 +106,16 @@ def command(
         raise click.UsageError("two of --timeline, --trace and --picture name one file")
     with progress_bar(f"scoring {plan}"):
         ran = run_plan(plan, **asked)
-    title = headline(ran.plan)
     if picture is not None:
         _draw_picture(ran, picture)
     _write_files(ran, timeline, trace)
-    with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
-        if as_json:
-            write_json(layer_times_data(ran) if layers else score_data(ran.score))
-        elif layers:
-            show(layer_times_table(ran), above=title)
-        else:
-            show_page(score_page(ran))
+    if as_json:
+        write_json(layer_times_data(ran) if layers else ran.score.to_data())
+    elif layers:
+        show(layer_times_table(ran), above=headline(ran.plan))
+    else:
+        show_shortened(score_document(ran.score, ran.plan, ran), full=full)
+    exit_if_unfit(ran.score, fit=fit, as_data=as_json)
 
 
 def _draw_picture(ran: ScoredStep, file: str) -> None:

@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING
 from hypar.network.dims import in_order
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.formats.base import (
-    Report,
     columns,
-    grid,
-    headline,
-    stage_numbers,
-    summary,
-    unfit_line,
     words_of,
 )
-from hypar.reports.page.blocks import cell, head, name, number, row, table
+from hypar.reports.page.blocks import head
 from hypar.reports.page.cells import cell as choice_cell
 from hypar.reports.page.cells import halvings, legend, level_heads, strip
-from hypar.reports.page.fragment import cell as notebook_cell
-from hypar.reports.page.html import Markup, markup, tag
-from hypar.reports.page.numbers import TIMES, amount, prose
-from hypar.reports.page.rows import MOST_ROWS, Row, parts
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
@@ -30,10 +20,8 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
     from hypar.plan.splits import Split
+    from hypar.reports.page.html import Markup
     from hypar.sharding.placement import Choice
-
-MOST_CELLS = 240
-"""The most cells of a plan in stages whose layers a notebook shows one by one, so that it stays under 40 kB."""
 
 
 class Strips:
@@ -126,72 +114,3 @@ def _groups(plan: Plan) -> dict[str, list[Split]]:
         group = column.splits[0].group
         found["all groups" if group == WHOLE_ARRAY else group] = [*column.splits]
     return found
-
-
-class Html:
-    """A report with one row for each layer or part of the network, and a coloured cell for each level."""
-
-    def render(self, plan: Plan) -> str:
-        """Return one element with its style."""
-        strips, stages = Strips(plan), stage_numbers(plan)
-        costs = {layer: cost for layer, _, _, cost in grid(plan)}
-        rows = _rows(plan)
-        unfit = unfit_line(plan.score)
-        extra = (["stage"] if stages else [], ["devices"] if plan.in_grids else [])
-        heads = [
-            head("layer"), *(head(each) for each in extra[0]), *strips.heads(),
-            head(plan.cost.name, "r"), *(head(each, "r") for each in extra[1]),
-        ]  # fmt: skip
-        above = (
-            row(head(""), *(head("") for _ in extra[0]), *map(head, strips.names()))
-            if strips.names()
-            else None
-        )
-        body = (_row(strips, each, costs, stages) for each in rows)
-        grid_table = table(heads if above is None else [above, row(*heads)], body)
-        return notebook_cell(
-            tag("p", tag("strong", unfit), class_="alarm") if unfit else None,
-            tag("p", headline(plan), class_="title"),
-            strips.legend(),
-            tag("div", grid_table, class_="x"),
-            *(tag("p", prose(line), class_="note") for line in summary(plan)),
-        )
-
-
-def _rows(plan: Plan) -> list[Row]:
-    """Return a row for each layer, or for each part of a deep network; of stages, for each layer as long as they fit."""
-    fits = plan.staged and len(plan.layers) * max(1, len(plan.splits)) <= MOST_CELLS
-    if fits or len(plan.layers) <= MOST_ROWS:
-        return [Row(layer, (layer,)) for layer in plan.layers]
-    spans = [plan.layers] if plan.stages is None else [layers for _, layers in plan.stages.spans]
-    return [part for span in spans for part in parts(span)]
-
-
-def _row(strips: Strips, each: Row, costs: dict[str, float], stages: dict[str, int]) -> Markup:
-    """Return the row of a layer, or of a part with its choices and how many layers have each."""
-    plan = strips.plan
-    count = tag("span", f" {len(each.layers)} layers", class_="muted") if len(each.layers) > 1 else None
-    counted = strips.counted(each.layers)
-    cells = [
-        cell(
-            [
-                markup(
-                    own[at], tag("span", f" {TIMES}{number} ", class_="muted") if len(counted) > 1 else None
-                )
-                for own, number in counted
-            ]
-        )
-        for at in range(len(strips.groups))
-    ]
-    numbers = [f"{stages[layer]}" for layer in each.layers[:1] if stages]
-    devices = dict.fromkeys(f"{plan.devices(layer)}" for layer in each.layers) if plan.in_grids else ()
-    return row(
-        name(each.label, count),
-        *map(cell, numbers),
-        *cells,
-        number(amount(sum(costs[layer] for layer in each.layers), plan.cost.unit)),
-        *([number(", ".join(devices))] if devices else ()),
-    )
-
-
-plugin: Report = Html()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.reports.formats.base import words_of
 from hypar.reports.listings.base import make_table
 from hypar.sharding.dims import choice_word
-from hypar.studies.notes import proven
+from hypar.studies.remarks import proven
 from hypar.units import amount
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import Note
 from hypar.reports.listings.base import Data, make_table
-from hypar.reports.prose import Note
 
 if TYPE_CHECKING:
     from hypar.reports.columns import Sheet

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import Note
 from hypar.reports.formats.base import on_machine, question
-from hypar.reports.formats.tabular.notes import score_notes
 from hypar.reports.listings.base import make_table
-from hypar.reports.prose import Note
+from hypar.reports.steps import step_notes
 from hypar.units import format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def overlap_notes(found: Overlap) -> list[Note]:
             "step",
             f"{format_seconds(found.step_s)}; exchanged after the backward phase {typical}, {over} that",
         ),
-        *(note for note in score_notes(found.plan, found.ran.score) if note.label == "time"),
+        *(note for note in step_notes(found.plan, found.ran.score) if note.label == "time"),
         Note("critical", critical),
         *(Note("" if at else "claim", line) for at, line in enumerate(_claim(found))),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import Note
 from hypar.plan.score import Totals
 from hypar.planning.arguments import BASELINE
 from hypar.planning.counting import score_convention
@@ -11,7 +12,6 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.reports.formats.base import on_machine, question, unfit_line
 from hypar.reports.listings.base import Data, make_table, too_big_note
 from hypar.reports.listings.scores import by_time
-from hypar.reports.prose import Note
 from hypar.sharding.conventions import DIRECT
 from hypar.units import amount, exact_number, faster_than, format_gain
 

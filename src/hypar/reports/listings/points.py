@@ -7,6 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import Note
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
 from hypar.machine.profiles import Profile
@@ -14,7 +15,6 @@ from hypar.plan.score import Totals
 from hypar.planning.arguments import HeldArguments
 from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import TOO_BIG, Data, make_table, too_big_note
-from hypar.reports.prose import Note
 from hypar.studies.sweep import varied
 from hypar.units import faster_than, format_bytes, format_gain, format_joules, format_seconds
 

@@ -40,7 +40,10 @@ class ExplorationView:
             title,
             heads,
             rows,
-            [*(note.line for note in exploration_notes(found, ranked)), *more(len(ranked), MOST_ROWS)],
+            [
+                *(f"{note.label}: {note.text}" for note in exploration_notes(found, ranked)),
+                *more(len(ranked), MOST_ROWS),
+            ],
         )
 
     def drawing(self, found: Exploration) -> Figure:

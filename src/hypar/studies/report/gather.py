@@ -13,7 +13,7 @@ from hypar.plan.plan import read_plan
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
 from hypar.sharding.conventions import PAPER
-from hypar.studies.notes import notes
+from hypar.studies.remarks import remarks
 from hypar.studies.report.again import plan_command, report_options
 from hypar.studies.report.memory import memory_uses
 from hypar.studies.report.strategies import rivals_of
@@ -139,7 +139,7 @@ def gather_report(
         step=step,
         rivals=rivals_of(plan, sized, machine, score, _convention(plan, score, convention)),
         why=why_of(plan, sized, machine, measured),
-        notes=tuple(notes(plan, sized, machine, measured)),
+        notes=tuple(remark.text for remark in remarks(plan, sized, machine, measured)),
     )
 
 
