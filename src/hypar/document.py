@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-Tone = Literal["", "good", "warn", "bad"]
-"""What a value means for its reader: it fits, it barely does, it does not."""
+Tone = Literal["", "good", "warn", "bad", "this"]
+"""What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
 
 DASH = "-"
 """A number that is not known."""

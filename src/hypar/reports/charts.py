@@ -81,11 +81,20 @@ def _text(value: float | None, unit: str) -> str:
 
 
 def _colours(figure: Figure) -> dict[str, str]:
-    """Return the colour of each series: its own if it is a phase or an energy."""
-    if len(figure.series) == 1:
-        return dict.fromkeys(figure.series, "backward")
+    """Return the colour of each series: its own if it is a phase or an energy, whatever follows its name."""
     named = {*TIMES, *ENERGIES}
-    return {name: name if name in named else f"series-{at % 8}" for at, name in enumerate(figure.series)}
+    firsts = {name: name.partition(" ")[0] for name in figure.series}
+    if len(firsts) == 1 and not named & {*firsts.values()}:
+        return dict.fromkeys(firsts, "backward")
+    return {
+        name: own if own in named else f"series-{at % 8}" for at, (name, own) in enumerate(firsts.items())
+    }
+
+
+def _worded(name: str) -> str:
+    """Return a name whose first word is a colour's with the word for it."""
+    first, _, rest = name.partition(" ")
+    return f"{WORDS.get(first, first)} {rest}".rstrip()
 
 
 def _start(figure: Figure) -> Picture:
@@ -98,8 +107,8 @@ def _start(figure: Figure) -> Picture:
     )
     about = f"{figure.y_label or figure.title}: {'; '.join(said)}"
     found = Picture(figure.title, f"{about}{'.' if len(few) == len(figure.x) else '; and more.'}")
-    if len(figure.series) > 1:
-        found.legend({own: WORDS.get(name, name) for name, own in _colours(figure).items()})
+    if len(figure.series) > 1 or figure.kind == "stack":
+        found.legend({own: _worded(name) for name, own in _colours(figure).items()})
     return found
 
 

@@ -35,8 +35,11 @@ VOID = frozenset({"meta", "rect", "line", "path"})
 THIN = "\u202f"
 """The narrow space between a number and its unit, where no line breaks."""
 
-TONES = {"": None, "good": "good", "warn": "warn", "bad": "bad"}
+TONES = {"": None, "good": "good", "warn": "warn", "bad": "bad", "this": "this"}
 """The class of what a value means for its reader."""
+
+NAMES = frozenset({"layer", "task", "what"})
+"""The keys of columns of names, which have letters of one width."""
 
 _QUANTITY = re.compile(r"(\d) ((?:[kMGTPmunpf]?(?:B|s|J|Hz)|%)(?![a-zA-Z]))")
 
@@ -100,6 +103,7 @@ def table(table: Table) -> Markup:
             ),
             tag("tbody", Markup("\n".join(body))),
             tag("tfoot", _row(table.total, shown, scales, None, whole=False)) if table.total else None,
+            class_="full" if scales else None,
         ),
         class_="x",
         tabindex=0,
@@ -298,7 +302,10 @@ def _row(
             content = bar(bar_parts(value), scales[own.key])
         else:
             content = prose(own.text(value)) if whole or own.key in row else ""
-        kind = tag("th", content, scope="row") if not at else tag("td", content, class_=_side(own))
+        mono = "m" if own.key in NAMES else None
+        kind = (
+            tag("th", content, scope="row", class_=mono) if not at else tag("td", content, class_=_side(own))
+        )
         cells.append(kind)
     return tag("tr", _spaced(cells), class_=tone)
 

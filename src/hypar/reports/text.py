@@ -42,7 +42,7 @@ ASCII = str.maketrans({FIRST: "=", SECOND: "-", LITTLE: "."})
 OUTLIER = 20
 """A bar so many times longer than the median is cut, because the others would vanish beside it."""
 
-TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red"}
+TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "this": "bold"}
 """The colour of what a value means for its reader."""
 
 _TOGETHER = re.compile(
