@@ -1,16 +1,21 @@
-"""Documents as HTML: a fragment for notebooks, and the elements of which the page of a report is made.
+"""Documents as HTML: a fragment for notebooks, and a page that needs nothing else.
 
 A fragment is one element with its own style, and without ids, scripts or links. All text is escaped.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from html import escape
+from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypar.document import Cell, Grid, Note, Section, Table
+from hypar.reports import charts
+from hypar.reports.palette import colours_of
+from hypar.reports.svg import svg
 from hypar.reports.text import bar_parts, longest_bar
 
 if TYPE_CHECKING:
@@ -30,8 +35,11 @@ VOID = frozenset({"meta", "rect", "line", "path"})
 THIN = "\u202f"
 """The narrow space between a number and its unit, where no line breaks."""
 
-TONES = {"": None, "good": "good", "warn": "warn", "bad": "bad"}
+TONES = {"": None, "good": "good", "warn": "warn", "bad": "bad", "this": "this"}
 """The class of what a value means for its reader."""
+
+NAMES = frozenset({"layer", "task", "what"})
+"""The keys of columns of names, which have letters of one width."""
 
 _QUANTITY = re.compile(r"(\d) ((?:[kMGTPmunpf]?(?:B|s|J|Hz)|%)(?![a-zA-Z]))")
 
@@ -95,6 +103,7 @@ def table(table: Table) -> Markup:
             ),
             tag("tbody", Markup("\n".join(body))),
             tag("tfoot", _row(table.total, shown, scales, None, whole=False)) if table.total else None,
+            class_="full" if scales else None,
         ),
         class_="x",
         tabindex=0,
@@ -104,9 +113,17 @@ def table(table: Table) -> Markup:
 
 
 def cell(value: Cell) -> Markup:
-    """Return a choice in the colours of the dims that it cuts."""
-    dims = " ".join(dict.fromkeys(dim for dim, _ in value.parts)) or "whole"
-    return tag("span", value.text, class_=f"choice {dims}")
+    """Return a choice in the colours of the dims that it cuts, each part as wide as its halvings."""
+    if not value.text:
+        return Markup("")
+    parts = []
+    for word, dim, degree in charts.pieces(value):
+        ground, text, _ = colours_of(dim)
+        look = "" if dim == "whole" else f"background:{ground};color:{text};"
+        halvings = math.log2(max(degree, 2))
+        width = "" if halvings == 1 else f"--k:{halvings:.3g}"
+        parts.append(tag("i", word, class_=dim, style=(look + width).rstrip(";") or None))
+    return tag("span", _spaced(parts), class_="choice")
 
 
 def bar(parts: Sequence[float], scale: float) -> Markup:
@@ -164,9 +181,17 @@ def part(part: Part, *, full: bool = False, level: int = 2) -> Markup:
 
 def picture(part: Figure | Timeline) -> Markup:
     """Return a figure as SVG."""
-    from hypar.reports.plots import svg  # noqa: PLC0415 (most documents of the command line have no figure)
+    drawn = Markup(svg(charts.picture(part)))
+    return tag(
+        "figure",
+        tag("figcaption", prose(part.title)) if part.title else None,
+        tag("div", drawn, class_="x", tabindex=0, role="region", aria_label=part.title or "picture"),
+    )
 
-    return tag("figure", Markup(svg(part)))
+
+def style() -> str:
+    """Return the style of fragments and pages."""
+    return (files("hypar.reports") / "report.css").read_text(encoding="utf-8")
 
 
 def fragment(document: Document, *, full: bool = False) -> str:
@@ -176,12 +201,10 @@ def fragment(document: Document, *, full: bool = False) -> str:
         document: what to show.
         full: whether to show the notes on details too.
     """
-    from hypar.reports.page.css import cell_style  # noqa: PLC0415 (the style is made of the palette)
-
     return (
         tag(
             "div",
-            tag("style", Markup("\n" + cell_style())),
+            tag("style", Markup("\n" + style())),
             tag("p", prose(document.title), class_=" ".join(filter(None, ["title", TONES[document.tone]]))),
             tag("p", prose(document.about)) if document.about else None,
             *_parts(document.parts, full=full, level=3),
@@ -190,6 +213,70 @@ def fragment(document: Document, *, full: bool = False) -> str:
         )
         + "\n"
     )
+
+
+def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> str:
+    """Return the page of a document.
+
+    The ids of its sections are the first words of their titles.
+
+    Args:
+        document: what to show.
+        commands: the commands that make it again.
+        footer: a last line.
+    """
+    sections = [own for own in document.parts if isinstance(own, Section)]
+    links = [(_id(own), own.title) for own in sections] + [("again", "Make it again")] * bool(commands)
+    first = [own for own in document.parts if not isinstance(own, Section)]
+    nav = tag("nav", *(tag("a", title, href=f"#{name}") for name, title in links), aria_label="Sections")
+    head = tag(
+        "header",
+        tag("h1", prose(document.title), class_=document.tone or None),
+        tag("p", prose(document.about), class_="lead"),
+        *_unfolded(first),
+        notes(document.notes),
+        nav,
+        id="headline",
+    )
+    again = [_again(commands)] if commands else []
+    body = tag("main", head, *map(_section, sections), *again, tag("footer", footer) if footer else None)
+    return markup(
+        Markup('<!DOCTYPE html>\n<html lang="en">\n'),
+        tag(
+            "head",
+            Markup(
+                '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+            ),
+            tag("title", prose(document.title)),
+            tag("style", Markup("\n" + style())),
+        ),
+        tag("body", body, class_="hy"),
+        Markup("\n</html>\n"),
+    )
+
+
+def _id(section: Section) -> str:
+    return section.title.split()[0].lower()
+
+
+def _section(section: Section) -> Markup:
+    about = tag("p", prose(section.about), class_="note") if section.about else None
+    return tag("section", tag("h2", section.title), about, *_unfolded(section.parts), id=_id(section))
+
+
+def _unfolded(parts: Iterable[Part]) -> list[Content]:
+    """Return the parts of a section; a section inside it is folded."""
+    return [_folded(own) if isinstance(own, Section) else part(own, full=True) for own in parts]
+
+
+def _folded(section: Section) -> Markup:
+    about = tag("p", prose(section.about), class_="note") if section.about else None
+    inside = tag("div", about, *_unfolded(section.parts), class_="in")
+    return tag("details", tag("summary", section.title), inside)
+
+
+def _again(commands: Sequence[str]) -> Markup:
+    return tag("section", tag("h2", "Make it again"), tag("pre", "\n".join(commands), tabindex=0), id="again")
 
 
 def _parts(parts: Iterable[Part], *, full: bool, level: int) -> list[Content]:
@@ -215,7 +302,10 @@ def _row(
             content = bar(bar_parts(value), scales[own.key])
         else:
             content = prose(own.text(value)) if whole or own.key in row else ""
-        kind = tag("th", content, scope="row") if not at else tag("td", content, class_=_side(own))
+        mono = "m" if own.key in NAMES else None
+        kind = (
+            tag("th", content, scope="row", class_=mono) if not at else tag("td", content, class_=_side(own))
+        )
         cells.append(kind)
     return tag("tr", _spaced(cells), class_=tone)
 

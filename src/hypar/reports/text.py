@@ -39,10 +39,10 @@ FIRST, SECOND, LITTLE, CUT = "\u2501", "\u2505", "\u2578", "//"
 ASCII = str.maketrans({FIRST: "=", SECOND: "-", LITTLE: "."})
 """The marks of bars where the encoding has no lines."""
 
-OUTLIER = 100
+OUTLIER = 20
 """A bar so many times longer than the median is cut, because the others would vanish beside it."""
 
-TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red"}
+TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "this": "bold"}
 """The colour of what a value means for its reader."""
 
 _TOGETHER = re.compile(
