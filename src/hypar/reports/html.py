@@ -147,30 +147,18 @@ def notes(notes: Iterable[Note], *, full: bool = False) -> Markup:
     )
 
 
-def grid(grid: Grid) -> Markup:
-    """Return a grid of choices as a table, with what each of them means."""
-    heads = [tag("th", name, scope="col") for name in ("", *grid.columns)]
-    rows = (
-        tag("tr", _spaced([tag("th", name, scope="row"), *(tag("td", cell(own)) for own in cells)]))
-        for name, cells in grid.rows
-    )
-    keys = [Note(text, meaning) for text, meaning in grid.keys.items()]
-    body = tag("table", tag("thead", tag("tr", _spaced(heads))), tag("tbody", Markup("\n".join(rows))))
-    return markup(tag("p", grid.title, class_="title"), tag("div", body, class_="x"), notes(keys))
-
-
 def part(part: Part, *, full: bool = False, level: int = 2) -> Markup:
     """Return a part of a document.
 
     Args:
-        part: a table, grid, note, section, or anything to draw.
+        part: a table, note, section, or anything to draw; a grid, which says what a table does, is for plots alone.
         full: whether to show the notes on details too.
         level: the level of a section's heading.
     """
     if isinstance(part, Table):
         return table(part) if part.shown else markup()
     if isinstance(part, Grid):
-        return grid(part)
+        return markup()
     if isinstance(part, Note):
         return notes([part], full=full)
     if isinstance(part, Section):

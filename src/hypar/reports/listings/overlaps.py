@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Note
-from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import make_table
 from hypar.reports.steps import step_notes
+from hypar.reports.words import asked, on_machine
 from hypar.units import format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def overlap_head(found: Overlap) -> str:
     times = "" if found.table is None else f", measured times {found.table!r}"
     if found.machine is None:
         return f"{found.graph.name}{times}, {manner}"
-    return f"{question(found.plan)} {on_machine(found.ran.score)}{times}, {manner}"
+    return f"{found.plan.model.name}, {asked(found.plan)} {on_machine(found.ran.score)}{times}, {manner}"
 
 
 def overlap_answer(found: Overlap) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hypar.document import Note
 from hypar.plan.splits import BALANCES
 from hypar.planning.counting import score_convention
-from hypar.reports.formats.base import on_machine
 from hypar.reports.listings.base import make_table
+from hypar.reports.words import on_machine
 from hypar.schedule.memory import memory_of
 from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.schedule.pipeline_orders import SCHEDULES

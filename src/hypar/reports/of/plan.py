@@ -15,9 +15,9 @@ from hypar.reports.words import (
     asked,
     cells_of,
     choice_notes,
-    fold,
     layer_costs,
     levels_of,
+    parts_of,
     stage_numbers,
     tone_of,
 )
@@ -112,6 +112,7 @@ def plan_document(
             data_table([*_choice_rows(plan)]),
             _layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
             *groups_table(score, plan.stages),
+            plan_grid(plan),
         ),
         notes=(
             *_schedule_notes(plan.stages),
@@ -128,7 +129,7 @@ def plan_document(
 def plan_grid(plan: Plan) -> Grid:
     """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the costs."""
     cells, levels, costs = cells_of(plan), levels_of(plan, joined=False), layer_costs(plan)
-    parts = _parts(plan, MOST_ROWS)
+    parts = parts_of(plan)
     rows = (tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts)
     return Grid(
         title=f"{plan.model.name}, {asked(plan)}",
@@ -162,24 +163,9 @@ def _choice(plan: Plan, split: Split, layer: str, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _parts(plan: Plan, most: int) -> list[Part]:
-    """Return the rows of a plan: layers of one row have equal choices in one stage."""
-    cells, stages = cells_of(plan), stage_numbers(plan)
-    counted = plan.in_grids
-    keys = {
-        layer: (
-            stages.get(layer),
-            tuple(cells(split, layer) for split in plan.splits),
-            plan.devices(layer) if counted else 0,
-        )
-        for layer in plan.layers
-    }
-    return fold(plan.layers, keys.__getitem__, most=most)
-
-
 def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     """Return a row for each layer or part, and their sum."""
-    parts, levels = _parts(plan, most), levels_of(plan)
+    parts, levels = parts_of(plan, most=most), levels_of(plan)
     steps = {} if ran is None or plan.heterogeneous or plan.staged else _steps(ran)
     weighs = plan.cost.parameters.get("inter_weight", 1) != 1
     costs = not steps or weighs or plan.cost.name not in SHOWN_BY_THE_STEP

@@ -5,23 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Document, origin_of
+from hypar.planning.replay import run_plan
+from hypar.reports.breakdown import step_timeline
 from hypar.reports.steps import data_table, groups_table, headed, step_notes
 from hypar.reports.tables import csv_text
-from hypar.reports.words import asked, tone_of
+from hypar.reports.words import asked, headline, parts_of, tone_of
 from hypar.studies.remarks import counting, on_this_machine
+from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hypar.document import Timeline
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
-    from hypar.timeline import Timeline
+    from hypar.timeline import Timeline as StepTimes
 
 
 def document_of(score: Score) -> Document:
-    """Return the document of a score, with what its plan asked for where that is known."""
-    return score_document(score, origin_of(score).plan)
+    """Return the document of a score, with its step where the plan and the network that it was made from are known."""
+    origin = origin_of(score)
+    if origin.plan is None or origin.network is None:
+        return score_document(score, origin.plan)
+    ran = run_plan(origin.plan, hardware=origin.machine, model=origin.network, optimizer=score.optimizer)
+    return score_document(score, origin.plan, ran)
 
 
 plugin = document_of
@@ -49,12 +57,19 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
         parts=(
             data_table([*_item_rows(score)]),
             *groups_table(score, stages),
+            *([] if ran is None else [_timeline(ran)]),
         ),
         notes=(*step_notes(plan, score, ran), *said),
     )
 
 
-def timeline_csv(timeline: Timeline) -> str:
+def _timeline(ran: ScoredStep) -> Timeline:
+    """Return when each row of layers works, or each stage."""
+    row_of = {layer: part.title for part in parts_of(ran.plan) for layer in part.layers}
+    return step_timeline(StepRows(ran=ran), row_of, headline(ran.plan))
+
+
+def timeline_csv(timeline: StepTimes) -> str:
     """Return one line for each task: name, kind, resource, start and end in seconds."""
     rows = [
         {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
