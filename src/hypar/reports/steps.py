@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Note, Table
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import stage_name, stage_of
 from hypar.planning.counting import score_convention
 from hypar.reports.words import against, fit, items, on_machine, tone_of
@@ -14,7 +13,7 @@ from hypar.sharding.conventions import MOVED
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
 
 
-def data_columns(*keys: str) -> tuple[Column, ...]:
-    """Return columns of plain values that data frames and CSV alone have."""
-    return tuple(Column(key=key, show=False) for key in keys)
+def data_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return rows of plain values that data frames and CSV alone have."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return Table(columns=tuple(Column(key=key, show=False) for key in keys), rows=[*rows])
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:
@@ -81,11 +81,12 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
 
 def _peak_share(ran: ScoredStep | None) -> str:
     """Return the model FLOP utilisation: the FLOP of all phases of the weighted layers over those at the devices' peak."""
-    if ran is None or isinstance(ran.machine, HeterogeneousMachine) or not ran.score.time_s:
+    machine = None if ran is None or ran.plan.heterogeneous else ran.lanes[0].setting.machine
+    if ran is None or machine is None or not ran.score.time_s:
         return ""
-    units = ran.machine.content.assumptions.units_per_device.value
+    units = machine.content.assumptions.units_per_device.value
     flop = math.fsum(layer.einsum.step_flop for layer in ran.graph.contracted.layers)
-    done = ran.score.time_s * ran.plan.num_devices * ran.machine.compute.flop_per_s(units)
+    done = ran.score.time_s * ran.plan.num_devices * machine.compute.flop_per_s(units)
     return f"; {100 * flop / done:.2g}% of the peak FLOP/s used"
 
 

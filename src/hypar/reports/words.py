@@ -314,18 +314,22 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
 def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     """Explain the words of choices in one note; none without choices."""
     counted = Counter(cell for cell in cells if cell.text)
-    grids = [cell.text for cell, _ in counted.most_common() if cell.text[-1].isdecimal()]
-    plain = {cell.text: cell.parts[0][0] for cell in counted if cell.parts and cell.text not in grids}
-    letters = {letter for text in grids for letter in re.findall("[a-z_]+", text)}
-    places = [(dim, [word for word, cut in plain.items() if cut == dim]) for dim in PLACES]
-    found = [f"{words[0]} cuts {PLACES[dim]}" for dim, words in places if words]
+    grids = [cell for cell, _ in counted.most_common() if cell.text[-1].isdecimal()]
+    letters = {letter for cell in grids for letter in re.findall("[a-z_]+", cell.text)}
+    cut = {dim for cell in counted for dim, _ in cell.parts}
+    means: dict[str, list[str]] = {}
+    for dim, place in PLACES.items():
+        named = [
+            cell.text for cell in counted if cell not in grids and cell.parts and cell.parts[0][0] == dim
+        ]
+        letter = WORDS[dim][GRIDS]
+        if letter in letters and (dim != "channels" or dim in cut):
+            named.append(letter)
+        for word in dict.fromkeys(named):
+            means.setdefault(word, []).append(place)
+    found = [f"{word} cuts {' or '.join(places)}" for word, places in means.items()]
     found += [f"{WORDS[None][0]} cuts nothing"] * any(not cell.parts for cell in counted)
-    named = {
-        dim: place for dim, place in PLACES.items() if dim != "channels" and WORDS[dim][GRIDS] in letters
-    }
-    if named:
-        shards = ", ".join(f"{WORDS[dim][GRIDS]} of {place}" for dim, place in named.items())
-        found.append(f"{grids[0]}: shards, {shards}")
-    own = in_order({dim for cell in counted for dim, _ in cell.parts} - {*PLACES})
+    found += [f"the numbers of {grids[0].text} count shards" for _ in grids[:1]]
+    own = in_order(cut - {*PLACES})
     found += [f"{', '.join(own)}: dims of the model"] * bool(own)
     return [Note("choices", "; ".join(found))] if found else []

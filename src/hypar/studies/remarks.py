@@ -162,7 +162,7 @@ def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:
         name = min(faster, key=faster.__getitem__)
         gain = 1 - faster[name] / now
         less = f"{gain:.2%}" if gain >= LEAST_SHOWN else f"under {LEAST_SHOWN:.2%}"
-        where = " over the same devices without stages" if plan.staged else ""
+        where = " over the same devices without stages" + " and pins" * bool(plan.pins) if plan.staged else ""
         times = f"{format_seconds(faster[name])} against {format_seconds(now)} a step"
         yield Note("faster", f"{name}{where}: {times}, {less} less")
 

@@ -12,10 +12,10 @@ from hypar.registry import data_folder
 from hypar.reports.listings.points import runs_head
 from hypar.reports.page.numbers import seconds as seconds_text
 from hypar.reports.palette import TIMES
+from hypar.reports.step_figure import timeline_figure
 from hypar.reports.views.comparison import plugin as comparison
 from hypar.reports.views.explanation import plugin as explanation
 from hypar.reports.views.exploration import plugin as exploration
-from hypar.reports.step_figure import timeline_figure
 from hypar.reports.views.sweep import plugin as sweep
 
 if TYPE_CHECKING:

@@ -115,7 +115,7 @@ def command(
         show(layer_times_table(ran), above=headline(ran.plan))
     else:
         show_shortened(score_document(ran.score, ran.plan, ran), full=full)
-    exit_if_unfit(ran.score, fit=fit, as_data=as_json)
+    exit_if_unfit(ran.score, fit=fit, as_data=as_json or layers)
 
 
 def _draw_picture(ran: ScoredStep, file: str) -> None:

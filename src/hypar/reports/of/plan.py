@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Cell, Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
-from hypar.planning.replay import run_plan
-from hypar.reports.steps import data_columns, groups_table, headed, step_notes
+from hypar.reports.steps import data_table, groups_table, headed, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
     Level,
@@ -22,9 +21,7 @@ from hypar.reports.words import (
     stage_numbers,
     tone_of,
 )
-from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.studies.remarks import baseline_scores, in_headline, remarks
-from hypar.studies.step import StepRows
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
@@ -71,10 +68,14 @@ def planned_document(
         profile: the measured times that its cost used.
         full: whether a large network has a row for each layer too.
     """
-    scores = baseline_scores(plan, graph, machine, profile)
+    scores, ran = baseline_scores(plan, graph, machine, profile), None
+    if machine is not None:
+        from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
+
+        ran = run_plan(plan, hardware=machine, model=graph)
     return plan_document(
         plan,
-        ran=None if machine is None else run_plan(plan, hardware=machine, model=graph),
+        ran=ran,
         base=scores.get("dp") if in_headline(plan) else None,
         said=remarks(plan, graph, machine, profile, scores),
         full=full,
@@ -108,7 +109,7 @@ def plan_document(
         about=f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
-            Table(columns=_DATA, rows=[*_choice_rows(plan)]),
+            data_table([*_choice_rows(plan)]),
             _layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
             *groups_table(score, plan.stages),
         ),
@@ -136,9 +137,6 @@ def plan_grid(plan: Plan) -> Grid:
         bars=tuple({plan.cost.name: math.fsum(map(costs.__getitem__, part.layers))} for part in parts),
         unit=plan.cost.unit,
     )
-
-
-_DATA = data_columns("layer", "stage", "group", "level", "ways", "dim", "choice", "cost", "unit")
 
 
 def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -205,6 +203,8 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
 
 def _steps(ran: ScoredStep) -> dict[str, tuple[float, float, float]]:
     """Return the bytes that all devices receive for each layer, and its seconds of computation and of receiving."""
+    from hypar.studies.step import StepRows  # noqa: PLC0415 (only where a machine is named)
+
     return {
         part.name: (part.num_bytes, part.computes_s, part.receives_s) for part in StepRows(ran=ran).layers
     }
@@ -261,6 +261,8 @@ def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
     """Yield the schedule of several stages and the time of the costliest."""
     if stages is None or not stages.pipelined:
         return
+    from hypar.schedule.pipeline_orders import SCHEDULES  # noqa: PLC0415 (only of stages)
+
     count = f"{len(stages.stages)} stage{'s' * (len(stages.stages) > 1)} by {stages.schedule}"
     each = ", mini-batches whole"
     if SCHEDULES[stages.schedule].flushes:

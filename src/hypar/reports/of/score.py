@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Document, Table, origin_of
-from hypar.reports.steps import data_columns, groups_table, headed, step_notes
+from hypar.document import Document, origin_of
+from hypar.reports.steps import data_table, groups_table, headed, step_notes
 from hypar.reports.tables import csv_text
 from hypar.reports.words import asked, tone_of
 from hypar.studies.remarks import counting, on_this_machine
@@ -47,7 +47,7 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
         about="" if plan is None else f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
-            Table(columns=data_columns("quantity", "item", "value", "unit"), rows=[*_item_rows(score)]),
+            data_table([*_item_rows(score)]),
             *groups_table(score, stages),
         ),
         notes=(*step_notes(plan, score, ran), *said),
