@@ -342,7 +342,7 @@ def _timeline(timeline: Timeline, width: float, *, named: bool) -> Picture:
     kinds = [kind for kind in (*TIMES, *sorted(used - {*TIMES})) if kind in used]
     left = max((wide(_short(name)) for name in timeline.tracks), default=0.0) + GAP if named else GAP
     row = TALL if any(span.label for span in timeline.spans) else ROW
-    top, scale = float(ROW), (width - left - 1) / most
+    top, scale = 0.0 if named else float(ROW), (width - left - 1) / most
     bottom = top + row * len(timeline.tracks)
     for tick in ticks(most, 5 if width >= WIDTH else 4):
         found.line(left + tick * scale, top - 2, left + tick * scale, bottom)
