@@ -17,7 +17,7 @@ from hypar import (
 from hypar.planning.counting import bytes_received
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.remarks import counting, remarks
-from hypar.studies.report.again import plan_command
+from hypar.studies.again import plan_command
 from hypar.studies.report.gather import gather_report
 
 if TYPE_CHECKING:

@@ -23,15 +23,15 @@ from hypar.cli.planning import (
     parts_option,
     starts_option,
 )
-from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.network.build import load_model
 from hypar.plan.splits import FLUSHES
 from hypar.planning.replay import run_plan
 from hypar.reports.listings.pipelines import pipeline_head, pipeline_notes, pipeline_table
-from hypar.reports.step_figure import timeline_figure
+from hypar.reports.of.score import score_document
+from hypar.reports.plots import plot as draw
 from hypar.reports.terminal import note, progress_bar, show, write
-from hypar.reports.traces import step_trace
+from hypar.reports.trace import step_trace
 from hypar.studies.pipeline import SCHEDULE, data_parallel_score, pipeline_model
 
 if TYPE_CHECKING:
@@ -92,6 +92,6 @@ def _write_files(ran: ScoredStep, plot: str | None, trace: str | None) -> None:
     if trace is not None:
         write_text(Path(trace), step_trace(ran))
     if plot is not None:
-        draw(timeline_figure(ran), plot)
+        draw(score_document(ran.score, ran.plan, ran), Path(plot))
     for file in filter(None, (trace, plot)):
         note(f"wrote {file}")
