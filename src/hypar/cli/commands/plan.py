@@ -26,6 +26,7 @@ from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
 from hypar.reports.of.plan import planned_document
 from hypar.reports.terminal import note, progress_bar, show, show_shortened, write, write_json
+from hypar.reports.words import MOST_ROWS
 from hypar.studies.remarks import remarks
 
 if TYPE_CHECKING:
@@ -124,7 +125,11 @@ def command(
         note(f"wrote {plot}")
     profile = asked["profile"]
     if not as_json:
-        show_shortened(planned_document(plan, network, machine, profile, full=full), full=full)
+        show_shortened(
+            planned_document(plan, network, machine, profile, full=full),
+            full=full,
+            folded=len(plan.layers) > MOST_ROWS,
+        )
     elif explained is None:
         write(plan.to_json(), document=True)
         for remark in remarks(plan, network, machine, profile):
