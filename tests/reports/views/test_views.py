@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.reports.step_figure import timeline_figure
+
 import hypar
 from hypar import units
 from hypar.files.figures import Figure
@@ -12,7 +14,6 @@ from hypar.registry import data_folder
 from hypar.reports.listings.points import runs_head
 from hypar.reports.page.numbers import seconds as seconds_text
 from hypar.reports.palette import TIMES
-from hypar.reports.step_figure import timeline_figure
 from hypar.reports.views.comparison import plugin as comparison
 from hypar.reports.views.explanation import plugin as explanation
 from hypar.reports.views.exploration import plugin as exploration
