@@ -100,6 +100,21 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
     return rows if len(rows) <= most else _runs(layers, key)
 
 
+def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
+    """Return the rows of a plan: layers of one row have equal choices in one stage."""
+    cells, stages = cells_of(plan), stage_numbers(plan)
+    counted = plan.in_grids
+    keys = {
+        layer: (
+            stages.get(layer),
+            tuple(cells(split, layer) for split in plan.splits),
+            plan.devices(layer) if counted else 0,
+        )
+        for layer in plan.layers
+    }
+    return fold(plan.layers, keys.__getitem__, most=most)
+
+
 def _stem(layer: str) -> str:
     return layer.partition(".")[0]
 
@@ -333,3 +348,16 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     own = in_order(cut - {*PLACES})
     found += [f"{', '.join(own)}: dims of the model"] * bool(own)
     return [Note("choices", "; ".join(found))] if found else []
+
+
+def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
+    """Return what the words of choices mean, for the legend of a grid: of a grid's choice those of its letters."""
+    found = dict[str, str]()
+    for cell in cells:
+        grid = cell.text[-1:].isdecimal()
+        for dim, _ in cell.parts:
+            word = WORDS[dim][GRIDS] if grid else cell.text
+            found[word] = f"cuts {PLACES[dim]}" if dim in PLACES else "a dim of the model"
+        if cell.text and not cell.parts:
+            found[cell.text] = "cuts nothing"
+    return found

@@ -19,15 +19,15 @@ from hypar.cli.commands.base import (
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
 from hypar.cli.planning import OPTIMIZER_HELP, change_option, convention_option, machine_option
 from hypar.errors import OptionError
-from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.replay import run_plan
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.of.score import score_document, timeline_csv
-from hypar.reports.step_figure import timeline_figure
+from hypar.reports.plots import plot as draw
+from hypar.reports.plots import require_plot
 from hypar.reports.terminal import note, progress_bar, show, show_shortened, write_json
-from hypar.reports.traces import step_trace
+from hypar.reports.trace import step_trace
 from hypar.reports.words import headline
 
 if TYPE_CHECKING:
@@ -120,11 +120,9 @@ def command(
 
 def _draw_picture(ran: ScoredStep, file: str) -> None:
     """Write the picture of a plan, beside the time of data parallelism."""
-    import hypar.reports.picture as drawing  # noqa: PLC0415 (only where it is asked for)
-    from hypar.studies.comparison import baseline_score  # noqa: PLC0415 (as above)
+    from hypar.reports.report import picture_document  # noqa: PLC0415 (only where it is asked for)
 
-    drawing.require_drawable(ran.plan)
-    write_text(Path(file), drawing.picture(ran, baseline_score(ran)))
+    draw(picture_document(ran), Path(file))
     note(f"wrote {file}")
 
 
@@ -135,6 +133,6 @@ def _write_files(ran: ScoredStep, timeline: str | None, trace: str | None) -> No
     if timeline is not None and timeline.endswith(".csv"):
         write_text(Path(timeline), timeline_csv(ran.timeline))
     elif timeline is not None:
-        draw(timeline_figure(ran), timeline)
+        draw(score_document(ran.score, ran.plan, ran), Path(timeline))
     for file in filter(None, (trace, timeline)):
         note(f"wrote {file}")

@@ -11,13 +11,13 @@ from hypar.reports.steps import data_table, groups_table, headed, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
     Level,
-    Part,
     asked,
     cells_of,
+    choice_keys,
     choice_notes,
-    fold,
     layer_costs,
     levels_of,
+    parts_of,
     stage_numbers,
     tone_of,
 )
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.plan.splits import Split, StagesRecord
     from hypar.planning.replay import ScoredStep
+    from hypar.reports.words import Part
 
 SHOWN_BY_THE_STEP = {"volume", "time"}
 """The costs that are not shown layer by layer beside the bytes and the time of a step."""
@@ -112,6 +113,7 @@ def plan_document(
             data_table([*_choice_rows(plan)]),
             _layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
             *groups_table(score, plan.stages),
+            plan_grid(plan, ran),
         ),
         notes=(
             *_schedule_notes(plan.stages),
@@ -125,17 +127,25 @@ def plan_document(
     )
 
 
-def plan_grid(plan: Plan) -> Grid:
-    """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the costs."""
+def plan_grid(plan: Plan, ran: ScoredStep | None = None) -> Grid:
+    """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the time or of the cost."""
     cells, levels, costs = cells_of(plan), levels_of(plan, joined=False), layer_costs(plan)
-    parts = _parts(plan, MOST_ROWS)
-    rows = (tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts)
+    parts, steps = parts_of(plan), {} if ran is None else _steps(ran)
+    rows = [tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts]
+    bars = [{plan.cost.name: math.fsum(map(costs.__getitem__, part.layers))} for part in parts]
+    if steps:
+        spent = [
+            [math.fsum(own) for own in zip(*map(steps.__getitem__, part.layers), strict=True)]
+            for part in parts
+        ]
+        bars = [{"computes": computes, "receives": receives} for _, computes, receives in spent]
     return Grid(
         title=f"{plan.model.name}, {asked(plan)}",
         columns=tuple(f"{level.group} {level.name}".strip() for level in levels),
         rows=tuple((part.title, row) for part, row in zip(parts, rows, strict=True)),
-        bars=tuple({plan.cost.name: math.fsum(map(costs.__getitem__, part.layers))} for part in parts),
-        unit=plan.cost.unit,
+        bars=tuple(bars),
+        unit="seconds" if steps else plan.cost.unit,
+        keys=choice_keys(cell for row in rows for cell in row),
     )
 
 
@@ -162,24 +172,9 @@ def _choice(plan: Plan, split: Split, layer: str, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _parts(plan: Plan, most: int) -> list[Part]:
-    """Return the rows of a plan: layers of one row have equal choices in one stage."""
-    cells, stages = cells_of(plan), stage_numbers(plan)
-    counted = plan.in_grids
-    keys = {
-        layer: (
-            stages.get(layer),
-            tuple(cells(split, layer) for split in plan.splits),
-            plan.devices(layer) if counted else 0,
-        )
-        for layer in plan.layers
-    }
-    return fold(plan.layers, keys.__getitem__, most=most)
-
-
 def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     """Return a row for each layer or part, and their sum."""
-    parts, levels = _parts(plan, most), levels_of(plan)
+    parts, levels = parts_of(plan, most=most), levels_of(plan)
     steps = {} if ran is None or plan.heterogeneous or plan.staged else _steps(ran)
     weighs = plan.cost.parameters.get("inter_weight", 1) != 1
     costs = not steps or weighs or plan.cost.name not in SHOWN_BY_THE_STEP

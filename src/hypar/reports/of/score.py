@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Document, origin_of
+from hypar.errors import InputError
+from hypar.planning.replay import run_plan
+from hypar.planning.sources import network_of, scored_on
+from hypar.reports.breakdown import rows_of, step_timeline
 from hypar.reports.steps import data_table, groups_table, headed, step_notes
 from hypar.reports.tables import csv_text
 from hypar.reports.words import asked, tone_of
 from hypar.studies.remarks import counting, on_this_machine
+from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hypar import document as drawn
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
@@ -20,8 +26,16 @@ if TYPE_CHECKING:
 
 
 def document_of(score: Score) -> Document:
-    """Return the document of a score, with what its plan asked for where that is known."""
-    return score_document(score, origin_of(score).plan)
+    """Return the document of a score, with what its plan asked for and its step, where these are known."""
+    plan = origin_of(score).plan
+    try:
+        return score_document(score, plan, plan and _run_again(score, plan))
+    except InputError:
+        return score_document(score, plan)
+
+
+def _run_again(score: Score, plan: Plan) -> ScoredStep:
+    return run_plan(plan, hardware=scored_on(score), model=network_of(score), optimizer=score.optimizer)
 
 
 plugin = document_of
@@ -49,9 +63,15 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
         parts=(
             data_table([*_item_rows(score)]),
             *groups_table(score, stages),
+            *([] if ran is None else [_timeline(ran)]),
         ),
         notes=(*step_notes(plan, score, ran), *said),
     )
+
+
+def _timeline(ran: ScoredStep) -> drawn.Timeline:
+    """Return when each task runs, row by row of the plan."""
+    return step_timeline(StepRows(ran=ran), rows_of(ran.plan), headed(ran.plan.model.name, ran.score))
 
 
 def timeline_csv(timeline: Timeline) -> str:
