@@ -27,7 +27,7 @@ from hypar.reports.breakdown import (
     step_timeline,
 )
 from hypar.reports.html import page
-from hypar.reports.listings.machines import machine_data, shown
+from hypar.reports.of.machines import machine_data, value_text
 from hypar.reports.of.plan import plan_document, plan_grid
 from hypar.reports.words import on_machine, tone_of
 from hypar.sharding.conventions import PAPER
@@ -496,7 +496,7 @@ def _values(values: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         columns=(Column(key="what"), Column(key="value", unit="ratio"), Column(key="source", prose=True)),
         rows=[
-            {"what": own["what"], "value": shown(own["value"], own["unit"]), "source": own["source"]}
+            {"what": own["what"], "value": value_text(own["value"], own["unit"]), "source": own["source"]}
             for own in values
         ],
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.document import Note
-from hypar.errors import HardwareError, OptionError, TableLimitError
+from hypar.errors import HardwareError, OptionError, ProfileError, TableLimitError
 from hypar.plan.records import SEARCHED
 from hypar.planning.checks.stages import BEST
 from hypar.planning.counting import bytes_received, cost_convention, score_convention
@@ -142,7 +142,7 @@ def in_headline(plan: Plan) -> bool:
 def _score_of(request: Request, graph: LayerGraph) -> Score | None:
     try:
         return follow(request, graph).score
-    except (HardwareError, OptionError, TableLimitError):
+    except (HardwareError, OptionError, ProfileError, TableLimitError):
         return None
 
 

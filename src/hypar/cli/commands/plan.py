@@ -13,13 +13,14 @@ from hypar.cli.commands.base import (
     exit_if_unfit,
     fit_option,
     full_option,
-    named_machine,
+    measured_or_named,
     plot_option,
     require_hardware,
     writable,
 )
 from hypar.cli.options import OUTPUT, Command, option
 from hypar.cli.planning import planning_options
+from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
 from hypar.plan.files import recorded
 from hypar.planning.planner import plan_model
@@ -29,6 +30,9 @@ from hypar.reports.terminal import note, progress_bar, show, show_shortened, wri
 from hypar.studies.remarks import remarks
 
 if TYPE_CHECKING:
+    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import Machine
+    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
@@ -50,13 +54,11 @@ def explain(plan: Plan, network: LayerGraph, *, as_data: bool, **named: Any) -> 
     show(listing.eliminations_table(found), below=[listing.rules_line(found)])
 
 
-def certify(plan: Plan, network: LayerGraph, file: str) -> None:
-    """Write the certificate of a plan."""
-    from hypar.studies.certificates.issue import issue_certificate  # noqa: PLC0415 (only where it is asked for)
+def _measured(plan: Plan, profile: str) -> tuple[Machine | HeterogeneousMachine | None, Profile | None]:
+    """Return the machine and the measured times that a plan was made with."""
+    from hypar.planning.sources import scored_on, times_of  # noqa: PLC0415 (only where times are named)
 
-    with progress_bar(f"proving the plan of {network.name}"):
-        issue_certificate(plan, network.with_batch(plan.model.batch)).write(file)
-    note(f"wrote {file}")
+    return scored_on(plan), None if is_step_table(profile) else times_of(plan)
 
 
 @click.command("plan", cls=Command)
@@ -69,14 +71,6 @@ def certify(plan: Plan, network: LayerGraph, file: str) -> None:
     type=click.Path(dir_okay=False),
     callback=writable,
     help="Write the plan to a file.",
-)
-@option(
-    "--certificate",
-    heading=OUTPUT,
-    type=click.Path(dir_okay=False),
-    callback=writable,
-    metavar="FILE",
-    help="Write numbers that prove the plan optimal, which hypar check verifies without a search.",
 )
 @plot_option
 @option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER[@LEVEL]]",
@@ -92,7 +86,6 @@ def command(
     hardware: str | None,
     changes: dict[str, Any],
     output: str | None,
-    certificate: str | None,
     plot: str | None,
     explained: str | None,
     full: bool,
@@ -102,18 +95,15 @@ def command(
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     require_hardware(ctx, fit=fit)
-    network, machine = load_model(model), named_machine(hardware, changes)
+    network, machine = load_model(model), measured_or_named(hardware, changes, asked["profile"])
     if explained is not None:
         sized = {name: asked[name] for name in ("stages", "starts", "levels", "array")}
         require_together(Asked(machine=machine, explain=True, **sized))
-    if asked["profile"] is not None:
-        from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
-
-        asked["profile"] = read_profile(asked["profile"])
     with progress_bar(f"planning {network.name}") as progress, keeping_interrupted():
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
-    if certificate is not None:
-        certify(plan, network, certificate)
+    profile = asked["profile"]
+    if profile is not None:
+        machine, profile = _measured(plan, profile)
     if output is not None:
         used = {"model": model, "hardware": hardware, "profile": ctx.params["profile"]}
         plan = recorded(plan, output, **used)
@@ -122,7 +112,6 @@ def command(
     if plot is not None:
         plan.plot(plot)
         note(f"wrote {plot}")
-    profile = asked["profile"]
     if not as_json:
         show_shortened(planned_document(plan, network, machine, profile, full=full), full=full)
     elif explained is None:

@@ -22,13 +22,14 @@ from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.replay import run_plan
-from hypar.reports.listings.machines import layer_times_data, layer_times_table
+from hypar.reports.of.machines import times_document
 from hypar.reports.of.score import score_document, timeline_csv
 from hypar.reports.plots import plot as draw
 from hypar.reports.plots import require_plot
-from hypar.reports.terminal import note, progress_bar, show, show_shortened, write_json
+from hypar.reports.terminal import note, progress_bar, show_document, show_shortened, write_json
 from hypar.reports.trace import step_trace
 from hypar.reports.words import headline
+from hypar.studies.layers import layers_of
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
@@ -74,7 +75,7 @@ def _picture_file(ctx: click.Context, param: click.Parameter, value: str | None)
     is_flag=True,
     help="Show the mapping of each layer's shard to a device, phase by phase.",
 )
-@option("--timeline", heading=OUTPUT, type=click.Path(dir_okay=False), callback=_timeline_file, metavar="FILE",
+@option("--plot", heading=OUTPUT, type=click.Path(dir_okay=False), callback=_timeline_file, metavar="FILE",
     help="Plot the start and end of every task, as .png, .svg or .pdf; FILE.csv lists the tasks.",
 )  # fmt: skip
 @trace_option
@@ -94,25 +95,26 @@ def command(
     layers: bool,
     full: bool,
     fit: bool,
-    timeline: str | None,
+    plot: str | None,
     trace: str | None,
     picture: str | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
     """Simulate one training step of a stored PLAN on a machine: its time, energy, communication and memory."""
-    files = [file for file in (timeline, trace, picture) if file is not None]
+    files = [file for file in (plot, trace, picture) if file is not None]
     if len({*files}) < len(files):
-        raise click.UsageError("two of --timeline, --trace and --picture name one file")
+        raise click.UsageError("two of --plot, --trace and --picture name one file")
     with progress_bar(f"scoring {plan}"):
         ran = run_plan(plan, **asked)
     if picture is not None:
         _draw_picture(ran, picture)
-    _write_files(ran, timeline, trace)
+    _write_files(ran, plot, trace)
+    rows = [row for row in layers_of(ran) if "time_s" in row] if layers else []
     if as_json:
-        write_json(layer_times_data(ran) if layers else ran.score.to_data())
+        write_json(rows if layers else ran.score.to_data())
     elif layers:
-        show(layer_times_table(ran), above=headline(ran.plan))
+        show_document(times_document(rows, headline(ran.plan)))
     else:
         show_shortened(score_document(ran.score, ran.plan, ran), full=full)
     exit_if_unfit(ran.score, fit=fit, as_data=as_json or layers)
