@@ -139,7 +139,9 @@ def report_page(
     )
     if machine is None and changes:
         raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
-    ran = machine and run_plan(stored, hardware=machine, model=sized, convention=convention)
+    ran = None
+    if machine is not None:
+        ran = run_plan(stored, hardware=machine, model=sized, convention=convention)
     found = Reported(
         plan=stored if ran is None else stored.model_copy(update={"score": ran.score}),
         graph=sized,
