@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Note, Span, Table, Timeline
 from hypar.plan.splits import WHOLE_ARRAY
+from hypar.reports.words import parts_of
 from hypar.units import amount, format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.studies.step import DeviceMemory, StepRows, StepTask
 
@@ -21,6 +23,11 @@ LONGEST = 10
 
 NEAR = 1.5
 """A chart of memory shows the capacity if it is at most so many times the peak."""
+
+
+def rows_of(plan: Plan) -> dict[str, str]:
+    """Return the name of the row of a plan that each layer is in."""
+    return {layer: part.title for part in parts_of(plan) for layer in part.layers}
 
 
 def step_timeline(rows: StepRows, row_of: Mapping[str, str], title: str = "") -> Timeline:

@@ -91,6 +91,11 @@ def _colours(figure: Figure) -> dict[str, str]:
     }
 
 
+def _known(kind: str) -> str:
+    """Return the colour of a kind of length."""
+    return kind if kind in {*TIMES, *ENERGIES, "computes", "receives"} else "backward"
+
+
 def _worded(name: str) -> str:
     """Return a name whose first word is a colour's with the word for it."""
     first, _, rest = name.partition(" ")
@@ -265,21 +270,22 @@ def _grid(grid: Grid, *, alone: bool = True) -> Picture:
         if grid.bars and alone:
             room = found.width - column - GAP
             found.y += 3
-            _bar(found, [*grid.bars[at].items()], column + GAP, room / longest, found.width)
+            bar = [(_known(kind), own) for kind, own in grid.bars[at].items()]
+            _bar(found, bar, column + GAP, room / longest, found.width)
     found.y = top + ROW * (len(grid.rows) + 1) + 10
-    _keys(found, grid)
+    _keys(found, grid, lengths=alone)
     return found
 
 
-def _keys(found: Picture, grid: Grid) -> None:
+def _keys(found: Picture, grid: Grid, *, lengths: bool) -> None:
     """Draw what words and colours mean."""
-    kinds = dict.fromkeys(kind for bar in grid.bars for kind in bar)
+    kinds = dict.fromkeys(kind for bar in grid.bars for kind in bar if lengths)
     words = {
         colour: f"{text}: {meaning}"
         for text, meaning in grid.keys.items()
         for colour in [_dim_of(grid, text)]
     }
-    found.legend({**words, **{kind: WORDS.get(kind, kind) for kind in kinds}})
+    found.legend({**words, **{_known(kind): WORDS.get(kind, kind) for kind in kinds}})
 
 
 def _dim_of(grid: Grid, text: str) -> str:

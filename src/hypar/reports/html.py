@@ -151,14 +151,12 @@ def part(part: Part, *, full: bool = False, level: int = 2) -> Markup:
     """Return a part of a document.
 
     Args:
-        part: a table, note, section, or anything to draw; a grid, which says what a table does, is for plots alone.
+        part: a table, note, section, or anything to draw.
         full: whether to show the notes on details too.
         level: the level of a section's heading.
     """
     if isinstance(part, Table):
         return table(part) if part.shown else markup()
-    if isinstance(part, Grid):
-        return markup()
     if isinstance(part, Note):
         return notes([part], full=full)
     if isinstance(part, Section):
@@ -167,7 +165,7 @@ def part(part: Part, *, full: bool = False, level: int = 2) -> Markup:
     return picture(part)
 
 
-def picture(part: Figure | Timeline) -> Markup:
+def picture(part: Figure | Grid | Timeline) -> Markup:
     """Return a figure as SVG."""
     drawn = Markup(svg(charts.picture(part)))
     return tag(
@@ -183,7 +181,7 @@ def style() -> str:
 
 
 def fragment(document: Document, *, full: bool = False) -> str:
-    """Return a document as an element for a notebook, with the words that the terminal shows.
+    """Return a document as an element for a notebook, with the words that the terminal shows; ``plot`` draws its figures.
 
     Args:
         document: what to show.
@@ -268,7 +266,9 @@ def _again(commands: Sequence[str]) -> Markup:
 
 
 def _parts(parts: Iterable[Part], *, full: bool, level: int) -> list[Content]:
-    return [part(own, full=full, level=level) for own in parts]
+    """Return the parts of a notebook's cell."""
+    told = (own for own in parts if isinstance(own, Note | Section) or (isinstance(own, Table) and own.shown))
+    return [part(own, full=full, level=level) for own in told]
 
 
 def _row(

@@ -16,7 +16,7 @@ _TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", "[": "\\[", "|": "\\|"})
 
 
 def to_markdown(document: Document, *, full: bool = True) -> str:
-    """Return a document with its tables and grids in GitHub's syntax.
+    """Return a document with its tables in GitHub's syntax.
 
     Args:
         document: what to show.

@@ -68,7 +68,8 @@ def drawn(document: Document) -> Picture:
     """
     parts = [*_figures(document.parts)]
     if not parts:
-        raise OptionError("plot", "there is nothing to draw")
+        hint = "a score of hypar.score_plan knows its step"
+        raise OptionError("plot", "there is nothing to draw", hint=hint)
     found = pictures(parts)
     found.title = document.title if len(parts) > 1 else parts[0].title
     return found

@@ -23,12 +23,13 @@ from hypar.reports.breakdown import (
     levels_table,
     longest_table,
     memory_parts,
+    rows_of,
     step_timeline,
 )
 from hypar.reports.html import page
-from hypar.reports.listings.machines import machine_data, shown
+from hypar.reports.of.machines import machine_data, value_text
 from hypar.reports.of.plan import plan_document, plan_grid
-from hypar.reports.words import cells_of, fold, on_machine, stage_numbers, tone_of
+from hypar.reports.words import on_machine, tone_of
 from hypar.sharding.conventions import PAPER
 from hypar.studies.again import plan_command, uneven_array
 from hypar.studies.comparison import compare_strategies
@@ -102,18 +103,6 @@ class Reported:
     ran: ScoredStep | None
     convention: str | None
 
-    @property
-    def row_of(self) -> dict[str, str]:
-        """The name of the row that each layer is in."""
-        cells, stages = cells_of(self.plan), stage_numbers(self.plan)
-        key = {
-            layer: (stages.get(layer), tuple(cells(split, layer) for split in self.plan.splits))
-            for layer in self.plan.layers
-        }
-        return {
-            layer: part.title for part in fold(self.plan.layers, key.__getitem__) for layer in part.layers
-        }
-
 
 def report_page(
     file: str | Path,
@@ -150,7 +139,9 @@ def report_page(
     )
     if machine is None and changes:
         raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
-    ran = machine and run_plan(stored, hardware=machine, model=sized, convention=convention)
+    ran = None
+    if machine is not None:
+        ran = run_plan(stored, hardware=machine, model=sized, convention=convention)
     found = Reported(
         plan=stored if ran is None else stored.model_copy(update={"score": ran.score}),
         graph=sized,
@@ -253,7 +244,7 @@ def _step_sections(found: Reported) -> Iterator[Section]:
         for title in ("Costs of a step", "Step over time", "Memory over the step"):
             yield Section(title=title, parts=(Note("", UNKNOWN),))
         return
-    rows, score, row_of = StepRows(ran=found.ran), found.ran.score, found.row_of
+    rows, score, row_of = StepRows(ran=found.ran), found.ran.score, rows_of(found.plan)
     each = "a stage" if found.ran.stages else "a layer, or several alike"
     critical = sum(task.critical for task in rows.tasks)
     path = f"{critical} of {len(rows.tasks)} tasks lie on the critical path; the low boxes run beside it."
@@ -507,7 +498,7 @@ def _values(values: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         columns=(Column(key="what"), Column(key="value", unit="ratio"), Column(key="source", prose=True)),
         rows=[
-            {"what": own["what"], "value": shown(own["value"], own["unit"]), "source": own["source"]}
+            {"what": own["what"], "value": value_text(own["value"], own["unit"]), "source": own["source"]}
             for own in values
         ],
     )
@@ -531,6 +522,7 @@ def picture_document(ran: ScoredStep) -> Document:
     """Return the plan beside its step, row by row, for ``score --picture``."""
     plan = ran.plan.model_copy(update={"score": ran.score})
     base = baseline_scores(plan, ran.graph, ran.machine).get("dp")
-    found = Reported(plan=plan, graph=ran.graph, machine=ran.machine, profile=None, ran=ran, convention=None)
     title = plan_document(plan, ran=ran, base=base).title
-    return Document(title=title, parts=(plan_grid(plan), step_timeline(StepRows(ran=ran), found.row_of)))
+    return Document(
+        title=title, parts=(plan_grid(plan, ran), step_timeline(StepRows(ran=ran), rows_of(plan)))
+    )

@@ -25,7 +25,8 @@ MARGIN = 20
 WORDS = {"communication": "receives", "link": "links", "static": "at rest"}
 """The words for colours whose name is none."""
 
-_NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES, **ENERGIES}
+_NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES, **ENERGIES,
+          "computes": TIMES["backward"], "receives": TIMES["communication"]}  # fmt: skip
 _NAMED |= {f"series-{at}": colour for at, colour in enumerate(SERIES)}
 
 Anchor = Literal["start", "middle", "end"]

@@ -100,6 +100,20 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
     return rows if len(rows) <= most else _runs(layers, key)
 
 
+def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
+    """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
+    cells, stages, counted = cells_of(plan), stage_numbers(plan), plan.in_grids
+    keys = {
+        layer: (
+            stages.get(layer),
+            tuple(cells(split, layer) for split in plan.splits),
+            plan.devices(layer) if counted else 0,
+        )
+        for layer in plan.layers
+    }
+    return fold(plan.layers, keys.__getitem__, most=most)
+
+
 def _stem(layer: str) -> str:
     return layer.partition(".")[0]
 
@@ -210,20 +224,6 @@ def stage_numbers(plan: Plan) -> dict[str, int]:
 def layer_costs(plan: Plan) -> dict[str, float]:
     """Return the cost of each layer, over all levels that the plan's cost sums."""
     return {layer: math.fsum(split.costs.get(layer, 0) for split in plan.summed) for layer in plan.layers}
-
-
-def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
-    """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
-    cells, stages, counted = cells_of(plan), stage_numbers(plan), plan.in_grids
-    keys = {
-        layer: (
-            stages.get(layer),
-            tuple(cells(split, layer) for split in plan.splits),
-            plan.devices(layer) if counted else 0,
-        )
-        for layer in plan.layers
-    }
-    return fold(plan.layers, keys.__getitem__, most=most)
 
 
 def asked(plan: Plan) -> str:
@@ -347,3 +347,16 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     own = in_order(cut - {*PLACES})
     found += [f"{', '.join(own)}: dims of the model"] * bool(own)
     return [Note("choices", "; ".join(found))] if found else []
+
+
+def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
+    """Return what the words of choices mean, for the legend of a grid: of a grid's choice those of its letters."""
+    found = dict[str, str]()
+    for cell in cells:
+        grid = cell.text[-1:].isdecimal()
+        for dim, _ in cell.parts:
+            word = WORDS[dim][GRIDS] if grid else cell.text
+            found[word] = f"cuts {PLACES[dim]}" if dim in PLACES else "a dim of the model"
+        if cell.text and not cell.parts:
+            found[cell.text] = "cuts nothing"
+    return found

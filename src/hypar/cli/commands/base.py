@@ -77,7 +77,7 @@ def writable(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """Check before any work that a plot can be written to a file."""
     if value is not None:
-        from hypar.files.canvas import require_plot  # noqa: PLC0415 (only where it is asked for)
+        from hypar.reports.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
 
         require_plot(value)
     return value

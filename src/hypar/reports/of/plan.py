@@ -11,9 +11,9 @@ from hypar.reports.steps import data_table, groups_table, headed, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
     Level,
-    Part,
     asked,
     cells_of,
+    choice_keys,
     choice_notes,
     layer_costs,
     levels_of,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.plan.splits import Split, StagesRecord
     from hypar.planning.replay import ScoredStep
+    from hypar.reports.words import Part
 
 SHOWN_BY_THE_STEP = {"volume", "time"}
 """The costs that are not shown layer by layer beside the bytes and the time of a step."""
@@ -112,7 +113,7 @@ def plan_document(
             data_table([*_choice_rows(plan)]),
             _layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
             *groups_table(score, plan.stages),
-            plan_grid(plan),
+            plan_grid(plan, ran),
         ),
         notes=(
             *_schedule_notes(plan.stages),
@@ -126,17 +127,25 @@ def plan_document(
     )
 
 
-def plan_grid(plan: Plan) -> Grid:
-    """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the costs."""
+def plan_grid(plan: Plan, ran: ScoredStep | None = None) -> Grid:
+    """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the time or of the cost."""
     cells, levels, costs = cells_of(plan), levels_of(plan, joined=False), layer_costs(plan)
-    parts = parts_of(plan)
-    rows = (tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts)
+    parts, steps = parts_of(plan), {} if ran is None else _steps(ran)
+    rows = [tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts]
+    bars = [{plan.cost.name: math.fsum(map(costs.__getitem__, part.layers))} for part in parts]
+    if steps:
+        spent = [
+            [math.fsum(own) for own in zip(*map(steps.__getitem__, part.layers), strict=True)]
+            for part in parts
+        ]
+        bars = [{"computes": computes, "receives": receives} for _, computes, receives in spent]
     return Grid(
         title=f"{plan.model.name}, {asked(plan)}",
         columns=tuple(f"{level.group} {level.name}".strip() for level in levels),
         rows=tuple((part.title, row) for part, row in zip(parts, rows, strict=True)),
-        bars=tuple({plan.cost.name: math.fsum(map(costs.__getitem__, part.layers))} for part in parts),
-        unit=plan.cost.unit,
+        bars=tuple(bars),
+        unit="seconds" if steps else plan.cost.unit,
+        keys=choice_keys(cell for row in rows for cell in row),
     )
 
 

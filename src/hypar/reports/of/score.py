@@ -5,31 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Document, origin_of
+from hypar.errors import InputError
 from hypar.planning.replay import run_plan
-from hypar.reports.breakdown import step_timeline
+from hypar.planning.sources import network_of, scored_on
+from hypar.reports.breakdown import rows_of, step_timeline
 from hypar.reports.steps import data_table, groups_table, headed, step_notes
 from hypar.reports.tables import csv_text
-from hypar.reports.words import asked, headline, parts_of, tone_of
+from hypar.reports.words import asked, tone_of
 from hypar.studies.remarks import counting, on_this_machine
 from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.document import Timeline
+    from hypar import document as drawn
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
-    from hypar.timeline import Timeline as StepTimes
+    from hypar.timeline import Timeline
 
 
 def document_of(score: Score) -> Document:
-    """Return the document of a score, with its step where the plan and the network that it was made from are known."""
-    origin = origin_of(score)
-    if origin.plan is None or origin.network is None:
-        return score_document(score, origin.plan)
-    ran = run_plan(origin.plan, hardware=origin.machine, model=origin.network, optimizer=score.optimizer)
-    return score_document(score, origin.plan, ran)
+    """Return the document of a score, with what its plan asked for and its step, where these are known."""
+    plan = origin_of(score).plan
+    try:
+        return score_document(score, plan, plan and _run_again(score, plan))
+    except InputError:
+        return score_document(score, plan)
+
+
+def _run_again(score: Score, plan: Plan) -> ScoredStep:
+    return run_plan(plan, hardware=scored_on(score), model=network_of(score), optimizer=score.optimizer)
 
 
 plugin = document_of
@@ -63,13 +69,12 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
     )
 
 
-def _timeline(ran: ScoredStep) -> Timeline:
-    """Return when each row of layers works, or each stage."""
-    row_of = {layer: part.title for part in parts_of(ran.plan) for layer in part.layers}
-    return step_timeline(StepRows(ran=ran), row_of, headline(ran.plan))
+def _timeline(ran: ScoredStep) -> drawn.Timeline:
+    """Return when each task runs, row by row of the plan."""
+    return step_timeline(StepRows(ran=ran), rows_of(ran.plan), headed(ran.plan.model.name, ran.score))
 
 
-def timeline_csv(timeline: StepTimes) -> str:
+def timeline_csv(timeline: Timeline) -> str:
     """Return one line for each task: name, kind, resource, start and end in seconds."""
     rows = [
         {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
