@@ -7,13 +7,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner
+from hypar.reports.formats.base import grid
+from hypar.reports.picture import picture
 
 import hypar
 from hypar.cli.main import main
 from hypar.planning.replay import run_plan
-from hypar.reports.formats.base import grid
 from hypar.reports.palette import DIMS, TIMES
-from hypar.reports.picture import picture
 from hypar.studies.comparison import baseline_score
 
 if TYPE_CHECKING:

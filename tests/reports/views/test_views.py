@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.reports.step_figure import timeline_figure
+
 import hypar
 from hypar import units
 from hypar.files.figures import Figure
@@ -15,7 +17,6 @@ from hypar.reports.palette import TIMES
 from hypar.reports.views.comparison import plugin as comparison
 from hypar.reports.views.explanation import plugin as explanation
 from hypar.reports.views.exploration import plugin as exploration
-from hypar.reports.views.score import timeline_figure
 from hypar.reports.views.sweep import plugin as sweep
 
 if TYPE_CHECKING:

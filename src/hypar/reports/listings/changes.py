@@ -11,7 +11,7 @@ from hypar.errors import HyparError
 from hypar.plan.diff import alike
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.counting import cost_convention, score_convention
-from hypar.reports.formats.base import headline, on_machine
+from hypar.reports.words import headline, on_machine
 from hypar.units import amount
 
 if TYPE_CHECKING:

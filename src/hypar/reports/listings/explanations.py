@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.reports.formats.base import words_of
 from hypar.reports.listings.base import make_table
+from hypar.reports.words import words_of
 from hypar.sharding.dims import choice_word
-from hypar.studies.notes import proven
+from hypar.studies.remarks import proven
 from hypar.units import amount
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import Note
 from hypar.plan.score import Totals
 from hypar.planning.arguments import BASELINE
 from hypar.planning.counting import score_convention
 from hypar.planning.strategies.base import load_strategy
-from hypar.reports.formats.base import on_machine, question, unfit_line
 from hypar.reports.listings.base import Data, make_table, too_big_note
 from hypar.reports.listings.scores import by_time
-from hypar.reports.prose import Note
+from hypar.reports.words import asked, on_machine, unfit
 from hypar.sharding.conventions import DIRECT
 from hypar.units import amount, exact_number, faster_than, format_gain
 
@@ -79,8 +79,7 @@ def comparison_head(rows: Comparison) -> str:
 def compared(rows: Sequence[Row]) -> tuple[str, str]:
     """Return the network with its machine, and the batch with the array."""
     plan = next(row.plan for row in rows if row.plan)
-    asked = question(plan).removeprefix(f"{plan.model.name}, ")
-    return " ".join(filter(None, [plan.model.name, on_machine(plan.score)])), asked
+    return " ".join(filter(None, [plan.model.name, on_machine(plan.score)])), asked(plan)
 
 
 def _best(rows: Sequence[Row]) -> str:
@@ -106,7 +105,7 @@ def _best(rows: Sequence[Row]) -> str:
 
 def comparison_unfit(rows: Sequence[Row]) -> list[str]:
     """Return a line for each strategy whose plan does not fit its machine's memory."""
-    lines = ((row.name, unfit_line(row.plan.score)) for row in rows if row.plan)
+    lines = ((row.name, unfit(row.plan.score)) for row in rows if row.plan)
     return [f"{name} {line}" for name, line in lines if line]
 
 

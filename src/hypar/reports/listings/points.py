@@ -7,14 +7,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import Note
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
 from hypar.machine.profiles import Profile
 from hypar.plan.score import Totals
 from hypar.planning.arguments import HeldArguments
-from hypar.reports.formats.base import on_machine, question
+from hypar.reports import words
 from hypar.reports.listings.base import TOO_BIG, Data, make_table, too_big_note
-from hypar.reports.prose import Note
+from hypar.reports.words import on_machine
 from hypar.studies.sweep import varied
 from hypar.units import faster_than, format_bytes, format_gain, format_joules, format_seconds
 
@@ -195,7 +196,7 @@ def exploration_head(found: Exploration, ranked: Sequence[Point]) -> str:
     best = ranked[0]
     own = " is the plan," if best.own else " is"
     compared = faster_than("dp", found.baseline.time_s, best.totals.time_s)
-    asked = question(found.plan).removeprefix(f"{found.plan.model.name}, ")
+    asked = words.asked(found.plan)
     subject = f"{found.plan.model.name} {on_machine(found.plan.score)}"
     return f"{subject}: the fastest of {len(ranked):,} points{own} {compared}\n{asked}, counted by {found.convention}"
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hypar.planning.sources import scored_on
 from hypar.reports.columns import Cell, Column
-from hypar.reports.formats.base import chunk_lines
-from hypar.reports.formats.tabular.notes import groups_table, score_notes, stages_notes
-from hypar.reports.formats.tabular.page import heading
 from hypar.reports.listings.base import TOO_BIG, make_table
-from hypar.reports.prose import Note
-from hypar.reports.tables import csv_text
-from hypar.reports.terminal import Page
-from hypar.studies.notes import counting_lines, machine_lines
 from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.plan.score import Score
-    from hypar.planning.replay import ScoredStep
     from hypar.reports.columns import Sheet
     from hypar.studies.comparison import Row
-    from hypar.timeline import Timeline
 
 
 def score_table(rows: Sequence[Row]) -> Sheet:
@@ -60,29 +49,3 @@ def by_time(rows: Sequence[Row]) -> list[Row]:
         return (True, False, 0.0) if score is None else (False, not score.fits, score.time_s)
 
     return sorted(rows, key=place)
-
-
-def score_page(ran: ScoredStep) -> Page:
-    """Return the totals of a step on a machine, and the items of each."""
-    below = [Note("chunks", line) for line in chunk_lines(ran.plan.chunks)]
-    counted = [Note("bytes", line) for line in counting_lines(ran.plan, ran.graph, ran.score)]
-    left_out = [Note("machine", line) for line in machine_lines(ran.plan, ran.graph, scored_on(ran.score))]
-    return Page(
-        above=heading(ran.plan, ran.score),
-        tables=groups_table(ran.score, ran.stages),
-        below=[*stages_notes(ran.stages), *score_notes(ran.plan, ran.score), *counted, *left_out, *below],
-    )
-
-
-def score_data(score: Score) -> dict[str, Any]:
-    """Return a score as plain data."""
-    return score.to_data()
-
-
-def timeline_csv(timeline: Timeline) -> str:
-    """Return one line for each task: name, kind, resource, start and end in seconds."""
-    rows = [
-        {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
-        for task, start, end in zip(timeline.tasks, timeline.starts, timeline.ends, strict=True)
-    ]
-    return csv_text(rows)

@@ -45,7 +45,10 @@ class ComparisonView:
         over = f"{found[0].name} over it"
         first, *more = TOTALS if scored else ["cost"]
         rows = [_cells(row, _gain(found[0], row), scored=scored) for row in found]
-        notes = [*comparison_unfit(found), *(note.line for note in comparison_notes(found))]
+        notes = [
+            *comparison_unfit(found),
+            *(f"{note.label}: {note.text}" for note in comparison_notes(found)),
+        ]
         return fragment(_finding(found), ["strategy", first, over, *more, ""], rows, notes)
 
     def drawing(self, found: Comparison) -> Figure:

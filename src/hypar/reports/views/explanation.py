@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.figures import Figure
-from hypar.reports.formats.base import words_of
 from hypar.reports.listings.explanations import explanation_notes, rules_line
 from hypar.reports.page.fragment import fragment
 from hypar.reports.page.numbers import amount
 from hypar.reports.views.base import more
+from hypar.reports.words import words_of
 from hypar.sharding.dims import choice_word
 
 if TYPE_CHECKING:

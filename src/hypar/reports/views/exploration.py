@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.points import exploration_data, exploration_notes
 from hypar.reports.page.fragment import fragment
 from hypar.reports.page.numbers import ratio, seconds
 from hypar.reports.views.base import TOTALS, more, totals_cells
+from hypar.reports.words import asked, on_machine
 
 if TYPE_CHECKING:
     from hypar.files.figures import Figure
@@ -33,14 +33,15 @@ class ExplorationView:
         rows = [[found.named(point), *_cells(found, point)] for point in ranked[:MOST_ROWS]]
         first, *others = TOTALS
         heads = ["choices", first, "dp over it", *others, ""]
-        title = (
-            f"{question(found.plan)} {on_machine(found.plan.score)}: {found.named(ranked[0])} is the fastest"
-        )
+        title = f"{found.plan.model.name}, {asked(found.plan)} {on_machine(found.plan.score)}: {found.named(ranked[0])} is the fastest"
         return fragment(
             title,
             heads,
             rows,
-            [*(note.line for note in exploration_notes(found, ranked)), *more(len(ranked), MOST_ROWS)],
+            [
+                *(f"{note.label}: {note.text}" for note in exploration_notes(found, ranked)),
+                *more(len(ranked), MOST_ROWS),
+            ],
         )
 
     def drawing(self, found: Exploration) -> Figure:

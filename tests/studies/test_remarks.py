@@ -10,7 +10,7 @@ from hypar import load_machine, load_model, plan_model
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.planning.replay import run_plan
 from hypar.registry import data_names, plugin_names
-from hypar.studies.notes import machine_lines, notes
+from hypar.studies.remarks import on_this_machine, remarks
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -51,15 +51,15 @@ def test_no_task_of_a_step_computes_a_layer_without_a_weight() -> None:
 def test_the_layers_without_time_are_named() -> None:
     graph, machine = load_model("resnet18"), load_machine("hmc")
     plan = plan_model(graph, levels=4, hardware=machine)
-    (line,) = machine_lines(plan, graph, machine)
+    (found,) = on_this_machine(plan, graph, machine)
     computes = {layer.op_name for layer in graph.layers if layer.op.unweighted_flop(layer.input_shapes)}
-    said, _, names = line.partition(": ")
-    assert said == "no weights, so not timed"
+    _, _, names = found.text.partition(": ")
+    assert (found.label, found.detail) == ("not timed", True)
     assert {*names.split(", ")} == computes
     assert "batch_norm" in computes
     assert not computes & {"conv", "linear", "flatten", "input"}
-    assert [*machine_lines(plan, image(), machine)] == []
-    assert [*machine_lines(plan, graph, None)] == []
+    assert [*on_this_machine(plan, image(), machine)] == []
+    assert [*on_this_machine(plan, graph, None)] == []
 
 
 @pytest.mark.parametrize(
@@ -75,36 +75,5 @@ def test_the_layers_without_time_are_named() -> None:
 def test_devices_that_are_not_used_are_remarked(hardware: str, asked: dict[str, int], line: str) -> None:
     graph, machine = image(), load_hardware(hardware)
     plan = plan_model(graph.with_batch(256), hardware=machine, **asked)  # type: ignore[arg-type]
-    assert [*machine_lines(plan, graph, machine)] == [line] * bool(line)
-    assert [text for text in notes(plan, graph, machine) if "are used" in text] == [line] * bool(line)
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({}, True),
-        ({"space": "batch"}, False),
-        ({"strategy": "dp"}, False),
-    ],
-)
-def test_a_plan_of_deepa_names_what_its_space_lacks(asked: dict[str, str], said: bool) -> None:
-    graph, machine = load_model("alexnet"), load_machine("p100-4x4")
-    given = {"strategy": "deepa", **asked}
-    plan = plan_model(graph, array=[16], hardware=machine, **given)  # type: ignore[arg-type]
-    lines = [line for line in notes(plan, graph, machine) if "as published" in line]
-    if not said:
-        assert not lines
-        return
-    wider = plan_model(graph, array=[16], hardware=machine, strategy="deepa", space="all divisors")
-    gain = 1 - wider.cost.value / plan.cost.value
-    assert len(lines) == 1
-    assert (
-        f"has no in_channels and no divisors but powers of two: with --space 'all divisors' the cost is {gain:.2%} lower"
-        in lines[0]
-    )
-
-
-def test_a_large_space_beside_deepas_is_named_alone() -> None:
-    graph, machine = load_model("alexnet"), load_machine("h100-8x")
-    plan = plan_model(graph, array=[64], hardware=machine, strategy="deepa")
-    assert any(line.endswith("--space 'all divisors' has both") for line in notes(plan, graph, machine))
+    said = remarks(plan, graph, machine)
+    assert [own.text for own in said if own.label == "machine"] == [line] * bool(line)
