@@ -13,10 +13,12 @@ import numpy as np
 from hypar.solve.cost_graph import Link, Structure
 from hypar.solve.elimination.order import trace
 from hypar.solve.limits import checkpoint
+from hypar.solve.solvers.base import STORED_LIMIT, WORK_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from hypar.solve.cost_graph import CostGraph
     from hypar.solve.edge import Costs
     from hypar.solve.elimination.order import Trace
 
@@ -57,6 +59,27 @@ def entries_of(sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> Entries
 def _traced(sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> Trace:
     links = tuple(Link(a, b, (sizes[a],), (sizes[b],)) for a, b in ends)
     return trace(Structure(sizes=tuple(sizes), links=links))
+
+
+def min_marginals(problem: CostGraph) -> list[Costs]:
+    """Return for each choice of each node the least cost of all assignments with it: the rest is planned anew.
+
+    The eliminations of a graph are a tree of cliques; messages up this tree and back down give all at once, at about twice the
+    work of one solution (Dechter, Artificial Intelligence 113, 1999).
+
+    Args:
+        problem: the cost graph.
+
+    Returns:
+        ``[choices]`` for each node; nothing if the tables would exceed the limits of all solvers.
+    """
+    sizes = [len(costs) for costs in problem.nodes]
+    edges = problem.joined()
+    ends = [(edge.source, edge.target) for edge in edges]
+    need = entries_of(sizes, ends)
+    if need.held > STORED_LIMIT or need.computed > WORK_LIMIT:
+        return []
+    return Cliques(problem.nodes, ends, [edge.costs for edge in edges]).marginals
 
 
 class Cliques:
