@@ -46,7 +46,6 @@ class Column:
         group: a head above neighbouring columns, as the name of a device group.
         prose: whether a text may have several lines.
         show: whether readers see it; otherwise it is data alone.
-        data: whether JSON, CSV and data frames have it; otherwise it is for readers alone, as every bar.
     """
 
     key: str
@@ -55,7 +54,6 @@ class Column:
     group: str = ""
     prose: bool = False
     show: bool = True
-    data: bool = True
 
     @property
     def title(self) -> str:
@@ -110,7 +108,7 @@ class Table(NamedTuple):
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows with every key, as JSON, CSV and data frames have them."""
-        keys = [own.key for own in self.columns if own.data and own.unit != "bar"]
+        keys = [own.key for own in self.columns if own.unit != "bar"]
         return [{key: plain(row.get(key)) for key in keys} for row in self.rows]
 
 
