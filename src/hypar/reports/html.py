@@ -151,7 +151,7 @@ def part(part: Part, *, full: bool = False, level: int = 2) -> Markup:
         level: the level of a section's heading.
     """
     if isinstance(part, Table):
-        return table(part)
+        return table(part) if part.shown else markup()
     if isinstance(part, Grid):
         return grid(part)
     if isinstance(part, Note):

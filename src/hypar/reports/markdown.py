@@ -37,7 +37,7 @@ def _part(part: Part, level: int, *, full: bool) -> list[list[str]]:
     """Return the blocks of lines of a part; none for a picture."""
     if isinstance(part, Table):
         title = [[f"**{_escaped(part.title)}**"]] if part.title else []
-        return [*title, _table(part)]
+        return [*title, _table(part)] if part.shown else []
     if isinstance(part, Grid):
         rows = [[name, *(cell.text for cell in cells)] for name, cells in part.rows]
         return [

@@ -138,6 +138,8 @@ def note_lines(notes: Sequence[_Noted], width: int) -> list[Line]:
 
 def table_lines(table: Table, width: int) -> list[Line]:
     """Return the lines of a table, columns beside each other if there is room, otherwise a record for each row."""
+    if not table.shown:
+        return []
     title: list[Line] = [[(line, "bold")] for line in _wrapped(table.title, width)]
     sheet = _Sheet.of(table)
     return title + (sheet.beside(width) or sheet.records(width))

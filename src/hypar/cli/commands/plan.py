@@ -26,7 +26,7 @@ from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
 from hypar.reports.formats.base import unfit_line
 from hypar.reports.formats.tabular.page import plan_page
-from hypar.reports.terminal import Page, note, progress_bar, show, show_page, write, write_json
+from hypar.reports.terminal import Page, note, progress_bar, show_document, show_page, write, write_json
 from hypar.studies.notes import baseline_scores, dp_time, notes
 
 if TYPE_CHECKING:
@@ -38,20 +38,18 @@ if TYPE_CHECKING:
 
 def explain(plan: Plan, network: LayerGraph, *, page: Page | None, **named: Any) -> None:
     """Print the reasons for a plan below its page, or as JSON without one; ``named`` holds arguments of ``explain_plan``."""
-    import hypar.reports.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
-    from hypar.studies.explanation import explain_plan  # noqa: PLC0415
+    from hypar.reports.of.explanation import document_of, explanation_data  # noqa: PLC0415 (only where it is asked for)
+    from hypar.studies.explain import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)
     if page is None:
-        write_json({"plan": found.plan.to_data(), "explanation": listing.explanation_data(found)})
+        write_json({"plan": found.plan.to_data(), "explanation": explanation_data(found)})
         return
-    show_page(page)
-    for one in found.explained:
-        heading, *below = listing.explanation_notes(found, one)
-        write("")
-        show(listing.alternatives_table(found, one), above=heading, below=below)
+    own = show_document, document_of(found)
+    first, last = (own, (show_page, page)) if found.explained else ((show_page, page), own)
+    first[0](first[1])
     write("")
-    show(listing.eliminations_table(found), below=[listing.rules_line(found)])
+    last[0](last[1])
 
 
 def certify(plan: Plan, network: LayerGraph, file: str) -> None:

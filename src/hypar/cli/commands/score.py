@@ -112,7 +112,7 @@ def command(
 def _draw_picture(ran: ScoredStep, file: str) -> None:
     """Write the picture of a plan, beside the time of data parallelism."""
     import hypar.reports.picture as drawing  # noqa: PLC0415 (only where it is asked for)
-    from hypar.studies.comparison import baseline_score  # noqa: PLC0415 (as above)
+    from hypar.studies.grid import baseline_score  # noqa: PLC0415 (as above)
 
     drawing.require_drawable(ran.plan)
     write_text(Path(file), drawing.picture(ran, baseline_score(ran)))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
     from hypar.reports.columns import Sheet
-    from hypar.studies.comparison import Row
+    from hypar.studies.grid import Row
     from hypar.timeline import Timeline
 
 

@@ -15,7 +15,7 @@ from hypar.reports.sections.grid import part_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.studies.explanation import Alternative
+    from hypar.studies.explain import Alternative
     from hypar.studies.report.gather import Gathered
     from hypar.studies.report.why import Margin
 

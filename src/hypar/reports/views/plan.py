@@ -14,7 +14,7 @@ from hypar.reports.page.cells import DIM_TEXTS, colour, halvings, parts_of
 from hypar.reports.palette import DIMS, colours_of
 from hypar.sharding.dims import WORDS
 from hypar.sharding.space import parse_space
-from hypar.studies.explanation import explain_plan
+from hypar.studies.explain import explain_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.splits import Split
     from hypar.reports.views.base import View
-    from hypar.studies.explanation import Explanation
+    from hypar.studies.explain import Explanation
 
 
 class PlanView:

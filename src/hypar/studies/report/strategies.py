@@ -10,8 +10,7 @@ from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
 from hypar.planning.arguments import BASELINE
-from hypar.studies.comparison import compare_strategies
-from hypar.studies.counted import costs_of
+from hypar.studies.grid import compare_strategies, costs_of
 from hypar.studies.report.again import uneven_array
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
-    from hypar.studies.comparison import Row
+    from hypar.studies.grid import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

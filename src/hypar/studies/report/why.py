@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.errors import InputError, OptionError, TableLimitError
-from hypar.studies.explanation import explain_plan
+from hypar.studies.explain import explain_plan
 
 if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -14,11 +14,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.studies.explanation import Alternative, Explanation, LayerExplanation
-
-MOST_ANEW = 64
-"""The largest number of choices for which all other layers are planned anew."""
-
+    from hypar.studies.explain import Alternative, LayerExplanation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Margin:
@@ -66,32 +62,17 @@ def why_of(
     machine: Machine | HeterogeneousMachine | None,
     profile: Profile | None = None,
 ) -> Why:
-    """Cost the alternatives of every layer; for a large network, only the closest calls with all other layers anew."""
+    """Cost the alternatives of every layer."""
     try:
-        first = explain_plan(plan, graph, layer="*", machine=machine, profile=profile, others=0)
-        names = _closest_layers(first)
-        anew = explain_plan(plan, graph, layer=names, machine=machine, profile=profile, others=1)
+        found = explain_plan(plan, graph, layer="*", machine=machine, profile=profile)
     except OptionError as error:
         return Why(refused=error.found)
     except (InputError, TableLimitError) as error:
         return Why(refused=str(error))
-    better = {(one.layer, one.level, one.group): one for one in anew.explained}
-    merged = (better.get((one.layer, one.level, one.group), one) for one in first.explained)
     by_layer = {name: number for number, name in enumerate(plan.layers)}
     # The groups of a heterogeneous machine stay in order, each with its levels.
-    ordered = sorted(merged, key=lambda one: by_layer[one.layer])
+    ordered = sorted(found.explained, key=lambda one: by_layer[one.layer])
     return Why(margins=tuple(map(_margin, ordered)))
-
-
-def _closest_layers(found: Explanation) -> tuple[str, ...]:
-    """Return the layers of the smallest margins with neighbours as planned, at most ``MOST_ANEW`` choices of them."""
-    margins: dict[str, float] = {}
-    for margin in map(_margin, found.explained):
-        if margin.next is not None:
-            layer = margin.explained.layer
-            margins[layer] = min(margin.more, margins.get(layer, margin.more))
-    most = max(1, MOST_ANEW // max(1, len(found.plan.splits)))
-    return tuple(sorted(margins, key=margins.__getitem__)[:most])
 
 
 def _margin(explained: LayerExplanation) -> Margin:
@@ -100,7 +81,8 @@ def _margin(explained: LayerExplanation) -> Margin:
     if not others:
         return Margin(explained=explained, next=None, more=0.0, anew=False)
     if known:
-        return Margin(explained=explained, next=known[0], more=known[0].replanned or 0.0, anew=True)
+        nearest = min(known, key=lambda each: each.replanned or 0.0)
+        return Margin(explained=explained, next=nearest, more=nearest.replanned or 0.0, anew=True)
     return Margin(
         explained=explained, next=others[0], more=others[0].total - explained.chosen.total, anew=False
     )
