@@ -72,7 +72,7 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies arguments checks request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
-    "studies": "verification certificates problems layers choices grid explain sweep explore notes report pipeline",
+    "studies": "verification problems layers choices grid explain sweep explore notes report chunks_stages",
     "reports": "words palette text tables page html markdown prose columns terminal formats exports listings traces picture sections views of",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from hypar.studies.explore import Exploration, explore_model
     from hypar.studies.grid import Comparison, Row, compare_strategies
     from hypar.studies.layers import score_layers
-    from hypar.studies.overlap.result import Overlap
-    from hypar.studies.overlap.run import overlap_model
-    from hypar.studies.pipeline import pipeline_model
     from hypar.studies.profiling.measure import profile_model
     from hypar.studies.sweep import Run, Sweep, sweep_model
     from hypar.studies.verification.result import Verified
@@ -63,7 +60,6 @@ _HOMES = {
     "HyparError": "errors",
     "LayerGraph": "network.graph",
     "Machine": "machine.machine",
-    "Overlap": "studies.overlap.result",
     "Plan": "plan.plan",
     "Profile": "machine.profiles",
     "Row": "studies.grid",
@@ -87,8 +83,6 @@ _HOMES = {
     "load_model": "network.build",
     "machines": "registry",
     "models": "registry",
-    "overlap_model": "studies.overlap.run",
-    "pipeline_model": "studies.pipeline",
     "plan_model": "planning.planner",
     "profile_model": "studies.profiling.measure",
     "read_energies": "machine.accelergy",
@@ -114,7 +108,6 @@ __all__ = [
     "HyparError",
     "LayerGraph",
     "Machine",
-    "Overlap",
     "Plan",
     "Profile",
     "Row",
@@ -139,8 +132,6 @@ __all__ = [
     "load_model",
     "machines",
     "models",
-    "overlap_model",
-    "pipeline_model",
     "plan_model",
     "profile_model",
     "read_energies",

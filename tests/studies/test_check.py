@@ -70,8 +70,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "best stages": {"stages": "best", "levels": 2, "hardware": "hmc"},
     "stages on groups": {"stages": 2, "hardware": "mixed.yaml", "schedule": "gpipe", "microbatches": 4, "chunks": "layers"},
     "unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "linear"},
-    "shares of layers": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "layers", "integral": True},
-    "volume of unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "levels": 2, "integral": True},
+    "shares of layers": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "layers"},
+    "volume of unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "levels": 2},
 }  # fmt: skip
 """A plan of each kind, as ``plan_model`` is asked for it."""
 
@@ -137,7 +137,6 @@ MORE: dict[str, dict[str, Any]] = {
         "graph": "operators",
         "arrays": {},
         "shares": "equal",
-        "integral": True,
         "convention": "moved",
         "path": ["all"],
         "profile": {"name": "p", "digest": "d"},

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from hypar.cli.options import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, data, option, plugins
-from hypar.errors import OptionError, shown, suggestion
+from hypar.errors import OptionError, UnknownNameError, shown, suggestion
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS
 from hypar.plan.splits import BALANCES, FLUSHES
 from hypar.planning.checks.stages import BEST
 from hypar.planning.checks.words import GRAPHS, SHARES
+from hypar.registry import plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -79,6 +80,17 @@ def space_names() -> tuple[str, ...]:
     from hypar.network.dims import CUTTABLE  # noqa: PLC0415 (only for a help page or a completion)
 
     return ("all", *CUTTABLE)
+
+
+def solver_names() -> tuple[str, ...]:
+    """Return the solvers that may be named: others serve inside searches and tests."""
+    return tuple(name for name in plugin_names("solvers") if name not in {"coarse", "exhaustive", "uniform"})
+
+
+def _solver(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and value not in solver_names():
+        raise UnknownNameError("solver", value, solver_names())
+    return value
 
 
 batch_option = option(
@@ -263,11 +275,11 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="Graph of the network: contracted (without pools) or operators (with them)."),
     "search": option("--search", heading=SEARCH, names=plugins("searches"), metavar="NAME",
         help="Search over the levels: {names}.  [default: the strategy's]"),
-    "solver": option("--solver", heading=SEARCH, names=plugins("solvers"), metavar="NAME",
+    "solver": option("--solver", heading=SEARCH, names=solver_names, callback=_solver, metavar="NAME",
         help="Solver to use: {names}.  [default: the cheapest exact one]"),
     "time_limit": option("--time-limit", heading=SEARCH, type=float, metavar="SECONDS",
         help="Time for the joint search, after which it answers with its best plan and a bound.  [default: 60]"),
-    "memory_limit": option("--memory-limit", heading=SEARCH, type=float, metavar="BYTES",
+    "search_memory": option("--search-memory", heading=SEARCH, type=float, metavar="BYTES",
         help="Memory for the tables of the joint search.  [default: 1e9]"),
     "pins": option("--pin", "pins", heading=SEARCH, multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
         help="Fix a choice, as fc1=mp or conv*@H2=batch; may be repeated."),
@@ -283,8 +295,6 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
     "parts": parts_option,
     "balance": balance_option,
     "starts": starts_option,
-    "integral": option("--integral", heading=MACHINE, is_flag=True,
-        help="Restrict the shares of device groups to whole elements."),
     "refine": option("--refine", heading=SEARCH, is_flag=True,
         help="Improve the plan choice by choice by the engine's time; needs --hardware."),
     "chunks": option("--chunks", heading=STAGES, names=lambda: CHUNKS, metavar="CHUNKS",

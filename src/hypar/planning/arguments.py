@@ -30,7 +30,6 @@ class HeldArguments(TypedDict, total=False):
     profile: Profile | str | Path | None
     pins: str | Sequence[str]
     shares: str | None
-    integral: bool
     stages: int | str | None
     schedule: str | None
     microbatches: int | None
@@ -41,7 +40,7 @@ class HeldArguments(TypedDict, total=False):
     refine: bool
     chunks: str | int | None
     time_limit: float | None
-    memory_limit: float | None
+    search_memory: float | None
 
 
 class PlanArguments(HeldArguments, total=False):

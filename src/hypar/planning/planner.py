@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from hypar.activity import collecting_seldom, tell
 from hypar.document import Origin, remember
+from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.splits import WHOLE_ARRAY
@@ -61,7 +63,6 @@ def plan_model(
     pins: str | Sequence[str] = (),
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     shares: str | None = None,
-    integral: bool = False,
     stages: int | str | None = None,
     schedule: str | None = None,
     microbatches: int | None = None,
@@ -72,7 +73,7 @@ def plan_model(
     refine: bool = False,
     chunks: str | int | None = None,
     time_limit: float | None = None,
-    memory_limit: float | None = None,
+    search_memory: float | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Plan:
     """Choose how every layer is cut at every level.
@@ -96,7 +97,8 @@ def plan_model(
         graph: ``operators`` to plan pools too, otherwise ``contracted``; the strategy's own if not given.
         inter_weight: weight of the communication between layers in the cost, 1 if not given.
         mode: mode of the cost ``deepa``: ``exact`` or ``serial``.
-        profile: measured times for the same cost, or their file.
+        profile: measured times for the same cost, or their file; or a file of the measured times of a data-parallel step,
+            .yaml or .csv, which take the place of the machine's.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
         hardware: a machine, the path of a hardware file, or a bare name as ``hmc``. The plan then has a score, and the
             cost ``time`` can be minimised: the engine takes the fastest of the search's plan and the plans of ``dp``,
@@ -104,7 +106,6 @@ def plan_model(
             splits of a heterogeneous machine are planned too.
         shares: the rule for the shares of device groups: ``equal``, ``linear`` for AccPar's rule, ``exact``, or
             ``layers`` for separate shares of each layer; the strategy's own if not given.
-        integral: whether these shares are rounded to whole elements.
         stages: number of stages of consecutive layers, outside the levels over which each stage is cut separately, or
             ``best`` for the fastest number over the outermost levels. Needs ``hardware``; on a heterogeneous machine it is
             a multiple of the number of device groups, and each group holds equally many.
@@ -121,7 +122,7 @@ def plan_model(
             for chunks of that many layers by CGDP's rule, or ``best`` for the fastest of several by the engine.
         time_limit: seconds that a joint search may take, 60 if not given. It then answers with its best plan, and says how
             much lower the optimum may be.
-        memory_limit: bytes that its tables may take, 1 GB if not given.
+        search_memory: bytes that its tables may take, 1 GB if not given.
         progress: called with the numbers of layers of a round of refinement, or of stage tries: done, and in all.
 
     Returns:
@@ -142,6 +143,16 @@ def plan_model(
     machine = None if hardware is None else _hardware(hardware)
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     held = (pins,) if isinstance(pins, str) else tuple(pins)
+    if is_step_table(profile):
+        if batch is not None:
+            raise OptionError(
+                "batch", "given together with a table of measured times", "the mini-batch measured"
+            )
+        from hypar.machine.measured import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
+
+        machine = measured_machine(str(profile), machine, network)
+        array = whole_array(machine) if levels is None and array is None and stages is None else array
+        profile = None
     array, stages, outside = checked_nodes(array, stages)
     measured = _profile(profile)
     # A stage on one group of identical devices has no layer with shares of several.
@@ -162,7 +173,6 @@ def plan_model(
         profile=measured,
         pins=held,
         shares=shares,
-        integral=integral,
         stages=stages,
         schedule=schedule,
         microbatches=microbatches,
@@ -174,7 +184,7 @@ def plan_model(
         chunks=chunks,
         outside=outside,
         time_limit=time_limit,
-        memory_limit=memory_limit,
+        search_memory=search_memory,
     )
     require_together(features)
     pipeline = checked_stages(stages, schedule, microbatches, balance, starts, parts, cut=features.cut)
@@ -196,7 +206,6 @@ def plan_model(
         pins=held,
         machine=machine,
         shares=rule,
-        integral=integral,
         optimizer=optimizer,
         profile=measured,
         refine=refine,
@@ -206,7 +215,7 @@ def plan_model(
         convention=counted.cost,
         counted=counted.score,
         outside=outside if pipeline.stages is not None else 0,
-        limits=checked_limits(time_limit, memory_limit),
+        limits=checked_limits(time_limit, search_memory),
         **pipeline._asdict(),
     )
     return follow(request, network if batch is None else network.with_batch(batch), progress)

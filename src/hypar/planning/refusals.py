@@ -96,12 +96,10 @@ REFUSALS = (
     Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
     Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
     Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
-    Refusal("whole shares", "stages on identical devices of groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
     Refusal("another count than the paper's", "a cost with its own count", "convention",
             "found {convention}; cost {cost} has a count of its own", "paper", "its transfers are its own"),
     Refusal("shares", "identical devices", "shares", *_SHARED, "equal devices are equally loaded by equal shares"),
-    Refusal("whole shares", "identical devices", "integral", *_SHARED, "equal shares of a level are rounded up already"),
     Refusal("unequal shares", "a cost without a slowest group", "shares", "cost {cost} has no slowest device group to relieve",
             "equal, or cost accpar", "a sum over all groups is least where one group does all"),
     Refusal("a profile", "a cost without measured times", "profile", "cost {cost} counts no measured times",
@@ -134,7 +132,6 @@ class Asked:
     profile: Profile | None = None
     pins: Sequence[str] = ()
     shares: str | None = None
-    integral: bool = False
     stages: int | str | None = None
     outside: int = 0
     schedule: str | None = None
@@ -146,7 +143,7 @@ class Asked:
     refine: bool = False
     chunks: str | int | None = None
     time_limit: float | None = None
-    memory_limit: float | None = None
+    search_memory: float | None = None
     explain: bool = False
 
     @classmethod
@@ -164,7 +161,6 @@ class Asked:
             profile=request.profile,
             pins=request.pins,
             shares=None if request.shares == "equal" else request.shares,
-            integral=request.integral,
             stages=stages,
             outside=request.outside,
             microbatches=request.microbatches,
@@ -234,7 +230,7 @@ class Asked:
             "convention": repr(self.convention),
             "cost": repr(self.cost),
             "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
-            "limit": "memory-limit" if self.time_limit is None else "time-limit",
+            "limit": "search-memory" if self.time_limit is None else "time-limit",
             "measured": str(self.profile.ways if self.profile else ""),
             "profile": repr(self.profile.name) if self.profile else "",
             "hardware": repr(self.machine.name) if self.machine is not None else "",
@@ -273,8 +269,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "pins at a level": lambda asked: bool(asked.pinned_at),
     "shares": lambda asked: asked.shares is not None,
     "unequal shares": lambda asked: asked.shares not in (None, "equal"),
-    "whole shares": lambda asked: asked.integral,
-    "a limit": lambda asked: asked.time_limit is not None or asked.memory_limit is not None,
+    "a limit": lambda asked: asked.time_limit is not None or asked.search_memory is not None,
     "a profile": lambda asked: asked.profile is not None,
     "a weight between layers": lambda asked: asked.inter_weight is not None,
     "a mode": lambda asked: asked.mode is not None,

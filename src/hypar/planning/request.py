@@ -49,7 +49,6 @@ class Request:
         profile: measured times for a cost that takes them.
         refine: whether to refine the plan against the engine.
         shares: the rule for the shares of its device groups.
-        integral: whether shares are rounded to whole elements.
         stages: the number of pipeline stages, each cut separately, or ``best``; None for no pipeline.
         schedule: the order of work in the pipeline.
         parts: the number of parts of each stage; None for one.
@@ -81,7 +80,6 @@ class Request:
     profile: Profile | None = None
     refine: bool = False
     shares: str = "equal"
-    integral: bool = False
     stages: int | str | None = None
     schedule: str = "1f1b"
     parts: int | None = None
@@ -181,7 +179,6 @@ class Request:
             graph=plan.graph,
             machine=machine,
             shares=checked_shares(plan.shares, "equal", plan.cost.name, machine),
-            integral=bool(plan.integral),
             stages=None if plan.stages is None else plan.stages.asked,
             schedule="1f1b" if plan.stages is None else plan.stages.schedule,
             parts=None if plan.stages is None else plan.stages.parts,

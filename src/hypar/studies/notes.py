@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.errors import HardwareError, OptionError, TableLimitError
+from hypar.errors import HardwareError, OptionError, ProfileError, TableLimitError
 from hypar.plan.records import SEARCHED
 from hypar.planning.checks.stages import BEST
 from hypar.planning.counting import bytes_received, cost_convention, score_convention
@@ -293,7 +293,7 @@ def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
 def _score_of(request: Request, graph: LayerGraph) -> Score | None:
     try:
         return follow(request, graph).score
-    except (HardwareError, OptionError, TableLimitError):
+    except (HardwareError, OptionError, ProfileError, TableLimitError):
         return None
 
 

@@ -31,12 +31,12 @@ GRAPHS = ("contracted", "operators")
 """The graphs of a network that can be planned."""
 
 
-def checked_limits(time_limit: float | None, memory_limit: float | None) -> Limits:
+def checked_limits(time_limit: float | None, search_memory: float | None) -> Limits:
     """Return the limits of a joint search.
 
     Args:
         time_limit: seconds; None for the default.
-        memory_limit: bytes; None for the default.
+        search_memory: bytes; None for the default.
 
     Raises:
         OptionError: one is no number above 0.
@@ -44,7 +44,7 @@ def checked_limits(time_limit: float | None, memory_limit: float | None) -> Limi
     found = []
     named = (
         ("time-limit", time_limit, DEFAULT_S, "seconds"),
-        ("memory-limit", memory_limit, DEFAULT_BYTES, "bytes"),
+        ("search-memory", search_memory, DEFAULT_BYTES, "bytes"),
     )
     for name, given, default, unit in named:
         number = default if given is None else given

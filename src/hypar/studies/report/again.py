@@ -84,8 +84,6 @@ def _options(
         yield from _of_hardware(plan.score)
     if plan.uneven and plan.shares != load_strategy(plan.strategy).shares:
         yield "--shares", plan.shares
-    if plan.integral:
-        yield "--integral", None
     if plan.stages is not None:
         yield from _of_stages(plan.stages, plan.model.batch)
     if plan.refined is not None:

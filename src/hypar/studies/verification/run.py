@@ -182,7 +182,7 @@ class _Verification:
         """Return what differs between the plan and what was run."""
         plan, changes = self.asked.plan, changes_of(self.asked.graph, self.graph, self.asked.graph.batch)
         found = [f"smaller than planned: {', '.join(changes)}"] if changes else []
-        if plan.uneven and not plan.integral:
+        if plan.uneven:
             found.append("shares that are not of whole elements are rounded by the largest remainder")
         if self.asked.microbatches > 1:
             found.append(
