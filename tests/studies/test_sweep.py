@@ -98,7 +98,9 @@ def test_rows_that_cannot_be_planned_say_so() -> None:
     runs = sweep_model("lenet-c", hardware="hmc", array=arrays, schedule="gpipe")
     assert [run.totals is not None for run in runs] == [True, True, False, True]
     assert [run.fits for run in runs] == [True, True, False, True]
-    assert runs[0].totals == totals_of(plan_model("lenet-c", hardware="hmc", array=(8,), convention="moved").score)
+    assert runs[0].totals == totals_of(
+        plan_model("lenet-c", hardware="hmc", array=(8,), convention="moved").score
+    )
     assert runs[2].note == "stages: found 8; allowed: 1 to 4, one for each layer that is cut"
     plan = plan_model("lenet-c", hardware="hmc", array=(2, "s4"), schedule="gpipe")
     assert runs[1].totals == totals_of(plan.score)

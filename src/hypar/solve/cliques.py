@@ -13,7 +13,6 @@ import numpy as np
 from hypar.solve.cost_graph import Link, Structure
 from hypar.solve.elimination.order import trace
 from hypar.solve.limits import checkpoint
-from hypar.solve.solvers.base import STORED_LIMIT, WORK_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,17 +67,13 @@ def min_marginals(problem: CostGraph) -> list[Costs]:
     work of one solution (Dechter, Artificial Intelligence 113, 1999).
 
     Args:
-        problem: the cost graph.
+        problem: a cost graph whose tables an exact solver holds.
 
     Returns:
-        ``[choices]`` for each node; nothing if the tables would exceed the limits of all solvers.
+        ``[choices]`` for each node.
     """
-    sizes = [len(costs) for costs in problem.nodes]
     edges = problem.joined()
     ends = [(edge.source, edge.target) for edge in edges]
-    need = entries_of(sizes, ends)
-    if need.held > STORED_LIMIT or need.computed > WORK_LIMIT:
-        return []
     return Cliques(problem.nodes, ends, [edge.costs for edge in edges]).marginals
 
 

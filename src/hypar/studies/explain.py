@@ -18,6 +18,7 @@ from hypar.sharding.space import parse_space
 from hypar.solve.cliques import min_marginals
 from hypar.solve.elimination.order import Trace, trace
 from hypar.solve.elimination.rules import Reduction, reduced
+from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.choices import LevelChoices, choices_by_level
 
 if TYPE_CHECKING:
@@ -178,7 +179,8 @@ def _explained(plan: Plan, own: LevelChoices, named: set[str]) -> Iterator[Layer
     """Yield the explanations of some layers at a level."""
     space = parse_space(plan.space, None)
     nodes = [node for node, layer in enumerate(own.layers) if layer.name in named]
-    least = min_marginals(own.problem) if nodes and own.adds_up else []
+    known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
+    least = min_marginals(own.problem) if known else []
     for node in nodes:
         yield LayerExplanation(
             layer=own.layers[node].name,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.reports.listings.points import runs_head
+from hypar.reports.views.comparison import plugin as comparison
+from hypar.reports.views.explanation import plugin as explanation
+from hypar.reports.views.exploration import plugin as exploration
+from hypar.reports.views.sweep import plugin as sweep
+
 import hypar
 from hypar import units
 from hypar.files.figures import Figure
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder
-from hypar.reports.listings.points import runs_head
 from hypar.reports.page.numbers import seconds as seconds_text
 from hypar.reports.palette import TIMES
-from hypar.reports.views.comparison import plugin as comparison
-from hypar.reports.views.explanation import plugin as explanation
-from hypar.reports.views.exploration import plugin as exploration
 from hypar.reports.views.score import timeline_figure
-from hypar.reports.views.sweep import plugin as sweep
 
 if TYPE_CHECKING:
     from pathlib import Path

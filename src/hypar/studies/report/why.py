@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.studies.explain import Alternative, LayerExplanation
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Margin:
     """The distance of one choice of a layer from the next.
