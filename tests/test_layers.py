@@ -73,7 +73,7 @@ INSIDE = {
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
     "studies": "verification problems layers choices grid explain sweep explore notes report chunks_stages",
-    "reports": "words palette text tables page html markdown prose columns terminal formats exports listings traces picture sections views of",
+    "reports": "words palette text tables exports of page html markdown prose columns terminal formats listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

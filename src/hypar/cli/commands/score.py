@@ -16,11 +16,12 @@ from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.replay import run_plan
 from hypar.reports.formats.base import headline, unfit_line
-from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.listings.scores import score_data, score_page, timeline_csv
-from hypar.reports.terminal import note, progress_bar, show, show_page, write_json
+from hypar.reports.of.machines import times_document
+from hypar.reports.terminal import note, progress_bar, show_document, show_page, write_json
 from hypar.reports.traces import step_trace
 from hypar.reports.views.score import timeline_figure
+from hypar.studies.layers import layers_of
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
@@ -100,11 +101,12 @@ def command(
     if picture is not None:
         _draw_picture(ran, picture)
     _write_files(ran, plot, trace)
+    rows = [row for row in layers_of(ran) if "time_s" in row] if layers else []
     with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
         if as_json:
-            write_json(layer_times_data(ran) if layers else score_data(ran.score))
+            write_json(rows if layers else score_data(ran.score))
         elif layers:
-            show(layer_times_table(ran), above=title)
+            show_document(times_document(rows, title))
         else:
             show_page(score_page(ran))
 
