@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from hypar.registry import machines, models, strategies
     from hypar.reports.exports.base import Exported, export_plan
     from hypar.studies.check import Verdict, check_plan
-    from hypar.studies.comparison import Comparison, Row, compare_strategies
-    from hypar.studies.explanation import Explanation, explain_plan
-    from hypar.studies.exploration import Exploration, explore_model
+    from hypar.studies.explain import Explanation, explain_plan
+    from hypar.studies.explore import Exploration, explore_model
+    from hypar.studies.grid import Comparison, Row, compare_strategies
     from hypar.studies.layers import score_layers
     from hypar.studies.profiling.measure import profile_model
     from hypar.studies.sweep import Run, Sweep, sweep_model
@@ -52,9 +52,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Change": "plan.diff",
-    "Comparison": "studies.comparison",
-    "Explanation": "studies.explanation",
-    "Exploration": "studies.exploration",
+    "Comparison": "studies.grid",
+    "Explanation": "studies.explain",
+    "Exploration": "studies.explore",
     "Exported": "reports.exports.base",
     "HeterogeneousMachine": "machine.heterogeneous",
     "HyparError": "errors",
@@ -62,17 +62,17 @@ _HOMES = {
     "Machine": "machine.machine",
     "Plan": "plan.plan",
     "Profile": "machine.profiles",
-    "Row": "studies.comparison",
+    "Row": "studies.grid",
     "Run": "studies.sweep",
     "Score": "plan.score",
     "Sweep": "studies.sweep",
     "Verdict": "studies.check",
     "Verified": "studies.verification.result",
     "check_plan": "studies.check",
-    "compare_strategies": "studies.comparison",
+    "compare_strategies": "studies.grid",
     "diff_plans": "plan.diff",
-    "explain_plan": "studies.explanation",
-    "explore_model": "studies.exploration",
+    "explain_plan": "studies.explain",
+    "explore_model": "studies.explore",
     "export_plan": "reports.exports.base",
     "from_config": "importers.config_file",
     "from_jax": "importers.jax_function",

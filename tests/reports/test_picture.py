@@ -14,7 +14,7 @@ from hypar.planning.replay import run_plan
 from hypar.reports.formats.base import grid
 from hypar.reports.palette import DIMS, TIMES
 from hypar.reports.picture import picture
-from hypar.studies.comparison import baseline_score
+from hypar.studies.grid import baseline_score
 
 if TYPE_CHECKING:
     from pathlib import Path

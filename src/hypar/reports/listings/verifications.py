@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Note
 from hypar.execution.verify import TOLERANCE
 from hypar.reports.listings.base import make_table
-from hypar.reports.listings.changes import changes_data
+from hypar.reports.of.changes import changes_data
 from hypar.reports.terminal import Page
 from hypar.studies.verification.cases import REASONS
 from hypar.studies.verification.planned import OTHERS
