@@ -150,10 +150,10 @@ def test_uniform_is_the_better_of_all_dp_and_all_mp_and_claims_no_optimum() -> N
 @pytest.mark.parametrize(
     ("asked", "claim"),
     [
-        ({"strategy": "dp"}, "fixed: the space (batch) leaves every layer one choice"),
+        ({"strategy": "dp"}, "fixed: the only plan over (batch)"),
         (
             {"strategy": "hypar", "pins": ["*=mp"]},
-            "fixed: the space (batch,in_channels) and 1 pin leave every layer",
+            "fixed: the only plan over (batch,in_channels) and 1 pin",
         ),
         (
             {"solver": "uniform", "search": "joint"},

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypar.studies.report.gather import gather_report
 
 from hypar import (
     compare_strategies,
@@ -15,9 +16,8 @@ from hypar import (
 )
 from hypar.planning.counting import bytes_received
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
+from hypar.studies.again import plan_command
 from hypar.studies.remarks import counting, remarks
-from hypar.studies.report.again import plan_command
-from hypar.studies.report.gather import gather_report
 from tests.staged import pipeline
 
 if TYPE_CHECKING:

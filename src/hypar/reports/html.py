@@ -299,7 +299,8 @@ def _row(
 
 
 def _scale(own: Column, table: Table) -> float:
-    return longest_bar([bar_parts(row.get(own.key)) for row in table.rows])
+    bars = [bar_parts(row.get(own.key)) for row in table.rows]
+    return longest_bar(bars, whole=table.total is not None)
 
 
 def _side(own: Column) -> str | None:

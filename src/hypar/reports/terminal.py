@@ -73,9 +73,17 @@ def show_document(document: Document, *, full: bool = False) -> None:
     print_lines(render(document, width(), full=full))
 
 
-def show_shortened(document: Document, *, full: bool) -> None:
-    """Print a document; unless in full, its last note names the option that does."""
-    more = () if full else (Note("more", "--full shows every layer and notes on details"),)
+def show_shortened(document: Document, *, full: bool, folded: bool = False) -> None:
+    """Print a document; unless in full, its last note names the option that shows what is left out.
+
+    Args:
+        document: what to print.
+        full: whether to leave nothing out.
+        folded: whether a row of its table stands for several layers.
+    """
+    details = sum(note.detail for note in document.notes)
+    left_out = ["every layer"] * folded + [f"{details} more note{'s' * (details > 1)}"] * bool(details)
+    more = [] if full or not left_out else [Note("more", f"--full shows {' and '.join(left_out)}")]
     show_document(replace(document, notes=(*document.notes, *more)), full=full)
 
 

@@ -27,6 +27,7 @@ from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
 from hypar.reports.of.plan import planned_document
 from hypar.reports.terminal import note, progress_bar, show_document, show_shortened, write, write_json
+from hypar.reports.words import MOST_ROWS
 from hypar.studies.remarks import remarks
 
 if TYPE_CHECKING:
@@ -116,9 +117,11 @@ def command(
     if explained is not None:
         explain(plan, network, document, layer=explained, machine=machine, profile=profile)
     elif document is not None:
-        show_shortened(document, full=full)
+        show_shortened(document, full=full, folded=len(plan.layers) > MOST_ROWS)
     else:
         write(plan.to_json(), document=True)
         for remark in remarks(plan, network, machine, profile):
             note(f"{remark.label}: {remark.text}" if remark.label else remark.text)
     exit_if_unfit(plan.score, fit=fit, as_data=as_json)
+    if plan.limits is not None and plan.limits.cut == "interrupt":
+        raise KeyboardInterrupt

@@ -10,6 +10,7 @@ from hypar.plan.plan import read_plan
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import FORMS, rendered
 from hypar.reports.terminal import show_shortened, write
+from hypar.reports.words import MOST_ROWS
 
 
 @click.command("show", cls=Command)
@@ -26,6 +27,6 @@ def command(plan: str, form: str, full: bool, as_json: bool) -> None:
         return
     document = plan_document(stored, full=full)
     if form == "table":
-        show_shortened(document, full=full)
+        show_shortened(document, full=full, folded=len(stored.layers) > MOST_ROWS)
     else:
         write(rendered(document, form, full=full), document=True)
