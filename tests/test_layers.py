@@ -72,7 +72,7 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies arguments checks request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
-    "studies": "verification problems layers counted comparison explanation notes report chunks_stages field exploration sweep",
+    "studies": "shrink verify problems layers counted comparison explanation notes report chunks_stages field exploration sweep",
     "reports": "palette text tables exports of page html markdown prose columns terminal formats listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
