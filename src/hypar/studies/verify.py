@@ -349,7 +349,7 @@ class _Run:
         for move in self._planned():
             planned.setdefault((level_name(move.level), move.phase), []).append(move.total_bytes)
         own: dict[tuple[str, str], list[Transfer]] = {}
-        for each in self.transfers:
+        for transfer in self.transfers:
             own.setdefault((transfer.level, transfer.item.phase), []).append(transfer)
         for key in ((level, phase) for level in self.levels for phase in TENSORS):
             rows = own.get(key, [])
