@@ -29,7 +29,7 @@ DASH = "-"
 
 _FORMATS: dict[str, Callable[[float], str]] = {
     "count": format_count,
-    "whole": lambda value: f"{value:,}",
+    "whole": lambda value: f"{value:,}" if value == int(value) else f"{value:,.1f}",
     "ratio": lambda value: format_gain(value, 1),
     "percent": lambda value: f"{value:.1%}",
 }
