@@ -4,7 +4,7 @@
 * ``text.render(document, width, full=False)``: lines of styled text; ``text.plain(lines)`` without the styles.
 * ``terminal.show_document(document, full=False)``: on stdout, as wide as the terminal; ``terminal.note``, ``warn``, ``write_json``.
 * ``html.fragment(document)``: for notebooks; ``html.part``, ``table``, ``notes``, ``grid``, ``tag`` for pages.
-* ``markdown.to_markdown(document)``, ``tables.to_csv(document)``, ``tables.to_json(document)``, ``tables.csv_text(rows)``.
+* ``renderers.rendered(document, form)`` with ``to_markdown``; ``tables.to_csv(document)``, ``tables.to_json(document)``, ``tables.csv_text(rows)``.
 * ``plots.plot(document, file)``: its pictures; ``plots.svg(figure)``: one of them.
 * ``traces``: timelines for Perfetto; ``exports/``: pieces of plans for other tools.
 
