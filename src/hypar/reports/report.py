@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Cell, Column, Document, Note, Section, Table
+from hypar.document import Cell, Document, Note, Section, Table
 from hypar.errors import InputError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
@@ -24,6 +24,7 @@ from hypar.reports.breakdown import (
     memory_parts,
     rows_of,
     step_timeline,
+    table_of,
 )
 from hypar.reports.html import page
 from hypar.reports.of.comparison import document_of as comparison_document
@@ -193,18 +194,14 @@ def _against(score: Score | None, base: Score | None) -> Iterator[Table]:
         ("devices receive", score.communication_bytes, base.communication_bytes, format_bytes),
         ("memory of a device", score.memory_bytes, base.memory_bytes, format_bytes),
     )
-    yield Table(
-        columns=(
-            Column(key="total", head=""),
-            Column(key="own", head="this plan", unit="ratio"),
-            Column(key="dp", head="dp" if base.fits else "dp (does not fit)", unit="ratio"),
-            Column(key="gain", unit="ratio"),
-        ),
-        rows=[
-            {"total": total, "own": text(own), "dp": text(dp), "gain": format_gain(dp, own)}
-            for total, own, dp, text in pairs
+    head = "dp" if base.fits else "dp (does not fit)"
+    yield table_of(
+        {"": "text", "this plan": "ratio", head: "ratio", "gain": "ratio"},
+        (
+            (name, text(own), text(dp), format_gain(dp, own))
+            for name, own, dp, text in pairs
             if own is not None and dp is not None
-        ],
+        ),
     )
 
 
@@ -342,26 +339,23 @@ def _calls(plan: Plan, calls: Sequence[tuple[LayerExplanation, Alternative]]) ->
         cut = tuple((dim, degree) for dim, degree in each.choice.degrees if degree > 1)
         return Cell(choice_word(each.choice.degrees, one.ways, words, grids=grids), cut)
 
-    columns = (
-        Column(key="layer"),
-        Column(key="level"),
-        Column(key="plan", head="the plan"),
-        Column(key="next"),
-        Column(key="more", head="costs more", unit=plan.cost.unit),
-        Column(key="share", head="of the plan", unit="percent"),
+    units = {"layer": "text", "level": "text", "the plan": "text", "next": "text", "costs more": plan.cost.unit,
+             "of the plan": "percent"}  # fmt: skip
+    more = [price(*call) for call in calls]
+    return table_of(
+        units,
+        (
+            (
+                one.layer,
+                one.place,
+                cell(one, one.chosen),
+                cell(one, other),
+                cost,
+                cost / (plan.cost.value or 1.0),
+            )
+            for (one, other), cost in zip(calls, more, strict=True)
+        ),
     )
-    rows = [
-        {
-            "layer": one.layer,
-            "level": one.place,
-            "plan": cell(one, one.chosen),
-            "next": cell(one, other),
-            "more": price(one, other),
-            "share": price(one, other) / (plan.cost.value or 1.0),
-        }
-        for one, other in calls
-    ]
-    return Table(columns=columns, rows=rows)
 
 
 def _claim(found: Reported, notes: Sequence[Note]) -> Section:
@@ -397,13 +391,8 @@ def _machine(found: Reported, stored: Plan) -> Section:
 
 
 def _values(values: Sequence[Mapping[str, Any]]) -> Table:
-    return Table(
-        columns=(Column(key="what"), Column(key="value", unit="ratio"), Column(key="source", prose=True)),
-        rows=[
-            {"what": own["what"], "value": value_text(own["value"], own["unit"]), "source": own["source"]}
-            for own in values
-        ],
-    )
+    rows = ((own["what"], value_text(own["value"], own["unit"]), own["source"]) for own in values)
+    return table_of({"what": "text", "value": "ratio", "source": "text"}, rows)
 
 
 def _other_machine(score: Score | None, planned: Score | None) -> Iterator[str]:
