@@ -184,7 +184,6 @@ MUTANTS = [
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "np.maximum(self.seconds + ahead[:-1, None], turns", "np.maximum(self.seconds * 1.5 + ahead[:-1, None], turns"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
     Mutant("a refined plan says its time", "planning/refinement.py", "best, found = own, changed", "best, found = own * 0.99, changed"),
-    Mutant("integral shares are of whole elements", "planning/uneven/layer_shares.py", "own = rounded(layer, options[pick], shares) if integral else shares", "own = shares"),
     Mutant("a group may be idle", "planning/uneven/search.py", "and not self.planner.in_stage and len(at_work) > 1:", "and not self.planner.in_stage and len(at_work) > 9:"),
     Mutant("a chunk is of one stage", "planning/chunks/search.py", "return self.work.within_stages(", "return tuple("),
     Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),

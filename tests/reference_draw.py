@@ -56,8 +56,8 @@ NAMED_PINS = """tests/made/encoder.yaml --pin encoder.0.attention=heads
 SOLVERS = """--solver elimination | --solver chain | --solver bounded | --solver uniform | --solver exhaustive
 | --solver coarse --strategy optimal --convention paper | --solver counts --strategy optimal
 | --solver bounded --strategy optimal | --solver elimination --search joint
-| --solver coarse --search joint --convention paper | --memory-limit 1e6 --strategy optimal
-| --memory-limit 1e7 --search joint --convention paper"""
+| --solver coarse --search joint --convention paper | --search-memory 1e6 --strategy optimal
+| --search-memory 1e7 --search joint --convention paper"""
 WEIGHTS = "- | - | - | - | --inter-weight 0.5 | --inter-weight 2 | --inter-weight 0.1"
 OPTIMIZERS = "- | - | --optimizer momentum | --optimizer adam"
 
@@ -97,7 +97,7 @@ UNEVEN = """--hardware tpu-v2-v3 | --hardware tpu-v2-v3 --levels 2 | --hardware 
 | --hardware tests/made/nested.yaml --levels 4"""
 SHARES = """- | --strategy accpar | --strategy accpar --shares equal | --strategy accpar --shares linear
 | --strategy accpar --cost accpar --shares exact | --strategy accpar --shares layers
-| --strategy accpar --integral | --strategy hypar | --strategy dp | --strategy owt | --strategy mp
+| --strategy hypar | --strategy dp | --strategy owt | --strategy mp
 | --strategy optimal | --cost time --shares exact | --cost time --shares linear --strategy dp
 | --cost time --search joint | --cost time --strategy accpar --shares layers | --strategy deepa
 | --cost accpar --strategy hypar --shares exact"""

@@ -57,7 +57,7 @@ def test_the_help_of_plan_is_in_groups() -> None:
     assert found["Network"] == ["--batch", "--graph"]
     assert found["Array"] == ["--levels", "--array"]
     assert found["Search"][:3] == ["--strategy", "--space", "--cost"]
-    assert found["Machine"] == ["--hardware", "--set", "--optimizer", "--shares", "--integral"]
+    assert found["Machine"] == ["--hardware", "--set", "--optimizer", "--shares"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

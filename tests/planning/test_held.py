@@ -45,7 +45,7 @@ def test_a_device_holds_what_the_score_says(convention: str, strategy: str) -> N
 PARTS: dict[str, Any] = {"strategy": "mp", "stages": 2, "schedule": "interleaved", "parts": 2}
 FOUR: dict[str, Any] = {"levels": 0, "microbatches": 4, "balance": "memory", **PARTS}
 STARTS: dict[str, Any] = {"starts": ("stem", "fc"), "levels": 1, "microbatches": 8, "schedule": "gpipe"}
-GROUPS: dict[str, Any] = {"strategy": "optimal", "cost": "accpar", "integral": True}
+GROUPS: dict[str, Any] = {"strategy": "optimal", "cost": "accpar"}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypar.costs.graphs import narrowed
 from hypar.errors import TableLimitError
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.question import ask
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
 from hypar.planning.searches.jointly import tuples
@@ -24,7 +24,7 @@ from tests.benchmarks.fresh import fresh
 
 def question(model: str, levels: int) -> Question:
     """Ask for the joint optimum over three types."""
-    request = Request(
+    request = Resolved(
         strategy="optimal",
         space="batch,in_channels,out_channels",
         cost="volume",

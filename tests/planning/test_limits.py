@@ -72,7 +72,7 @@ def require_bounds(plan: Plan, optimum: float) -> None:
 def test_nothing_of_time_is_recorded_where_no_limit_is_reached(case: str, tmp_path: Path) -> None:
     plan = planned(case)
     assert plan.limits is None
-    assert plan == planned(case, time_limit=1000, memory_limit=10**10)
+    assert plan == planned(case, time_limit=1000, search_memory=10**10)
     require_found_again(plan, tmp_path)
 
 
@@ -143,7 +143,7 @@ def test_an_interrupt_keeps_the_best_plan_where_that_is_asked_for(
 @pytest.mark.parametrize("size", late([10**4, 10**5, 10**6, 3 * 10**6], 10**4, 10**6, 3 * 10**6))
 @pytest.mark.parametrize("case", late(["coarse", "counts"], "counts"))
 def test_little_memory_leaves_a_gap_that_check_finds_again(case: str, size: int, tmp_path: Path) -> None:
-    plan = planned(case, memory_limit=size)
+    plan = planned(case, search_memory=size)
     if plan.limits is None:
         assert plan.bounds == [plan.cost.value]
     else:
@@ -168,7 +168,7 @@ def test_without_memory_a_plan_takes_no_longer_than_level_by_level(model: str) -
     """Level by level devices are idle at the innermost level alone, as further out a single one would be cheapest."""
     asked: dict[str, Any] = {"levels": 4, "hardware": "hmc", "cost": "time", "space": "all"}
     joint, greedy = (
-        plan_model(model, search=search, memory_limit=size, **asked)
+        plan_model(model, search=search, search_memory=size, **asked)
         for search, size in (("joint", 1000), ("greedy", None))
     )
     assert joint.cost.value <= greedy.cost.value

@@ -58,8 +58,6 @@ CASES: dict[str, Case] = {
     "equal shares": {"--shares": "equal"},
     "exact shares": {"--shares": "exact"},
     "exact shares of groups": {**MIXED, "--shares": "exact", "--cost": "accpar"},
-    "whole shares": {"--integral": ""},
-    "whole shares of groups": {**MIXED, "--integral": "", "--cost": "accpar"},
     "profile": {"--profile": "times.json"},
     "profile of deepa": {"--profile": "times.json", "--cost": "deepa"},
     "weight": {"--inter-weight": "0.5"},
@@ -79,7 +77,7 @@ CASES: dict[str, Case] = {
     "joint": {"--search": "joint"},
     "solver": {"--solver": "elimination"},
     "time limit": {"--time-limit": "30"},
-    "memory limit": {"--memory-limit": "1e8"},
+    "memory limit": {"--search-memory": "1e8"},
 }
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     machines(most=6),
     st.sampled_from(["dp", "mp", "hypar", "accpar", "deepa"]),
     st.sampled_from(["linear", "exact", "layers"]),
-    st.booleans(),
     st.sampled_from(["paper", "moved", "fused"]),
 )
 def test_no_device_of_a_group_holds_more(
@@ -40,12 +39,11 @@ def test_no_device_of_a_group_holds_more(
     drawn: Drawn,
     strategy: str,
     shares: str,
-    integral: bool,
     convention: str,
 ) -> None:
     """Whatever the shares, of which devices hold whole elements, and whatever the convention of the run."""
     machine = load_heterogeneous(write_machine(tmp_path_factory.mktemp("tree"), *drawn))
-    asked = {"shares": shares, "integral": integral} if strategy == "accpar" else {}
+    asked = {"shares": shares} if strategy == "accpar" else {}
     try:
         plan = plan_model(graph, hardware=machine, strategy=strategy, **asked)  # type: ignore[arg-type]
     except InputError:

@@ -21,7 +21,7 @@ from hypar.machine.load_heterogeneous import load_hardware
 from hypar.network.build import load_model
 from hypar.plan.canonical import FORMER_WORDS
 from hypar.planning.planner import follow
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
 from hypar.studies.check import FREE
@@ -70,8 +70,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "best stages": {"stages": "best", "levels": 2, "hardware": "hmc"},
     "stages on groups": {"stages": 2, "hardware": "mixed.yaml", "schedule": "gpipe", "microbatches": 4, "chunks": "layers"},
     "unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "linear"},
-    "shares of layers": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "layers", "integral": True},
-    "volume of unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "levels": 2, "integral": True},
+    "shares of layers": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "layers"},
+    "volume of unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "levels": 2},
 }  # fmt: skip
 """A plan of each kind, as ``plan_model`` is asked for it."""
 
@@ -137,7 +137,6 @@ MORE: dict[str, dict[str, Any]] = {
         "graph": "operators",
         "arrays": {},
         "shares": "equal",
-        "integral": True,
         "convention": "moved",
         "path": ["all"],
         "profile": {"name": "p", "digest": "d"},
@@ -253,9 +252,9 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def digests(argument: Request | LayerGraph | object) -> str:
+def digests(argument: Resolved | LayerGraph | object) -> str:
     """What the text of a request or a network does not say."""
-    if isinstance(argument, Request):
+    if isinstance(argument, Resolved):
         return "".join(digests(part) for part in (argument.machine, argument.heterogeneous, argument.profile))
     return str(getattr(argument, "digest", "")) + str(getattr(argument, "batch", ""))
 

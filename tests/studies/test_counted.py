@@ -14,10 +14,10 @@ from hypar import (
     plan_model,
     score_plan,
 )
+from hypar.planning.asked import plan_command
 from hypar.planning.counting import bytes_received
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.notes import counting_lines, notes
-from hypar.studies.report.again import plan_command
 from hypar.studies.report.gather import gather_report
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
 def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked: Any, option: str) -> None:
     graph = load_model("lenet-c")
     plan = plan_model(graph, array=[4], **asked)
-    command = plan_command(plan, "p.json", graph, None)
+    command = plan_command(plan, "p.json", graph.batch, None)
     assert ("--convention" in command) == bool(option)
     assert option in command
 
@@ -120,6 +120,6 @@ def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
     assert (named.convention, unnamed.convention) == (None, "moved")
     assert "--strategy hypar" in plan_command(named, "p.json", graph, None)
     for plan in (named, unnamed):
-        command = plan_command(plan, "p.json", graph, None)
+        command = plan_command(plan, "p.json", graph.batch, None)
         assert "--convention" not in command
         assert ("--strategy" in command) == (plan is named)

@@ -152,8 +152,7 @@ def _require_no_path(plan: PlanContent, stages: StagesRecord) -> None:
     Raises:
         ValueError: it has.
     """
-    shared = plan.shares is not None or plan.integral is not None
-    if plan.path is not None or (shared and not plan.uneven and stages.arrays is None):
+    if plan.path is not None or (plan.shares is not None and not plan.uneven and stages.arrays is None):
         raise ValueError("stages: found a path or shares; allowed: none, as no group shares a layer")
     if any(group.idle for group in plan.groups):
         raise ValueError("stages: found a group without a share; allowed: a share for each group")

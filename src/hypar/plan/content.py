@@ -49,7 +49,6 @@ class PlanContent(Record):
     array: Ways
     arrays: dict[str, Ways] | None = None
     shares: str | None = None
-    integral: Literal[True] | None = None
     path: list[str] | None = None
     pins: list[str] = Field(default=[])
     profile: ProfileRecord | None = None

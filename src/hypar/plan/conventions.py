@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from hypar.errors import UnknownNameError
-from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED, PAPER
+from hypar.sharding.conventions import FUSED, MOVED, PAPER
 
 
 def _left_out(value: Any) -> Any:
@@ -25,17 +24,6 @@ Recorded = Annotated[Literal["moved", "fused"] | None, BeforeValidator(_left_out
 def recorded(convention: str) -> Literal["moved", "fused"] | None:
     """Return the entry of a plan file for a convention."""
     return None if convention == PAPER else convention  # type: ignore[return-value]
-
-
-def checked(convention: str) -> str:
-    """Check the name of a convention that is asked for.
-
-    Raises:
-        UnknownNameError: there is no such convention.
-    """
-    if not isinstance(convention, str) or convention not in BY_LEVELS:
-        raise UnknownNameError("convention", str(convention), BY_LEVELS)
-    return convention
 
 
 def of_score(convention: str) -> str:

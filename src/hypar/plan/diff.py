@@ -36,7 +36,7 @@ CAUSES = {
 """Entries of such sections that were requested; the other entries follow from them."""
 
 ABSENT = {
-    "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "integral": "no", "refined": "no", "split": "idle",
+    "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "refined": "no", "split": "idle",
     "layer": "not in the model", "convention": "paper", "score convention": "paper",
 }  # fmt: skip
 """Words for an absent entry, if the word is not ``none``."""

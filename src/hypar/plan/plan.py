@@ -36,7 +36,6 @@ class Plan(Result, PlanContent):
         arrays: for a heterogeneous machine, the ways of each level inside each group of identical devices, or inside each
             of its stages.
         shares: for a heterogeneous machine, the rule that found the shares of its uneven splits.
-        integral: for a heterogeneous machine, whether shares are of whole elements; None if they need not be.
         path: for a heterogeneous machine, the slowest groups, whose splits the cost sums; None if it sums all.
         pins: choices that were held, as ``layer@level=dim``.
         profile: the measured times that the cost counted; None if it counted none.

@@ -10,15 +10,14 @@ from hypar.activity import collecting_seldom, tell
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.plan.request import BEST, PARAMETERS, Request
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.answers import searched
 from hypar.planning.checks.levels import checked_array, checked_arrays
-from hypar.planning.checks.stages import BEST, checked_nodes, checked_stages, has_stages
+from hypar.planning.checks.stages import checked_stages
 from hypar.planning.checks.words import (
     checked_chunks,
-    checked_graph,
     checked_limits,
-    checked_optimizer,
     checked_shares,
     space_text,
 )
@@ -26,7 +25,7 @@ from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
-from hypar.planning.request import BASELINES, Request
+from hypar.planning.resolved import BASELINES, USUAL, Resolved
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Origin, remember
@@ -61,7 +60,6 @@ def plan_model(
     pins: str | Sequence[str] = (),
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     shares: str | None = None,
-    integral: bool = False,
     stages: int | str | None = None,
     schedule: str | None = None,
     microbatches: int | None = None,
@@ -72,7 +70,7 @@ def plan_model(
     refine: bool = False,
     chunks: str | int | None = None,
     time_limit: float | None = None,
-    memory_limit: float | None = None,
+    search_memory: float | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Plan:
     """Choose how every layer is cut at every level.
@@ -104,7 +102,6 @@ def plan_model(
             splits of a heterogeneous machine are planned too.
         shares: the rule for the shares of device groups: ``equal``, ``linear`` for AccPar's rule, ``exact``, or
             ``layers`` for separate shares of each layer; the strategy's own if not given.
-        integral: whether these shares are rounded to whole elements.
         stages: number of stages of consecutive layers, outside the levels over which each stage is cut separately, or
             ``best`` for the fastest number over the outermost levels. Needs ``hardware``; on a heterogeneous machine it is
             a multiple of the number of device groups, and each group holds equally many.
@@ -121,7 +118,7 @@ def plan_model(
             for chunks of that many layers by CGDP's rule, or ``best`` for the fastest of several by the engine.
         time_limit: seconds that a joint search may take, 60 if not given. It then answers with its best plan, and says how
             much lower the optimum may be.
-        memory_limit: bytes that its tables may take, 1 GB if not given.
+        search_memory: bytes that its tables may take, 1 GB if not given.
         progress: called with the numbers of layers of a round of refinement, or of stage tries: done, and in all.
 
     Returns:
@@ -136,84 +133,71 @@ def plan_model(
         >>> plan.dims("fc1"), plan.cost.value
         (('in_channels', 'batch'), 6227680)
     """
+    options = locals()
+    request = Request(**{name: options[name] for name in PARAMETERS})
     network = model if isinstance(model, LayerGraph) else load_model(model)
-    optimizer = checked_optimizer(optimizer)
-    named = load_strategy("hypar" if strategy is None else strategy)
-    machine = None if hardware is None else _hardware(hardware)
-    given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
-    held = (pins,) if isinstance(pins, str) else tuple(pins)
-    array, stages, outside = checked_nodes(array, stages)
-    measured = _profile(profile)
-    # A stage on one group of identical devices has no layer with shares of several.
-    cut = levels != 0 if array is None else bool(array)
-    apart = has_stages(stages, starts, cut=cut) and not outside and stages != BEST
-    shared = machine if isinstance(machine, HeterogeneousMachine) and (not apart or machine.nested) else None
-    own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost
-    asked = own if cost is None else cost
-    rule = checked_shares(shares, named.shares, asked, shared)
-    features = Asked(
-        machine=machine,
-        cost=asked,
-        levels=levels,
-        array=array,
-        convention=convention,
-        inter_weight=inter_weight,
-        mode=mode,
-        profile=measured,
-        pins=held,
-        shares=shares,
-        integral=integral,
-        stages=stages,
-        schedule=schedule,
-        microbatches=microbatches,
-        parts=parts,
-        balance=balance,
-        starts=starts,
-        optimizer=optimizer,
-        refine=refine,
-        chunks=chunks,
-        outside=outside,
-        time_limit=time_limit,
-        memory_limit=memory_limit,
+    resolved = resolve(request, network)
+    return follow(resolved, network if batch is None else network.with_batch(batch), progress)
+
+
+def resolve(request: Request, network: LayerGraph) -> Resolved:
+    """Return a request with nothing left open.
+
+    Raises:
+        InputError: it is not possible.
+    """
+    strategy = USUAL if request.strategy is None else request.strategy
+    named = load_strategy(strategy)
+    machine = None if request.hardware is None else _hardware(request.hardware)
+    pins = (request.pins,) if isinstance(request.pins, str) else tuple(request.pins)
+    request = replace(request, hardware=machine, profile=_profile(request.profile), pins=pins)
+    asked = Asked.whose(request)
+    own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
+    cost = own if request.cost is None else request.cost
+    rule = checked_shares(request.shares, named.shares, cost, machine if asked.uneven else None)
+    asked = replace(asked, cost=cost)
+    require_together(asked)
+    pipeline = checked_stages(
+        asked.stages,
+        request.schedule,
+        request.microbatches,
+        request.balance,
+        request.starts,
+        request.parts,
+        cut=asked.cut,
     )
-    require_together(features)
-    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, parts, cut=features.cut)
     # Without a strategy, a cost that is asked for is no paper's.
-    counted = conventions_of(
-        convention,
-        named.convention if strategy is not None or asked == own else MOVED,
-        asked,
-    )
-    request = Request(
-        strategy="hypar" if strategy is None else strategy,
-        space=named.space if space is None else space_text(space),
-        cost=asked,
+    papers = request.strategy is not None or cost == own
+    counted = conventions_of(request.convention, named.convention if papers else MOVED, cost)
+    given = {"inter_weight": request.inter_weight, "mode": request.mode}
+    return Resolved(
+        strategy=strategy,
+        space=named.space if request.space is None else space_text(request.space),
+        cost=cost,
         parameters={name: value for name, value in given.items() if value is not None},
-        search=named.search if search is None else search,
-        graph=checked_graph(named.graph if graph is None else graph),
-        solver=solver,
-        arrays=_arrays(machine, pipeline.stages, levels, array, outside),
-        pins=held,
+        search=named.search if request.search is None else request.search,
+        graph="operators" if (request.graph or named.graph) == "operators" else None,
+        solver=request.solver,
+        arrays=_arrays(asked, pipeline.stages),
+        pins=pins,
         machine=machine,
         shares=rule,
-        integral=integral,
-        optimizer=optimizer,
-        profile=measured,
-        refine=refine,
-        chunks=checked_chunks(chunks, network),
-        baselines=BASELINES if machine is not None and (asked == "time" or refine) else (),
-        beyond_space=strategy is None and space is None and asked == "time",
+        optimizer=request.optimizer,
+        profile=request.profile,
+        refine=request.refine,
+        chunks=checked_chunks(request.chunks, network),
+        baselines=BASELINES if machine is not None and (cost == "time" or request.refine) else (),
+        beyond_space=request.strategy is None and request.space is None and cost == "time",
         convention=counted.cost,
         counted=counted.score,
-        outside=outside if pipeline.stages is not None else 0,
-        limits=checked_limits(time_limit, memory_limit),
+        outside=asked.outside if pipeline.stages is not None else 0,
+        limits=checked_limits(request.time_limit, request.search_memory),
         **pipeline._asdict(),
     )
-    return follow(request, network if batch is None else network.with_batch(batch), progress)
 
 
 def follow(
-    request: Request, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
+    request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
 ) -> Plan:
     """Plan a network by a request; ``progress`` is called as in ``plan_model``. The plan knows what it was made from.
 
@@ -232,7 +216,7 @@ def follow(
     return plan
 
 
-def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
+def _decided(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
     if request.stages is not None:
         from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (as above)
 
@@ -249,21 +233,16 @@ def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int],
     return decided(request, question, pins, found, claim)
 
 
-def _arrays(
-    machine: Machine | HeterogeneousMachine | None,
-    stages: int | str | None,
-    levels: int | None,
-    array: Sequence[int] | None,
-    outside: int,
-) -> dict[str, tuple[int, ...]]:
+def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
+    machine, levels, array = asked.machine, asked.levels, asked.array
     if not isinstance(machine, HeterogeneousMachine):
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
     if stages in {None, BEST}:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
-    return stage_arrays(machine, stages, levels, array, outside)
+    return stage_arrays(machine, stages, levels, array, asked.outside)
 
 
 def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:

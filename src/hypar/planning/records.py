@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hypar.plan.records import BaselinesRecord, RefinementRecord
     from hypar.plan.score import Score
     from hypar.plan.splits import StagesRecord
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.levels import Level
     from hypar.sharding.pins import Pin
@@ -71,7 +71,7 @@ class Decided:
     score: Score | None = None
 
 
-def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
+def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
     """Record the decisions of a request for a network as a plan.
 
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
@@ -94,7 +94,6 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         array=list(found.array),
         arrays={name: list(array) for name, array in arrays.items()} if groups else None,
         shares=request.shares if request.uneven else None,
-        integral=True if groups and request.integral else None,
         path=found.path,
         pins=[str(pin) for pin in found.pins],
         profile=None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest),
@@ -119,7 +118,9 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
     return plan
 
 
-def decided(request: Request, question: Question, pins: Sequence[Pin], answer: Answer, claim: str) -> Decided:
+def decided(
+    request: Resolved, question: Question, pins: Sequence[Pin], answer: Answer, claim: str
+) -> Decided:
     """Return the decisions of a search for identical devices, without a score."""
     names = [layer.name for layer in question.graph.layers]
     splits = [

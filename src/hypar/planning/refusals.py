@@ -13,8 +13,9 @@ from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.consistency import MOST_DEVICES
+from hypar.plan.request import BEST, Request
 from hypar.plan.splits import INTERLEAVED
-from hypar.planning.checks.stages import BEST, has_stages
+from hypar.planning.checks.stages import checked_nodes, has_stages
 from hypar.planning.counting import follows
 from hypar.sharding.conventions import PAPER
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Cost
     from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
-    from hypar.planning.request import Request
 
 
 class Refusal(NamedTuple):
@@ -96,12 +95,10 @@ REFUSALS = (
     Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
     Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
     Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
-    Refusal("whole shares", "stages on identical devices of groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
     Refusal("another count than the paper's", "a cost with its own count", "convention",
             "found {convention}; cost {cost} has a count of its own", "paper", "its transfers are its own"),
     Refusal("shares", "identical devices", "shares", *_SHARED, "equal devices are equally loaded by equal shares"),
-    Refusal("whole shares", "identical devices", "integral", *_SHARED, "equal shares of a level are rounded up already"),
     Refusal("unequal shares", "a cost without a slowest group", "shares", "cost {cost} has no slowest device group to relieve",
             "equal, or cost accpar", "a sum over all groups is least where one group does all"),
     Refusal("a profile", "a cost without measured times", "profile", "cost {cost} counts no measured times",
@@ -115,67 +112,38 @@ REFUSALS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The values of a request that decide which features it has; as in ``plan_model``, but as follows.
+class Asked(Request):
+    """A request in the form in which its features are looked for.
+
+    Its cost is named, its machine and measured times are read, and its array has levels alone.
 
     Attributes:
-        machine: the machine itself; None if none is named.
-        cost: the name of the cost that is minimised.
+        array: the ways of each level, the stages left out.
+        outside: number of levels and uneven splits outside the stages.
         explain: whether the plan is to be explained.
     """
 
-    machine: Machine | HeterogeneousMachine | None
-    cost: str = "volume"
-    levels: int | None = None
     array: Sequence[int] | None = None
-    convention: str | None = None
-    inter_weight: float | None = None
-    mode: float | str | None = None
-    profile: Profile | None = None
-    pins: Sequence[str] = ()
-    shares: str | None = None
-    integral: bool = False
-    stages: int | str | None = None
     outside: int = 0
-    schedule: str | None = None
-    microbatches: int | None = None
-    parts: int | None = None
-    balance: str | None = None
-    starts: str | Sequence[str] | None = None
-    optimizer: str = "sgd"
-    refine: bool = False
-    chunks: str | int | None = None
-    time_limit: float | None = None
-    memory_limit: float | None = None
     explain: bool = False
 
     @classmethod
-    def of(cls, request: Request) -> Asked:
-        """Return the values of a whole request, as of a stored plan, in which everything is given."""
-        stages = request.stages
-        bare = stages is not None and not request.array and request.heterogeneous is None
-        return cls(
-            machine=request.machine,
-            cost=request.cost,
-            levels=0 if bare else None,
-            array=request.array or None,
-            convention=request.convention,
-            mode=request.parameters.get("mode"),
-            profile=request.profile,
-            pins=request.pins,
-            shares=None if request.shares == "equal" else request.shares,
-            integral=request.integral,
-            stages=stages,
-            outside=request.outside,
-            microbatches=request.microbatches,
-            parts=request.parts,
-            schedule=request.schedule if request.parts is not None else None,
-            balance=None if request.balance == "time" else request.balance,
-            starts=request.starts or None,
-            optimizer=request.optimizer,
-            refine=request.refine,
-            chunks=request.chunks,
-        )
+    def whose(cls, request: Request, *, cost: str = "volume", explain: bool = False) -> Asked:
+        """Return the form of a request.
+
+        Args:
+            request: the request, with the machine and the measured times themselves.
+            cost: the name of the cost that is minimised.
+            explain: whether the plan is to be explained.
+        """
+        nodes = checked_nodes(request.array, request.stages)._asdict()
+        return cls(**{**request.given(), **nodes, "cost": cost, "explain": explain})
+
+    @property
+    def machine(self) -> Machine | HeterogeneousMachine | None:
+        """Return the machine; None if none is named."""
+        found: Machine | HeterogeneousMachine | None = self.hardware
+        return found
 
     @property
     def ways(self) -> Sequence[int]:
@@ -209,7 +177,7 @@ class Asked:
     @property
     def parameters(self) -> Collection[str]:
         """Return the names of the parameters of the cost."""
-        return parameters_of(load_cost(self.cost, {}))
+        return parameters_of(load_cost(str(self.cost), {}))
 
     @property
     def counting(self) -> Cost:
@@ -218,7 +186,7 @@ class Asked:
         known = {
             name: value for name, value in given.items() if value is not None and name in self.parameters
         }
-        return load_cost(self.cost, known)
+        return load_cost(str(self.cost), known)
 
     @property
     def takes(self) -> set[str]:
@@ -234,7 +202,7 @@ class Asked:
             "convention": repr(self.convention),
             "cost": repr(self.cost),
             "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
-            "limit": "memory-limit" if self.time_limit is None else "time-limit",
+            "limit": "search-memory" if self.time_limit is None else "time-limit",
             "measured": str(self.profile.ways if self.profile else ""),
             "profile": repr(self.profile.name) if self.profile else "",
             "hardware": repr(self.machine.name) if self.machine is not None else "",
@@ -273,14 +241,13 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "pins at a level": lambda asked: bool(asked.pinned_at),
     "shares": lambda asked: asked.shares is not None,
     "unequal shares": lambda asked: asked.shares not in (None, "equal"),
-    "whole shares": lambda asked: asked.integral,
-    "a limit": lambda asked: asked.time_limit is not None or asked.memory_limit is not None,
+    "a limit": lambda asked: asked.time_limit is not None or asked.search_memory is not None,
     "a profile": lambda asked: asked.profile is not None,
     "a weight between layers": lambda asked: asked.inter_weight is not None,
     "a mode": lambda asked: asked.mode is not None,
     "another count than the paper's": lambda asked: asked.convention not in (None, PAPER),
     "a timed cost": lambda asked: "machine" in asked.takes,
-    "a cost with its own count": lambda asked: not follows(asked.cost),
+    "a cost with its own count": lambda asked: not follows(str(asked.cost)),
     "a cost without a slowest group": lambda asked: not asked.counting.slowest,
     "a cost without measured times": lambda asked: "profile" not in asked.takes,
     "a cost without that weight": lambda asked: "inter_weight" not in asked.parameters,

@@ -12,10 +12,11 @@ from hypar.files.json_file import read_json
 from hypar.files.text import read_text
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
+from hypar.planning.asked import asked_of
 from hypar.planning.planner import follow
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.replay import recosted
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, model_of, profile_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.solve.limits import Limits
@@ -120,7 +121,7 @@ def check_plan(
     stored = read_plan(file)
     graph = model_of(stored, Path(file), model)
     machine = machine_of(stored, Path(file), hardware)
-    request = Request.of(stored, machine, profile_of(stored, Path(file), profile))
+    request = Resolved.of(stored, machine, profile_of(stored, Path(file), profile))
     changed = graph.digest != stored.model.digest
     proof = certificate if certificate is not None else beside(file)
     if certificate is not None or beside(file).is_file():
@@ -128,7 +129,8 @@ def check_plan(
         if stored.score is None:
             return Verdict(model_changed=False, changes=(), fresh=stored, certified=True)
     try:
-        require_together(Asked.of(request))
+        asked = asked_of(stored, machine=machine, profile=request.profile)
+        require_together(Asked.whose(asked, cost=stored.cost.name))
         fresh, notes = _followed(request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
@@ -145,11 +147,11 @@ def _verified(proof: Path, stored: Plan, graph: LayerGraph, file: str | Path) ->
         PlanError: the certificate does not prove the plan, or a cost is not that of its choices.
     """
     verify_certificate(read_certificate(proof), stored, graph, str(proof))
-    for change in changes_between(stored, recosted(stored, graph, Request.of(stored))):
+    for change in changes_between(stored, recosted(stored, graph, Resolved.of(stored))):
         raise PlanError(f"{file}: {change.name}", f"found {change.words[0]}", change.words[1])
 
 
-def _not_its_own(request: Request) -> tuple[str, ...]:
+def _not_its_own(request: Resolved) -> tuple[str, ...]:
     """Say where a request is not what its strategy stands for: an option was given, or the name is another."""
     try:
         own = load_strategy(request.strategy)
@@ -162,7 +164,7 @@ def _not_its_own(request: Request) -> tuple[str, ...]:
     )
 
 
-def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> tuple[Plan, tuple[str, ...]]:
+def _followed(request: Resolved, graph: LayerGraph, *, changed: bool) -> tuple[Plan, tuple[str, ...]]:
     """Plan the request today, and say if hypar would take another solver than the recorded one.
 
     If the changed model no longer suits the recorded solver, it is planned by the one that hypar takes.

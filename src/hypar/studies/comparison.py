@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hypar.errors import TableLimitError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.planning.arguments import BASELINE, PlanArguments, of_baseline, require_known
+from hypar.plan.request import Request
+from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.results import Result
@@ -91,7 +92,7 @@ def compare_strategies(
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
-    **asked: Unpack[PlanArguments],
+    **asked: Any,
 ) -> Comparison:
     """Plan a network by several strategies.
 
@@ -114,7 +115,7 @@ def compare_strategies(
         InputError: the request cannot be met.
         TableLimitError: no strategy's search would fit.
     """
-    require_known("compare_strategies", asked, PlanArguments)
+    Request.of("compare_strategies", asked)
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     named = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
     machine = None if hardware is None else as_hardware(hardware)

@@ -7,13 +7,13 @@ counted. The bytes and seconds of every plan are those of the one convention.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
-from hypar.plan.conventions import checked
+from hypar.plan.request import checked
 from hypar.planning.counting import follows
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import recosted, score_plan
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import MOVED, PAPER
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.arguments import PlanArguments
 
 
 def convention_for(asked: str | None) -> str:
@@ -32,7 +31,7 @@ def convention_for(asked: str | None) -> str:
     Raises:
         UnknownNameError: there is no such convention.
     """
-    return MOVED if asked is None else checked(asked)
+    return MOVED if asked is None else checked("convention", asked)
 
 
 def planned(
@@ -42,7 +41,7 @@ def planned(
     /,
     *,
     hardware: Machine | HeterogeneousMachine | None = None,
-    **asked: Unpack[PlanArguments],
+    **asked: Any,
 ) -> Plan:
     """Plan a network by a strategy, with a score that counts by a convention.
 
@@ -80,5 +79,5 @@ def costs_of(
     own = plan.convention or PAPER
     if plan.heterogeneous or not follows(plan.cost.name) or convention == own:
         return tuple(split.cost for split in plan.summed)
-    request = replace(Request.of(plan, machine, times_of(plan)), convention=convention)
+    request = replace(Resolved.of(plan, machine, times_of(plan)), convention=convention)
     return tuple(split.cost for split in recosted(plan, graph, request).splits)

@@ -18,7 +18,7 @@ from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
 from hypar.planning.refusals import refusal
 from hypar.planning.replay import costed_tree
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner, split_options
@@ -169,7 +169,7 @@ def explain_plan(
     if machine is not None:
         require_groups(plan, machine, Path("plan"))
     graph = model.with_batch(plan.model.batch)
-    request = replace(Request.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
+    request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     one, level = isinstance(layer, str), None
     if isinstance(layer, str) and "@" in layer:
         layer, _, text = layer.partition("@")
@@ -198,7 +198,7 @@ def explain_plan(
 
 
 def _in_stages(
-    asked: Asked, stages: StagesRecord, request: Request, graph: LayerGraph
+    asked: Asked, stages: StagesRecord, request: Resolved, graph: LayerGraph
 ) -> tuple[Structure, Iterator[LayerExplanation]]:
     """Return the structure of the whole network's choices, and what is explained of each stage in turn."""
     spans = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)

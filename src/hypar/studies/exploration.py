@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hypar.activity import tell
 from hypar.errors import OptionError
@@ -13,8 +13,9 @@ from hypar.files.figures import Figure
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.plan.request import Request
 from hypar.plan.score import Totals, totals_of
-from hypar.planning.arguments import BASELINE, PlanArguments, of_baseline, require_known
+from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.results import Result
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.studies.counted import convention_for, planned
@@ -145,7 +146,7 @@ def explore_model(
     strategy: str = "hypar",
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
-    **asked: Unpack[PlanArguments],
+    **asked: Any,
 ) -> Exploration:
     """Score every combination of the choices of some layers or levels.
 
@@ -164,7 +165,7 @@ def explore_model(
     Raises:
         InputError: the request cannot be met; nothing varies, or more than ``MOST_POINTS`` points.
     """
-    require_known("explore_model", asked, PlanArguments)
+    Request.of("explore_model", asked)
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     machine = as_hardware(hardware)
     counted = convention_for(convention)

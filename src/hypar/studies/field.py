@@ -12,7 +12,7 @@ from hypar.errors import OptionError, suggestion
 from hypar.plan.score import totals_of
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.question import question_of, setting_for
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.sources import times_of
 from hypar.planning.stages.replay import stored_stages
 from hypar.planning.uneven.planner import split_options
@@ -72,7 +72,7 @@ class Field:
             found = "the plan's stages are on device groups"
             raise OptionError("vary", found, "stages on identical devices, or none")
         self.plan, self.graph, self.machine = plan, graph, machine
-        request = Request.of(plan, machine, times_of(plan)).as_planned(plan)
+        request = Resolved.of(plan, machine, times_of(plan)).as_planned(plan)
         self.request = replace(request, pins=(), refine=False)
         self.nodes = graph.nodes(plan.graph)
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.plan.records import SEARCHED
-from hypar.planning.checks.stages import BEST
+from hypar.plan.request import BEST
 from hypar.planning.counting import bytes_received, cost_convention, score_convention
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
-from hypar.planning.request import BASELINES, FIXED, Request
+from hypar.planning.resolved import BASELINES, FIXED, Resolved
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import DIRECT, PAPER
@@ -70,7 +70,7 @@ def notes(
         leaves out; the layers with more shards along a dim than elements.
     """
     graph = graph.with_batch(plan.model.batch)
-    asked = replace(Request.of(plan, machine, profile), refine=False)
+    asked = replace(Resolved.of(plan, machine, profile), refine=False)
     request = replace(asked, chunks=None)
     if (
         not plan.heterogeneous
@@ -104,7 +104,7 @@ def notes(
         yield f"cut into more shards than elements, as the papers allow: {', '.join(fine[:3])}{more}"
 
 
-def _wider_space(plan: Plan, request: Request, graph: LayerGraph) -> Iterator[str]:
+def _wider_space(plan: Plan, request: Resolved, graph: LayerGraph) -> Iterator[str]:
     """Yield what the space of ``deepa`` lacks, and the cost of a plan that has it, where that is cheap to search.
 
     Measured times are of the published space.
@@ -174,7 +174,7 @@ def machine_lines(
         yield f"no weights, so not timed: {', '.join(untimed)}"
 
 
-def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:
+def _pins_cost(plan: Plan, request: Resolved, graph: LayerGraph) -> str:
     """Compare the cost with the same request's without pins, solved by the recorded solver if that is not exact."""
     if plan.stages is not None:
         solver = plan.stages.solver
@@ -197,7 +197,7 @@ def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:
     return f"the pins {word} {amount(abs(now - then), unit)}{share}"
 
 
-def _briefly(request: Request) -> Request:
+def _briefly(request: Resolved) -> Resolved:
     """Return the same request for a search whose result is a remark."""
     seconds, size = (min(pair) for pair in zip(request.limits, (REMARK_S, DEFAULT_BYTES), strict=True))
     return replace(request, limits=Limits(seconds, size), limited=False, cut=None)
@@ -226,7 +226,7 @@ def baseline_scores(
     from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
 
     graph = graph.with_batch(plan.model.batch)
-    request = replace(Request.of(plan, machine, profile), refine=False)
+    request = replace(Resolved.of(plan, machine, profile), refine=False)
     request = _without_stages(plan, request, graph)
     found = ((name, _score_of(baseline_request(request, name), graph)) for name in _not_timed(plan))
     return {name: score for name, score in found if score is not None}
@@ -274,7 +274,7 @@ def _not_timed(plan: Plan) -> tuple[str, ...]:
     return tuple(name for name in names if name not in timed)
 
 
-def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
+def _without_stages(plan: Plan, request: Resolved, graph: LayerGraph) -> Resolved:
     """Return the request without stages: the stages become the outermost level, to which no pin applies."""
     if plan.stages is None or plan.stages.asked == BEST:
         return request
@@ -290,14 +290,14 @@ def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
     return replace(request.over(array), pins=inside)
 
 
-def _score_of(request: Request, graph: LayerGraph) -> Score | None:
+def _score_of(request: Resolved, graph: LayerGraph) -> Score | None:
     try:
         return follow(request, graph).score
     except (HardwareError, OptionError, TableLimitError):
         return None
 
 
-def joint_optimum(request: Request, graph: LayerGraph) -> Plan | None:
+def joint_optimum(request: Resolved, graph: LayerGraph) -> Plan | None:
     """Plan the request over all levels jointly; return None if the search is not cheap."""
     request = replace(request, search="joint", solver=None)
     question, _ = ask(request, graph)

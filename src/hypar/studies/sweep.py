@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
@@ -18,12 +18,12 @@ from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.consistency import MOST_DEVICES
+from hypar.plan.request import Request, checked
 from hypar.plan.score import Totals, totals_of
-from hypar.planning.arguments import BASELINE, HeldArguments, of_baseline, require_known
 from hypar.planning.checks.levels import checked_array
 from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
-from hypar.planning.checks.words import checked_optimizer
 from hypar.planning.refusals import refusal
+from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Result
 from hypar.schedule.scoring import totals
@@ -69,14 +69,14 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
     _view: ClassVar[str] = "sweep"
     model: str
     convention: str
-    asked: HeldArguments
+    asked: Mapping[str, Any]
 
     def __new__(
         cls,
         runs: Iterable[Run] = (),
         model: str = "",
         convention: str = MOVED,
-        asked: HeldArguments | None = None,
+        asked: Mapping[str, Any] | None = None,
     ) -> Self:
         """Make a sweep of some runs."""
         made = super().__new__(cls, runs)
@@ -107,7 +107,7 @@ def sweep_model(
     scale: bool = False,
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
-    **asked: Unpack[HeldArguments],
+    **asked: Any,
 ) -> Sweep:
     """Plan and score a network for every combination of the given values.
 
@@ -135,7 +135,7 @@ def sweep_model(
     Raises:
         InputError: the request cannot be met by any combination.
     """
-    require_known("sweep_model", asked, HeldArguments)
+    Request.of("sweep_model", asked)
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     axes: dict[str, Sequence[Any]] = {
         "hardware": _values(hardware),
@@ -195,7 +195,7 @@ def _key(value: Any) -> str:
     return value.digest if isinstance(value, Machine | HeterogeneousMachine) else repr(value)
 
 
-def _stages(asked: HeldArguments) -> int:
+def _stages(asked: Mapping[str, Any]) -> int:
     """Return the number of stages, each of which has an array of its own."""
     stages, starts = asked.get("stages"), asked.get("starts")
     if starts:
@@ -203,9 +203,9 @@ def _stages(asked: HeldArguments) -> int:
     return stages if isinstance(stages, int) else 1
 
 
-def _check(axes: Mapping[str, Sequence[Any]], asked: HeldArguments) -> None:
+def _check(axes: Mapping[str, Sequence[Any]], asked: Mapping[str, Any]) -> None:
     """Refuse values that no combination allows, before the first one runs."""
-    checked_optimizer(asked.get("optimizer", "sgd"))
+    checked("optimizer", asked.get("optimizer", "sgd"))
     most = MOST_DEVICES.bit_length() - 1
     for count in axes.get("levels", ()):
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
@@ -223,7 +223,7 @@ def _run(
     machine: Machine | HeterogeneousMachine,
     chosen: Mapping[str, Any],
     convention: str,
-    asked: HeldArguments,
+    asked: Mapping[str, Any],
 ) -> Run:
     """Plan and score one combination."""
     levels = chosen.get("levels")

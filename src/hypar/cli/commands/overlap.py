@@ -9,7 +9,7 @@ import click
 
 from hypar.cli.commands.base import as_json, complete_model, plot_option, trace_option
 from hypar.cli.options import MACHINE, STAGES, Command, option
-from hypar.cli.planning import batch_option, change_option, convention_option, devices_option, machine_option
+from hypar.cli.planning import change_option, convention_option, devices_option, request_option
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.reports.listings.overlaps import (
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @click.command("overlap", cls=Command)
 @click.argument("model", shell_complete=complete_model)
-@machine_option
+@request_option("hardware")
 @change_option
 @devices_option
-@batch_option
+@request_option("batch")
 @option(
     "--table",
     heading=MACHINE,

@@ -16,12 +16,9 @@ from hypar.cli.commands.base import (
 )
 from hypar.cli.options import STAGES, Command, option
 from hypar.cli.planning import (
-    balance_option,
-    batch_option,
     convention_option,
     hardware_options,
-    parts_option,
-    starts_option,
+    request_option,
 )
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
@@ -43,8 +40,8 @@ if TYPE_CHECKING:
 @option(
     "--stages", heading=STAGES, type=int, metavar="N", help="Number of stages, one device each.  [default: 4]"
 )
-@starts_option
-@balance_option
+@request_option("starts")
+@request_option("balance")
 @option(
     "--schedule",
     heading=STAGES,
@@ -56,8 +53,8 @@ if TYPE_CHECKING:
 )
 @option("--microbatches", heading=STAGES, type=int, metavar="N",
               help="Microbatches in a mini-batch, for gpipe, 1f1b and interleaved.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
-@parts_option
-@batch_option
+@request_option("parts")
+@request_option("batch")
 @hardware_options
 @convention_option("moved")
 @plot_option

@@ -22,6 +22,7 @@ from hypar.cli.options import OUTPUT, Command, option
 from hypar.cli.planning import planning_options
 from hypar.network.build import load_model
 from hypar.plan.files import recorded
+from hypar.plan.request import Request
 from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
 from hypar.reports.formats.base import unfit_line
@@ -123,7 +124,7 @@ def command(
     network, machine = load_model(model), named_machine(hardware, changes)
     if explained is not None:
         sized = {name: asked[name] for name in ("stages", "starts", "levels", "array")}
-        require_together(Asked(machine=machine, explain=True, **sized))
+        require_together(Asked.whose(Request(hardware=machine, **sized), explain=True))
     if asked["profile"] is not None:
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 

@@ -10,7 +10,7 @@ import click
 from hypar import __version__
 from hypar.cli.commands.base import complete_model, writable
 from hypar.cli.options import NETWORK, OUTPUT, SEARCH, Command, option
-from hypar.cli.planning import change_option, convention_option, machine_option
+from hypar.cli.planning import change_option, convention_option, request_option
 from hypar.files.text import write_text
 from hypar.reports.sections.page import page
 from hypar.reports.terminal import note, progress_bar, write
@@ -31,7 +31,7 @@ def _page_file(ctx: click.Context, param: click.Parameter, value: str | None) ->
     help="File of the page, as plan.html.  [default: stdout]",
 )  # fmt: skip
 @convention_option("the plan's own, else moved")
-@machine_option
+@request_option("hardware")
 @change_option
 @option(
     "--model",

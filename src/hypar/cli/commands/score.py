@@ -9,7 +9,7 @@ import click
 
 from hypar.cli.commands.base import as_json, complete_model, fit_option, judged, trace_option, writable
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
-from hypar.cli.planning import OPTIMIZER_HELP, change_option, convention_option, machine_option
+from hypar.cli.planning import change_option, convention_option, request_option
 from hypar.errors import OptionError
 from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
@@ -44,14 +44,14 @@ def _picture_file(ctx: click.Context, param: click.Parameter, value: str | None)
 
 @click.command("score", cls=Command)
 @click.argument("plan", type=click.Path())
-@machine_option
+@request_option("hardware")
 @change_option
 @option(
     "--optimizer",
     heading=MACHINE,
     metavar="NAME",
     names=lambda: OPTIMIZERS,
-    help=f"{OPTIMIZER_HELP}  [default: the plan's own, else sgd]",
+    help="Optimizer, for updates and memory: {names}.  [default: the plan's own, else sgd]",
 )
 @convention_option("the plan's own, else moved")
 @option(

@@ -6,11 +6,9 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
-from hypar.errors import OptionError, UnknownNameError, shown
+from hypar.errors import OptionError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS
-from hypar.plan.splits import RULES
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.sharding.space import parse_space
@@ -20,23 +18,14 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import Asked, Manner
-    from hypar.plan.records import Operators
 
 
-SHARES = (*RULES, "layers")
-"""The rules for the shares of device groups; ``layers`` gives each layer its own."""
-
-
-GRAPHS = ("contracted", "operators")
-"""The graphs of a network that can be planned."""
-
-
-def checked_limits(time_limit: float | None, memory_limit: float | None) -> Limits:
+def checked_limits(time_limit: float | None, search_memory: float | None) -> Limits:
     """Return the limits of a joint search.
 
     Args:
         time_limit: seconds; None for the default.
-        memory_limit: bytes; None for the default.
+        search_memory: bytes; None for the default.
 
     Raises:
         OptionError: one is no number above 0.
@@ -44,7 +33,7 @@ def checked_limits(time_limit: float | None, memory_limit: float | None) -> Limi
     found = []
     named = (
         ("time-limit", time_limit, DEFAULT_S, "seconds"),
-        ("memory-limit", memory_limit, DEFAULT_BYTES, "bytes"),
+        ("search-memory", search_memory, DEFAULT_BYTES, "bytes"),
     )
     for name, given, default, unit in named:
         number = default if given is None else given
@@ -61,28 +50,6 @@ def space_text(text: str) -> str:
     return parse_space(" ".join(words), None).text
 
 
-def checked_optimizer(name: str) -> str:
-    """Check the name of an optimizer.
-
-    Raises:
-        UnknownNameError: there is no such optimizer.
-    """
-    if not isinstance(name, str) or name not in OPTIMIZERS:
-        raise UnknownNameError("optimizer", str(name), OPTIMIZERS)
-    return name
-
-
-def checked_graph(name: str) -> Operators | None:
-    """Return the graph of a name; None for the contracted one.
-
-    Raises:
-        UnknownNameError: there is no such graph.
-    """
-    if name not in GRAPHS:
-        raise UnknownNameError("graph", name, GRAPHS)
-    return "operators" if name == GRAPHS[1] else None
-
-
 def checked_shares(
     shares: str | None, own: str, cost: str, machine: Machine | HeterogeneousMachine | None
 ) -> str:
@@ -95,12 +62,10 @@ def checked_shares(
         machine: the machine; None if none is named.
 
     Raises:
-        UnknownNameError: there is no such rule.
+        UnknownNameError: there is no such cost.
     """
     if shares is None:
         return own if isinstance(machine, HeterogeneousMachine) and load_cost(cost, {}).slowest else "equal"
-    if shares not in SHARES:
-        raise UnknownNameError("shares", shares, SHARES)
     return shares
 
 

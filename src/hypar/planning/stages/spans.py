@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.nodes.leaf import Node
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
     from hypar.planning.stages.steady import Steady
@@ -82,7 +82,7 @@ class CutSpans:
         settled: the steady choices, once they are found; they depend on neither.
     """
 
-    request: Request
+    request: Resolved
     planner: LevelPlanner
     whole: ContractedGraph
     microbatch: ContractedGraph
@@ -97,7 +97,7 @@ class CutSpans:
     @classmethod
     def of(
         cls,
-        request: Request,
+        request: Resolved,
         graph: LayerGraph,
         counts: tuple[int, int],
         answers: dict[object, Node] | None = None,

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.sharding.transfers import dim_of
-from hypar.sharding.uneven.remainder import whole_shares
 from hypar.solve.balance import balance
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from hypar.network.contraction import CutLayer
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.quadratics import Array, Quadratics
     from hypar.planning.uneven.split import Assignment, UnevenSplit
@@ -43,25 +41,10 @@ Settled = tuple[Offer, ...]
 """The offer that each layer takes."""
 
 
-def settled(split: UnevenSplit, assignment: Assignment, shares: Shares, *, integral: bool) -> Settled:
-    """Return the offer of every layer at common shares, rounded to whole elements if requested."""
-    rows = zip(split.graph.layers, split.options, assignment, strict=True)
-    kept: dict[Shares, Shares] = {}
-    offers = []
-    for layer, options, pick in rows:
-        own = rounded(layer, options[pick], shares) if integral else shares
-        offers.append(Offer(pick, options[pick], kept.setdefault(own, own)))
-    return tuple(offers)
-
-
-def rounded(layer: CutLayer, choice: Choice, shares: Shares) -> Shares:
-    """Round shares to whole elements of the dim that a layer is cut in; a group without a share keeps none."""
-    dim = dim_of(choice)
-    if dim is None:
-        return shares
-    at_work = [share for share in shares if share]
-    found = iter(whole_shares(layer.einsum.sizes[dim], at_work))
-    return tuple(next(found) if share else share for share in shares)
+def settled(split: UnevenSplit, assignment: Assignment, shares: Shares) -> Settled:
+    """Return the offer of every layer at common shares."""
+    rows = zip(split.options, assignment, strict=True)
+    return tuple(Offer(pick, options[pick], shares) for options, pick in rows)
 
 
 def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
@@ -98,24 +81,21 @@ def rows_of(
     return [rows.get(group, (nothing, nothing)) for group in range(count)]
 
 
-def by_layer(every: Quadratics, decision: Decision, *, integral: bool) -> Settled:
+def by_layer(every: Quadratics, decision: Decision) -> Settled:
     """Return the best shares found for each layer, starting from the shares of a decision.
 
     Args:
         every: all options of an uneven split whose cost is that of its slowest device group.
         decision: the decision with common shares.
-        integral: whether shares are rounded to whole elements.
     """
-    start = settled(every.split, decision.assignment, decision.shares, integral=integral)
-    offered = tuple(
-        tuple(_offers(every, index, offer, integral=integral)) for index, offer in enumerate(start)
-    )
+    start = settled(every.split, decision.assignment, decision.shares)
+    offered = tuple(tuple(_offers(every, index, offer)) for index, offer in enumerate(start))
     return ByLayer(every.split, offered).best()
 
 
-def _offers(every: Quadratics, index: int, start: Offer, *, integral: bool) -> Iterator[Offer]:
+def _offers(every: Quadratics, index: int, start: Offer) -> Iterator[Offer]:
     """Yield a layer's present offer, then every option with common or balanced shares, or on one group alone."""
-    layer, options = every.split.graph.layers[index], every.split.options[index]
+    options = every.split.options[index]
     groups = len(every.split.groups)
     alone = [tuple(float(group == own) for group in range(groups)) for own in range(groups)]
     times = every.nodes[index]
@@ -124,8 +104,7 @@ def _offers(every: Quadratics, index: int, start: Offer, *, integral: bool) -> I
         own = balance(times[:, :, pick])
         for shares in (start.shares, own, *alone):
             if shares is not None and (dim_of(choice) is not None or shares == start.shares):
-                whole = rounded(layer, choice, shares) if integral else shares
-                made[Offer(pick, choice, whole)] = None
+                made[Offer(pick, choice, shares)] = None
     yield from made
 
 

@@ -13,7 +13,7 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch, Branching
 
 
@@ -91,7 +91,7 @@ def _uneven_split(branch: Branching) -> Split:
     )
 
 
-def claim_of(request: Request, branch: Branching, *, thorough: bool = False) -> str:
+def claim_of(request: Resolved, branch: Branching, *, thorough: bool = False) -> str:
     """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among.
 
     Args:
@@ -101,23 +101,21 @@ def claim_of(request: Request, branch: Branching, *, thorough: bool = False) -> 
     """
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
-    whole = " of whole elements" if request.integral else ""
     inexact = [leaf.answer.solver for leaf in branch.leaves() if not leaf.answer.exact]
     if inexact:
-        shares = f", shares{whole}," * request.integral
-        return f"not optimal: solver {inexact[0]!r} is not exact; {request.search} search in each group{shares} {over}"
+        return (
+            f"not optimal: solver {inexact[0]!r} is not exact; {request.search} search in each group {over}"
+        )
     inner = f"{request.search} search in each group"
     if thorough and request.shares == "equal":
-        return f"optimal, all uneven splits and levels jointly, at equal shares{whole}, {over}"
+        return f"optimal, all uneven splits and levels jointly, at equal shares, {over}"
     if request.shares == "equal" and not branch.slowest:
-        return (
-            f"each uneven split is optimal at equal shares{whole} given those above it, then {inner}, {over}"
-        )
+        return f"each uneven split is optimal at equal shares given those above it, then {inner}, {over}"
     kinds = {
-        "equal": "equal shares{}, types by weights of the groups",
-        "linear": "shares{} by AccPar's rule, found with the types in turn",
-        "exact": "exact shares{}, found with the types in turn",
-        "layers": "exact shares{}, then shares of each layer",
+        "equal": "equal shares, types by weights of the groups",
+        "linear": "shares by AccPar's rule, found with the types in turn",
+        "exact": "exact shares, found with the types in turn",
+        "layers": "exact shares, then shares of each layer",
     }
     tried = ", for all choices at the uneven splits" if thorough else ""
-    return f"{kinds[request.shares].format(whole)}{tried}, not proven optimal, then {inner}, {over}"
+    return f"{kinds[request.shares]}{tried}, not proven optimal, then {inner}, {over}"

@@ -109,7 +109,6 @@ class _Reader:
             machine=machine,
             offers=tuple(Offer(0, split.choice(layer), split.shares_of(layer)) for layer in names),
             shares=tuple(split.shares),
-            integral=bool(self.plan.integral),
             received=(),
             computed=(),
             below=(None,) * len(machine.groups),

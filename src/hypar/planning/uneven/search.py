@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
     from hypar.network.contraction import ContractedGraph
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
@@ -66,7 +66,7 @@ class Below(Protocol):
         counted: the convention by which a score counts.
     """
 
-    request: Request
+    request: Resolved
     element_bytes: int
     adapts: bool
     in_stage: bool
@@ -135,9 +135,7 @@ class SplitSearch:
         at_work = tuple(range(len(self.place.machine.groups)))
         every = quadratics_of(self.planner.split_at(self.place, at_work))
         decision = best(search(every, "equal"))
-        offers = settled(
-            every.split, decision.assignment, decision.shares, integral=self.planner.request.integral
-        )
+        offers = settled(every.split, decision.assignment, decision.shares)
         return self._branching(at_work, every.split, offers, decision)
 
     def _exactly(self, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
@@ -175,9 +173,7 @@ class SplitSearch:
             decision = best(decisions)
             if before is not None and _same(decision, before, at_work):
                 return
-            offers = settled(
-                every.split, decision.assignment, decision.shares, integral=self.planner.request.integral
-            )
+            offers = settled(every.split, decision.assignment, decision.shares)
             made = self._branching(at_work, every.split, offers, decision)
             if rule == "equal" and not cheaper(made, found):
                 return
@@ -198,7 +194,7 @@ class SplitSearch:
         """Yield the decision with separate shares for each layer, if requested and if they fit the memory."""
         if self.planner.request.shares != "layers" or rule != "exact" or not all(decision.shares):
             return
-        offers = by_layer(every, decision, integral=self.planner.request.integral)
+        offers = by_layer(every, decision)
         # A group without any layer is idle, which is tried separately.
         if all(any(shares) for shares in zip(*(offer.shares for offer in offers), strict=True)):
             made = self._branching(at_work, every.split, offers, decision)
@@ -229,7 +225,6 @@ class SplitSearch:
             machine=place.machine,
             offers=tuple(offer._replace(shares=spread(offer.shares)) for offer in offers),
             shares=spread(decision.shares),
-            integral=self.planner.request.integral,
             received=tuple(row[0] for row in each),
             computed=tuple(row[1] for row in each),
             below=(None,) * count,

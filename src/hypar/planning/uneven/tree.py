@@ -58,13 +58,13 @@ class Branching:
     machine: HeterogeneousMachine
     offers: tuple[Offer, ...]
     shares: tuple[float, ...]
-    integral: bool
     received: tuple[tuple[float, ...], ...]
     computed: tuple[tuple[float, ...], ...]
     below: tuple[Branch | None, ...]
     slowest: bool
     element_bytes: int
     counted: str = PAPER
+    integral: bool = False
 
     @property
     def ends(self) -> tuple[float, ...]:

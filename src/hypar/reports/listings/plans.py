@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.plan.score import Totals
-from hypar.planning.arguments import BASELINE
 from hypar.planning.counting import score_convention
+from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.formats.base import on_machine, question, unfit_line
 from hypar.reports.listings.base import Data, make_table, too_big_note

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
 from hypar.machine.profiles import Profile
+from hypar.plan.request import PARAMETERS
 from hypar.plan.score import Totals
-from hypar.planning.arguments import HeldArguments
 from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import TOO_BIG, Data, make_table, too_big_note
 from hypar.reports.prose import Note
@@ -98,7 +98,7 @@ def runs_data(runs: Sweep) -> Data:
 
 def _asked(runs: Sweep) -> dict[str, str]:
     """Return the arguments that were given for all runs, as text."""
-    given = {name: runs.asked.get(name) for name in HeldArguments.__annotations__}
+    given = {name: runs.asked.get(name) for name in PARAMETERS}
     return {name: _text(value) for name, value in given.items() if not _as_good_as_absent(value)}
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError
 from hypar.machine.load_heterogeneous import as_hardware
-from hypar.plan.conventions import checked, of_score
+from hypar.plan.conventions import of_score
 from hypar.plan.plan import read_plan
+from hypar.plan.request import checked
+from hypar.planning.asked import plan_command
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
 from hypar.sharding.conventions import PAPER
 from hypar.studies.notes import notes
-from hypar.studies.report.again import plan_command, report_options
 from hypar.studies.report.memory import memory_uses
 from hypar.studies.report.strategies import rivals_of
 from hypar.studies.report.tasks import lane_names, step_tasks
@@ -128,12 +129,15 @@ def gather_report(
         step = _step(run_plan(plan, hardware=machine, model=sized, convention=convention))
     score = None if step is None else step.score
     measured = profile_of(plan, path, profile)
+    named = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
+    words = [word for name, file in named.items() if file is not None for word in (f"--{name}", str(file))]
     return Gathered(
         plan=plan,
         file=path.name,
-        command=plan_command(plan, path.name, graph, machine),
-        options=report_options(
-            hardware=hardware, model=model, profile=profile, convention=convention, changes=changes or {}
+        command=plan_command(plan, path.name, graph.batch, machine),
+        options=(
+            *words,
+            *(word for name, value in (changes or {}).items() for word in ("--set", f"{name}={value}")),
         ),
         machine=machine,
         step=step,
@@ -149,7 +153,7 @@ def _convention(plan: Plan, score: Score | None, asked: str | None) -> str | Non
         return None
     if score is not None:
         return score.convention or PAPER
-    return of_score(plan.convention or PAPER) if asked is None else checked(asked)
+    return of_score(plan.convention or PAPER) if asked is None else checked("convention", asked)
 
 
 def _step(ran: ScoredStep) -> StepUse:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
-from hypar.planning.arguments import BASELINE
+from hypar.planning.asked import uneven_array
+from hypar.planning.resolved import BASELINE
 from hypar.studies.comparison import compare_strategies
 from hypar.studies.counted import costs_of
-from hypar.studies.report.again import uneven_array
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine

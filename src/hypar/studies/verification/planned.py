@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.setting import Setting
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.replay import stored_stages
 from hypar.planning.uneven.replay import branch_of
 from hypar.program.steps import Item
@@ -72,7 +72,7 @@ def planned(
         found = _of_groups(lanes, levels) if convention in {MOVED, FUSED} else _of_lanes(lanes, levels)
         return _with_crossings(found, lanes[0].graph, crossings, levels)
     if plan.stages is not None and plan.staged:
-        request = Request.of(plan, machine)
+        request = Resolved.of(plan, machine)
         request = replace(request, counted=convention if convention in BY_LEVELS else PAPER)
         choices = [
             tuple(split.choice(layer) for split in plan.splits if layer in split.choices)

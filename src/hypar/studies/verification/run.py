@@ -13,7 +13,7 @@ from hypar.execution.lifetimes import MOST_ENTRIES, entries_of, exchanges_gradie
 from hypar.execution.verify import verify_program
 from hypar.plan.diff import changes_between
 from hypar.planning.replay import recosted, run_plan
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.program.of_plan import program_of
 from hypar.studies.verification.asked import ask
 from hypar.studies.verification.comparing import Comparison
@@ -144,7 +144,7 @@ class _Verification:
     def _again(self) -> Plan:
         """Return the plan with its results counted again: its cost, and on the machine of its score stages and score."""
         plan, graph, machine = self.asked.plan, self.asked.graph, self.asked.machine
-        again = recosted(plan, graph, Request.of(plan, machine, self.asked.profile))
+        again = recosted(plan, graph, Resolved.of(plan, machine, self.asked.profile))
         if machine is None:
             return again
         ran = run_plan(plan, hardware=machine, model=graph)
@@ -182,7 +182,7 @@ class _Verification:
         """Return what differs between the plan and what was run."""
         plan, changes = self.asked.plan, changes_of(self.asked.graph, self.graph, self.asked.graph.batch)
         found = [f"smaller than planned: {', '.join(changes)}"] if changes else []
-        if plan.uneven and not plan.integral:
+        if plan.uneven:
             found.append("shares that are not of whole elements are rounded by the largest remainder")
         if self.asked.microbatches > 1:
             found.append(
