@@ -96,7 +96,7 @@ MUTANTS = [
     Mutant("errors have partial sums too", "sharding/transfers.py", "(output, weight) if direct else (output, first, *others, weight)", "(output, weight)"),
     Mutant("an error goes back to where F was made", "sharding/transfers.py", '("forward", start, need), ("backward", back, start)', '("forward", start, need), ("backward", start, start)'),
     Mutant("what is kept of a tensor is not sent again", "sharding/amounts/factors.py", "owned=np.minimum(shared, 1.0)", "owned=shared * 0.0"),
-    Mutant("sums go straight to a shard", "sharding/amounts/factors.py", "kept, both = np.where(straight, need, hold[:, None]), np.where(straight, need, both)", "kept, both = np.where(straight, need, hold[:, None]), both"),
+    Mutant("sums go straight to a shard", "sharding/amounts/factors.py", "kept = np.where(straight, need, hold[:, None])", "kept = np.where(straight, hold[:, None], hold[:, None])"),
     Mutant("dims of one element are left out", "sharding/space.py", "large = [dim for dim in single if sizes[dim] > 1] or single", "large = single"),
     Mutant("channels of a space cut groups too", "sharding/space.py", 'extra = "groups" if layer.weighted else "channels"', 'extra = "channels"'),
     Mutant("a grid has no more shards than elements", "sharding/space.py", "if not any(map(operator.gt, found.degrees, most_parts))", "if found"),

@@ -20,7 +20,7 @@ SOURCE = Path(hypar.__file__).parent
 FLOORS = (
     {"activity", "errors", "units"},
     {"registry", "timeline"},
-    {"files", "solve"},
+    {"document", "files", "solve"},
     {"network", "results"},
     {"sharding", "importers"},
     {"machine", "plan"},
@@ -40,21 +40,22 @@ MAY_IMPORT = {
     "units": "",
     "registry": "errors",
     "timeline": "errors",
+    "document": "errors units registry",
     "files": "errors units timeline",
     "solve": "errors units registry",
-    "network": "errors units registry files",
+    "network": "errors units registry document files",
     "results": "errors registry files",
     "sharding": "errors units solve network",
     "importers": "errors units registry files network",
-    "machine": "errors units registry files solve network sharding",
-    "plan": "errors units registry files results network sharding",
+    "machine": "errors units registry document files solve network sharding",
+    "plan": "errors units registry files document results network sharding",
     "program": "errors network sharding plan",
     "schedule": "errors units timeline network sharding machine plan",
     "costs": "errors units registry solve network sharding machine",
-    "planning": "activity errors units registry timeline results solve network sharding machine plan schedule costs",
+    "planning": "activity errors units registry timeline document results solve network sharding machine plan schedule costs",
     "execution": "errors registry network program",
-    "studies": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning program execution",
-    "reports": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning program execution studies",
+    "studies": "activity errors units registry timeline files document results solve network sharding machine plan schedule costs planning program execution",
+    "reports": "activity errors units registry timeline files document results solve network sharding machine plan schedule costs planning program execution studies",
     "cli": "activity errors registry units timeline files network importers sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
@@ -72,7 +73,7 @@ INSIDE = {
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
     "studies": "verification certificates problems layers counted comparison explanation notes report pipeline field exploration sweep",
-    "reports": "palette prose columns terminal page formats exports listings traces picture sections views",
+    "reports": "palette text tables page html markdown prose columns terminal formats exports listings traces picture sections views of",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

@@ -12,9 +12,9 @@ import pytest
 from html5lib import HTMLParser
 
 import hypar
+from hypar.document import Origin, origin_of
 from hypar.errors import OptionError, PlanError
 from hypar.plan.score import Score
-from hypar.results import Origin, origin_of
 from hypar.studies.comparison import Row
 from hypar.studies.sweep import Run
 

@@ -68,11 +68,16 @@ class Column:
     def text(self, value: Any) -> str:
         """Format a value; a number that is not known is a dash."""
         if self.unit == "text":
-            return "" if value is None else str(value)
+            return "" if value is None else str(plain(value))
         if value is None or isinstance(value, str):
             return DASH if value is None else value
         shown = _FORMATS.get(self.unit)
         return shown(value) if shown else amount(value, self.unit)
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a row as data: the text of a cell."""
+    return value.text if isinstance(value, Cell) else value
 
 
 class Table(NamedTuple):
@@ -80,7 +85,8 @@ class Table(NamedTuple):
 
     Attributes:
         columns: the columns, in order.
-        rows: the values of each row by the columns' keys; the key ``tone`` gives a row's tone.
+        rows: the values of each row by the columns' keys, a choice as a ``Cell``, which has its colour; the key ``tone`` gives
+            a row's tone.
         total: a last row that adds them up.
         title: what the table is about; empty where its document says so.
     """
@@ -97,13 +103,13 @@ class Table(NamedTuple):
         return [
             own
             for own in self.columns
-            if own.show and any(row.get(own.key) not in {None, ""} for row in rows)
+            if own.show and any(row.get(own.key) is not None and row[own.key] != "" for row in rows)
         ]
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows with every key, as JSON, CSV and data frames have them."""
         keys = [own.key for own in self.columns if own.unit != "bar"]
-        return [{key: row.get(key) for key in keys} for row in self.rows]
+        return [{key: plain(row.get(key)) for key in keys} for row in self.rows]
 
 
 class Note(NamedTuple):

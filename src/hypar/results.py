@@ -7,7 +7,6 @@ does; so importing hypar imports neither pandas nor matplotlib, and no package i
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -64,33 +63,3 @@ class Result:
 def view_of(result: Result) -> Any:
     """Return the view of a result."""
     return load_plugin("views", result._view)
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Origin:
-    """The objects and the file from which a plan or a score was made, as far as they are known.
-
-    Attributes:
-        plan: for a score, the plan that was run.
-        network: the network, if it is not to be found by the plan's model name.
-        machine: the machine, if it is not to be found by its name.
-        profile: the measured times, if they are not to be found by their name.
-        file: the plan's file; names are looked up beside it.
-    """
-
-    plan: Any = None
-    network: Any = None
-    machine: Any = None
-    profile: Any = None
-    file: Path = Path("plan")
-
-
-def remember(result: Any, origin: Origin) -> None:
-    """Note the origin of a plan or a score; it is no part of the record, of its equality or of its file."""
-    object.__setattr__(result, "_origin", origin)
-
-
-def origin_of(result: Any) -> Origin:
-    """Return the origin of a plan or a score; an empty one if it is not known."""
-    found: Origin = getattr(result, "_origin", Origin())
-    return found

@@ -9,10 +9,9 @@ import sys
 
 import pytest
 
-from hypar.reports.columns import Column, Sheet
-from hypar.reports.listings.base import csv_text
-from hypar.reports.prose import Note
-from hypar.reports.terminal import WIDTH_OF_A_PIPE, Page, as_text, note, show, warn, width, write, write_lines
+from hypar.document import Document, Note
+from hypar.reports.tables import csv_text
+from hypar.reports.terminal import WIDTH_OF_A_PIPE, note, show_document, warn, width, write
 
 
 @pytest.mark.parametrize(
@@ -34,29 +33,6 @@ def test_a_terminal_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     assert width() == 133
 
 
-def test_a_page_has_its_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    table = Sheet(columns=[Column(head="a", cells=(), key=True), Column(head="b", cells=(), right=True)])
-    table.add_row("x", "1 s")
-    below: list[Note | str] = [
-        Note("time", "1 s: forward 500 ms, backward 500 ms"),
-        "a remark that has no label at all",
-    ]
-    page = Page("answer\nquestion", [table], below)
-    assert as_text(page).splitlines() == [
-        "answer",
-        "question",
-        "",
-        "a    b",
-        "x  1 s",
-        "",
-        "time  1 s: forward 500 ms,",
-        "      backward 500 ms",
-        "a remark that has no label",
-        "  at all",
-    ]
-
-
 @pytest.mark.parametrize(
     ("encoding", "bar"), [("ascii", "==-- ."), ("utf-8", "\u2501\u2501\u2505\u2505 \u2578")]
 )
@@ -65,10 +41,9 @@ def test_bars_are_drawn_in_ascii_where_the_encoding_has_no_lines(
     encoding: str, bar: str, colour: dict[str, str]
 ) -> None:
     code = (
-        "from hypar.reports.columns import *; from hypar.reports.terminal import show\n"
-        "table = Sheet(columns=[Column(head='', cells=(), bar=True)])\n"
-        "table.add_row(Cell(computes=0.5, receives=0.5)); table.add_row(Cell(computes=0.001))\n"
-        "show(table)"
+        "from hypar.document import *; from hypar.reports.terminal import show_document\n"
+        "table = Table((Column(key='b', head='', unit='bar'),), [{'b': (.5, .5)}, {'b': .01}])\n"
+        "show_document(Document(title='', parts=(table,)))"
     )
     env = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20", **colour}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
@@ -83,12 +58,11 @@ def test_control_characters_reach_no_terminal(
     hostile = "a\x1b[31m\x9bb"
     for colour in ("", "1"):
         monkeypatch.setenv("FORCE_COLOR", colour)
-        show(above=hostile)
-        write_lines([hostile])
+        show_document(Document(title=hostile, notes=(Note("", hostile),)))
         write(hostile)
         write(hostile, document=True)
         warn(hostile)
-        warn(hostile, aside=True)
+        warn(hostile, to_stderr=True)
         note(hostile)
         found = "".join(capsys.readouterr())
         assert found.count("a?[31m?b") == 7

@@ -35,6 +35,13 @@ def steps_of(lowered: Lowered, timeline: Timeline, phase: str) -> dict[tuple[int
     }
 
 
+def test_gpipe_takes_the_last_microbatch_back_first() -> None:
+    """Figure 2c of its paper: forward 0 to 3, then backward 3 to 0."""
+    (step,) = SCHEDULES["gpipe"].steps(0, 2, 4, 1)
+    assert [work.item for work in step if work.phase == "forward"] == [0, 1, 2, 3]
+    assert [work.item for work in step if work.phase == "backward"] == [3, 2, 1, 0]
+
+
 @pytest.mark.parametrize("minibatches", [16, 20, 33])
 @pytest.mark.parametrize("stages", [1, 2, 4, 8])
 def test_layer_block(stages: int, minibatches: int) -> None:

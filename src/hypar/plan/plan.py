@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
+from hypar.document import Origin, remember
 from hypar.errors import OptionError, PlanError, Where, field_name, shown
 from hypar.files.json_file import format_json, read_json
 from hypar.files.text import write_text
@@ -18,7 +19,7 @@ from hypar.files.validation import validated
 from hypar.plan.consistency import require_whole
 from hypar.plan.content import PlanContent
 from hypar.registry import load_plugin
-from hypar.results import Origin, Result, remember, view_of
+from hypar.results import Result, view_of
 
 
 class Plan(Result, PlanContent):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.activity import collecting_seldom, tell
+from hypar.document import Origin, remember
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
@@ -28,7 +29,6 @@ from hypar.planning.refusals import Asked, require_together
 from hypar.planning.resolved import BASELINES, USUAL, Resolved
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
-from hypar.results import Origin, remember
 from hypar.sharding.conventions import MOVED
 from hypar.solve.limits import UNLIMITED
 

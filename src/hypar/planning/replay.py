@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hypar.activity import tell
+from hypar.document import Origin, origin_of, remember
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.graph import LayerGraph
@@ -24,7 +25,6 @@ from hypar.planning.stages.records import stage_splits, stages_of
 from hypar.planning.stages.replay import stored_stages
 from hypar.planning.uneven.planner import Planner, as_branching
 from hypar.planning.uneven.replay import branch_of
-from hypar.results import Origin, origin_of, remember
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import origin_of
 from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import load_hardware
@@ -16,7 +17,6 @@ from hypar.plan.files import ENDINGS
 from hypar.plan.plan import Plan
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.registry import data_names
-from hypar.results import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

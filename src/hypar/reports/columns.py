@@ -12,12 +12,11 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import cell_len
-
-from hypar.reports.prose import wrapped
+from hypar.reports.text import apart, wrapped
+from hypar.reports.text import text_width as cell_len
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 GAP = 2
 """Spaces between columns, as long as there is room for them."""
@@ -324,11 +323,3 @@ def _named(keys: Sequence[Column], number: int) -> Cell:
 
 def _indented(line: Line) -> Line:
     return [(" " * GAP, ""), *line]
-
-
-def apart(blocks: Iterable[Sequence[Line]]) -> list[Line]:
-    """Return blocks of lines below each other, with an empty line between them."""
-    found: list[Line] = []
-    for block in blocks:
-        found += [[], *block] if found and block else block
-    return found

@@ -134,7 +134,7 @@ def judged(unfit: Iterable[str], *, fit: bool, aside: bool) -> Iterator[None]:
     """
     lines = [line for line in unfit if line]
     for line in lines:
-        warn(line, aside=aside)
+        warn(line, to_stderr=aside)
     yield
     if fit and lines:
         raise Exit(1)

@@ -9,13 +9,13 @@ import click
 from hypar.cli.commands.base import as_csv, as_json, complete_model, needed_hardware, plot_option
 from hypar.cli.options import OUTPUT, SEARCH, Command, option, plugins
 from hypar.cli.planning import counted_option, planning_options
-from hypar.reports.listings.base import csv_text
 from hypar.reports.listings.points import (
     exploration_data,
     exploration_head,
     exploration_notes,
     exploration_table,
 )
+from hypar.reports.tables import csv_text
 from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.studies.exploration import explore_model
 

@@ -17,8 +17,8 @@ from hypar.cli.planning import (
 )
 from hypar.errors import OptionError, shown
 from hypar.plan.request import read_array
-from hypar.reports.listings.base import csv_text
 from hypar.reports.listings.points import runs_data, runs_head, runs_notes, runs_table
+from hypar.reports.tables import csv_text
 from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.studies.sweep import sweep_model
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from hypar.reports.formats.base import Report, unfit_line
 from hypar.reports.formats.tabular.page import plan_page
-from hypar.reports.terminal import as_text, hanging
+from hypar.reports.terminal import as_text, width
+from hypar.reports.text import hanging
 
 if TYPE_CHECKING:
     from hypar.plan.plan import Plan
@@ -18,7 +19,7 @@ class PlanTable:
     def render(self, plan: Plan) -> str:
         """Return the table without colours."""
         unfit = unfit_line(plan.score)
-        return (f"{hanging(unfit)}\n" if unfit else "") + as_text(plan_page(plan))
+        return "".join(f"{line}\n" for line in hanging(unfit, width()) if line) + as_text(plan_page(plan))
 
 
 plugin: Report = PlanTable()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 from hypar.reports.columns import Column, Sheet
 from hypar.reports.prose import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Sequence
 
 
 Data = list[dict[str, Any]]
@@ -41,19 +39,6 @@ def make_table(
         ],
         turns=turns,
     )
-
-
-def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format rows with equal keys as CSV with a head; a text that spreadsheets take for a formula gets an apostrophe."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        texts = {
-            key: cell for key, cell in row.items() if isinstance(cell, str) and cell[:1] in {*"=+-@\t\r"}
-        }
-        writer.writerow({**row, **{key: f"'{text}" for key, text in texts.items()}})
-    return stream.getvalue()
 
 
 TOO_BIG = "too big"

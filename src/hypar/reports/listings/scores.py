@@ -9,8 +9,9 @@ from hypar.reports.columns import Cell, Column
 from hypar.reports.formats.base import chunk_lines
 from hypar.reports.formats.tabular.notes import groups_table, score_notes, stages_notes
 from hypar.reports.formats.tabular.page import heading
-from hypar.reports.listings.base import TOO_BIG, csv_text, make_table
+from hypar.reports.listings.base import TOO_BIG, make_table
 from hypar.reports.prose import Note
+from hypar.reports.tables import csv_text
 from hypar.reports.terminal import Page
 from hypar.studies.notes import counting_lines, machine_lines
 from hypar.units import format_bytes, format_gain, format_joules, format_seconds

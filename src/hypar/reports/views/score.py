@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import origin_of
 from hypar.errors import OptionError
 from hypar.files.timelines import TimelineFigure
 from hypar.planning.replay import run_plan
@@ -12,7 +13,6 @@ from hypar.reports.formats.base import headline, on_machine, unfit_line
 from hypar.reports.listings.timelines import COLOURS
 from hypar.reports.page.fragment import fragment
 from hypar.reports.page.numbers import joules, num_bytes, seconds
-from hypar.results import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

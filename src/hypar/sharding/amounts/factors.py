@@ -54,7 +54,7 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
         shared_elements(made, read, [table.core for table in tables]), (len(hold), len(need))
     )
     straight = _straight(between, made, ways)[:, None] & _divides(names, options[1], ways)
-    kept, both = np.where(straight, need, hold[:, None]), np.where(straight, need, both)
+    kept = np.where(straight, need, hold[:, None])
     summed = np.ones(len(hold))
     for op, tensor in between.made.output.items():
         summed = summed * (made.degree(op) if tensor in between.contracted else 1)

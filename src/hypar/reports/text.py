@@ -1,0 +1,394 @@
+"""Documents as lines of text for any width: no number parts from its unit, and no cell is cut.
+
+A table that is too wide gives up its bars, then the length of its lines of prose, then the second space between columns.
+Where even that is too wide, each row becomes a record: its name, and below it the other columns as ``head value`` pairs.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+from dataclasses import replace
+from itertools import groupby, pairwise, zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from hypar.document import Cell, Column, Note, Section, Table
+from hypar.reports.palette import colours_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hypar.document import Document, Part
+
+Line = list[tuple[str, str]]
+"""Texts, each with its style: words such as ``bold red``."""
+
+GAP = 2
+"""Spaces between columns, as long as there is room for them."""
+
+LONGEST_BAR, SHORTEST_BAR = 16, 4
+"""Characters of the longest bar, at most and at least."""
+
+LEAST_PROSE, WIDEST_TEXT = 20, 100
+"""Characters to which a column of prose may shrink, and those of a line of text at most, however wide the terminal is."""
+
+FIRST, SECOND, LITTLE, CUT = "\u2501", "\u2505", "\u2578", "//"
+"""The marks of a bar's parts, as computation and communication; of anything too short for either; and of a bar's missing end."""
+
+ASCII = str.maketrans({FIRST: "=", SECOND: "-", LITTLE: "."})
+"""The marks of bars where the encoding has no lines."""
+
+OUTLIER = 100
+"""A bar so many times longer than the median is cut, because the others would vanish beside it."""
+
+TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red"}
+"""The colour of what a value means for its reader."""
+
+_TOGETHER = re.compile(
+    r"(?<=[\d)]) (?=(?:[kMGTPmunpf]?(?:B|J|s|Hz|FLOP)\b|[kMGTP]\b))"
+    r"|(?<=\bH\d) (?=\d)|(?<=\bH\d\d) (?=\d)|(?<=\w) (?=[\d.]+ [kMGT]?B/s)"
+)
+"""The space between a number and its unit, a level and its number, or a network and its rate."""
+
+_TIED = "\x00"
+
+
+class _Noted(Protocol):
+    @property
+    def label(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+def render(document: Document, width: int, *, full: bool = False) -> list[Line]:
+    """Return the lines of a document, with an empty line between its parts.
+
+    Args:
+        document: what to show.
+        width: the characters of a line; only a word that is longer makes a longer line.
+        full: whether to show the notes on details too.
+    """
+    title: list[Line] = [
+        [(line, _joined("bold", TONES[document.tone]))] for line in _wrapped(document.title, width)
+    ]
+    about: list[Line] = [[(line, "")] for line in _wrapped(document.about, width)]
+    blocks = [title + about, *_blocks(document.parts, width, full=full)]
+    notes = _kept(document.notes, full=full)
+    if any(CUT in text for block in blocks for line in block for text, _ in line):
+        notes.append(Note("bars", f"one that ends in {CUT} is cut: it is far longer than the others"))
+    return apart([*blocks, note_lines(notes, width)])
+
+
+def plain(lines: Iterable[Line]) -> str:
+    """Return lines without their styles."""
+    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+
+
+def apart(blocks: Iterable[Sequence[Line]]) -> list[Line]:
+    """Return blocks of lines below each other, with an empty line between them."""
+    found: list[Line] = []
+    for block in blocks:
+        found += [[], *block] if found and block else block
+    return found
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break a text into lines; only a word that is wider than the width makes a wider line.
+
+    Examples:
+        >>> wrapped("time 1.94 s, energy 70.8 J", 16)
+        ['time 1.94 s,', 'energy 70.8 J']
+    """
+    lines = []
+    for line in text.splitlines():
+        tied = _TOGETHER.sub(_TIED, line)
+        lines += textwrap.wrap(tied, max(width, 1), break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_TIED, " ") for line in lines] or [""]
+
+
+def hanging(text: str, width: int) -> list[str]:
+    """Break a text into lines of which all but the first are indented."""
+    found = []
+    for paragraph in text.splitlines():
+        first, *others = wrapped(paragraph, min(width, WIDEST_TEXT) - 2)
+        found += [first, *(f"  {line}" for line in others)]
+    return found
+
+
+def note_lines(notes: Sequence[_Noted], width: int) -> list[Line]:
+    """Return the lines of notes, whose texts have one indent; one without a label continues the note above it."""
+    if not any(note.label for note in notes):
+        return [[(line, "")] for note in notes for line in hanging(note.text, width)]
+    width = min(width, WIDEST_TEXT)
+    indent = max(len(note.label) for note in notes) + 2
+    indent = indent if indent <= width // 3 else 2
+    found: list[Line] = []
+    for note in notes:
+        texts = wrapped(note.text, width - indent)
+        long = len(note.label) + 2 > indent
+        if long:
+            found.append([(note.label, "dim")])
+        labels = ["" if long else note.label, *[""] * (len(texts) - 1)]
+        found += [
+            [(label.ljust(indent), "dim"), (text, "")] for label, text in zip(labels, texts, strict=True)
+        ]
+    return found
+
+
+def table_lines(table: Table, width: int) -> list[Line]:
+    """Return the lines of a table, columns beside each other if there is room, otherwise a record for each row."""
+    title: list[Line] = [[(line, "bold")] for line in _wrapped(table.title, width)]
+    sheet = _Sheet.of(table)
+    return title + (sheet.beside(width) or sheet.records(width))
+
+
+def text_width(text: str) -> int:
+    """Return the columns of a terminal that a text takes."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return wrapped(text, width) if text else []
+
+
+def _joined(*texts: str) -> str:
+    return " ".join(filter(None, texts))
+
+
+def _kept(notes: Iterable[Note], *, full: bool) -> list[Note]:
+    return [note for note in notes if full or not note.detail]
+
+
+def _blocks(parts: Iterable[Part], width: int, *, full: bool) -> list[list[Line]]:
+    """Return the lines of each part that has text; successive notes are one block."""
+    found: list[list[Line]] = []
+    for noted, run in groupby(parts, key=lambda part: isinstance(part, Note)):
+        own = [*run]
+        if noted:
+            found.append(
+                note_lines(_kept((part for part in own if isinstance(part, Note)), full=full), width)
+            )
+            continue
+        for part in own:
+            if isinstance(part, Table):
+                found.append(table_lines(part, width))
+            elif isinstance(part, Section):
+                head: list[Line] = [[(line, "bold")] for line in _wrapped(part.title, width)]
+                head += [[(line, "")] for line in _wrapped(part.about, width)]
+                found += [head, *_blocks(part.parts, width, full=full)]
+    return found
+
+
+class _Shown(NamedTuple):
+    """A column with its texts, one a row, and their styles."""
+
+    column: Column
+    texts: list[str]
+    styles: list[str]
+
+    def width(self, over: frozenset[int]) -> int:
+        """Return the width that it needs, without the rows that reach over the columns to their right."""
+        texts = (text for row, text in enumerate(self.texts) if row not in over)
+        return max(map(text_width, (self.column.title, *texts)))
+
+    def least(self, over: frozenset[int]) -> int:
+        """Return the smallest width that it may have."""
+        needed = self.width(over)
+        if not self.column.prose:
+            return needed
+        words = (word for text in (self.column.title, *self.texts) for word in text.split())
+        return min(needed, max(LEAST_PROSE, *map(text_width, words), 0))
+
+
+class _Sheet(NamedTuple):
+    """A table as texts.
+
+    Attributes:
+        columns: the columns without those of bars.
+        bars: the columns of bars, whose texts are what stands there instead of a bar.
+        lengths: the lengths of the parts of each bar, column by column.
+        over: the rows that have a name alone, which may reach over the other columns.
+    """
+
+    columns: list[_Shown]
+    bars: list[_Shown]
+    lengths: list[list[tuple[float, ...]]]
+    over: frozenset[int]
+
+    @classmethod
+    def of(cls, table: Table) -> _Sheet:
+        """Format the values of a table."""
+        rows = [*table.rows, *([table.total] if table.total else [])]
+        tones = [TONES[row.get("tone", "")] for row in rows]
+        if table.total:
+            tones[-1] = "bold"
+        columns, bars, lengths = [], [], []
+        for column in table.shown:
+            values = [row.get(column.key) for row in rows]
+            if column.unit == "bar":
+                bars.append(
+                    _Shown(column, [value if isinstance(value, str) else "" for value in values], tones)
+                )
+                lengths.append([bar_parts(value) for value in values])
+            else:
+                blank = [row is table.total and column.key not in row for row in rows]
+                texts = ["" if no else column.text(value) for value, no in zip(values, blank, strict=True)]
+                styles = [_joined(_colour(value), tone) for value, tone in zip(values, tones, strict=True)]
+                columns.append(_Shown(column, texts, styles))
+        named = [row for row in range(len(rows)) if not any(own.texts[row] for own in (*columns[1:], *bars))]
+        drawn = {row for own in lengths for row, parts in enumerate(own) if any(parts)}
+        return cls(columns, bars, lengths, frozenset(named) - drawn if len(columns) > 1 else frozenset())
+
+    def beside(self, width: int) -> list[Line]:
+        """Return the lines with all columns beside each other; none if they do not fit."""
+        room = width - sum(own.width(self.over) + GAP for own in self.columns)
+        longest = min(room - GAP * (len(self.bars) - 1), LONGEST_BAR)
+        if self.bars and longest >= SHORTEST_BAR:
+            drawn = [_drawn(*each, longest) for each in zip(self.bars, self.lengths, strict=True)]
+            lines = self._lines([*self.columns, *drawn], width, GAP, whole=True)
+            if lines:
+                return lines
+        texts = [own for own in self.bars if any(own.texts)]
+        columns = [*self.columns, *texts]
+        return self._lines(columns, width, GAP) or self._lines(columns, width, 1)
+
+    def _lines(self, columns: Sequence[_Shown], width: int, gap: int, *, whole: bool = False) -> list[Line]:
+        """Return the lines of columns; none if they do not fit, or prose would be broken that is to stay whole."""
+        columns = _widened(columns, self.over, gap)
+        wide = [own.width(self.over) for own in columns]
+        sizes = wide if whole else [own.least(self.over) for own in columns]
+        left = width - sum(sizes) - gap * (len(columns) - 1)
+        if left < 0:
+            return []
+        for at in sorted(range(len(columns)), key=wide.__getitem__):
+            more = min(left, wide[at] - sizes[at])
+            sizes[at], left = sizes[at] + more, left - more
+        groups = ["", *(own.column.group for own in columns)]
+        names = [name if name != before else "" for before, name in pairwise(groups)]
+        lines = [_line([(name, "dim", False) for name in names], sizes, gap)] if any(names) else []
+        if any(own.column.title for own in columns):
+            heads = [(own.column.title, "dim", own.column.numeric) for own in columns]
+            lines += _row(heads, [own.column for own in columns], sizes, gap)
+        for row in range(len(columns[0].texts)):
+            cells = [(own.texts[row], own.styles[row], own.column.numeric) for own in columns]
+            lines += _row(cells, [own.column for own in columns], sizes, gap)
+        return lines
+
+    def records(self, width: int) -> list[Line]:
+        """Return each row as its name and, below it, pairs of a head and a value."""
+        found: list[Line] = []
+        names, *others = self.columns
+        others += [own for own in self.bars if any(own.texts)]
+        for row, name in enumerate(names.texts):
+            found += [[(line, names.styles[row])] for line in _wrapped(name, width)]
+            for line in _pairs(others, row, width - GAP):
+                found += [[(" " * GAP, ""), (text, names.styles[row])] for text in wrapped(line, width - GAP)]
+        return found
+
+
+def _pairs(columns: Sequence[_Shown], row: int, width: int) -> list[str]:
+    """Return the pairs of a row, a text for each group of columns and for each column of prose."""
+    several = sum(own.column.prose for own in columns) > 1
+    found, prose = [], []
+    for group, run in groupby(columns, key=lambda own: own.column.group):
+        pairs = []
+        for own in (own for own in run if own.texts[row]):
+            if own.column.prose:
+                prose.append(_joined(own.column.title if several else "", own.texts[row]))
+                continue
+            pair = _joined(own.column.title, own.texts[row])
+            pairs.append(pair.replace(" ", _TIED) if text_width(pair) < width else pair)
+        if pairs:
+            found.append(_joined(f"{group}:" if group else "", ", ".join(pairs)))
+    return found + prose
+
+
+def bar_parts(value: Any) -> tuple[float, ...]:
+    """Return the lengths of a bar's parts from a value of its column: a number, a tuple of its parts, or a text for none."""
+    if isinstance(value, tuple):
+        return value
+    return () if value is None or isinstance(value, str) else (value,)
+
+
+def longest_bar(bars: Iterable[tuple[float, ...]]) -> float:
+    """Return the length at which a column of bars ends, so that one far longer than the others does not flatten them.
+
+    Examples:
+        >>> longest_bar([(1.0, 1.0), (3.0,), (999.0,)]), longest_bar([(1.0,), (40.0,)])
+        (3.0, 40.0)
+    """
+    sums = sorted(own for own in map(sum, bars) if own > 0)
+    return max((own for own in sums if own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
+
+
+def _drawn(shown: _Shown, lengths: Sequence[tuple[float, ...]], longest: int) -> _Shown:
+    """Return a column of bars as texts, each with its own text where it has no bar."""
+    scale = longest_bar(lengths)
+    texts = [text or _bar(parts, scale, longest) for text, parts in zip(shown.texts, lengths, strict=True)]
+    return shown._replace(texts=texts)
+
+
+def _bar(parts: tuple[float, ...], scale: float, longest: int) -> str:
+    """Draw a bar whose end is rounded, and so where its first part ends."""
+    whole = sum(parts)
+    if not whole or not scale:
+        return ""
+    if whole > scale:
+        first = round(parts[0] / whole * (longest - len(CUT)))
+        return FIRST * first + SECOND * (longest - len(CUT) - first) + CUT
+    end, between = round(whole / scale * longest), round(parts[0] / scale * longest)
+    return FIRST * min(between, end) + SECOND * (end - between) if end else LITTLE
+
+
+def _colour(value: Any) -> str:
+    """Return the colour of a choice; none for several dims at once and for other values."""
+    if not isinstance(value, Cell) or len(value.parts) > 1:
+        return ""
+    return colours_of(value.parts[0][0] if value.parts else None).terminal
+
+
+def _widened(columns: Sequence[_Shown], over: frozenset[int], gap: int) -> list[_Shown]:
+    """Return the columns with room for each group's name where another group follows."""
+    found: list[_Shown] = []
+    runs = [[*run] for _, run in groupby(columns, key=lambda own: own.column.group)]
+    for run, follows in zip_longest(runs, runs[1:]):
+        last = run[-1]
+        lack = text_width(last.column.group) - sum(own.width(over) + gap for own in run) + gap
+        if follows and last.column.group and lack > 0:
+            head = last.column.title.ljust(last.width(over) + lack)
+            run[-1] = last._replace(column=replace(last.column, head=head))
+        found += run
+    return found
+
+
+def _row(
+    cells: Sequence[tuple[str, str, bool]], columns: Sequence[Column], sizes: Sequence[int], gap: int
+) -> list[Line]:
+    """Return the lines of a row, several if a text of prose is wider than its column."""
+    if not any(column.prose for column in columns):
+        return [_line(cells, sizes, gap)]
+    broken = [
+        [(part, style, right) for part in (wrapped(text, size) if column.prose else [text])]
+        for (text, style, right), column, size in zip(cells, columns, sizes, strict=True)
+    ]
+    return [_line(each, sizes, gap) for each in zip_longest(*broken, fillvalue=("", "", False))]
+
+
+def _line(cells: Iterable[tuple[str, str, bool]], sizes: Sequence[int], gap: int) -> Line:
+    """Return a line without blanks at its end, of texts, their styles, and whether they stand at the right."""
+    line: Line = []
+    start = end = 0
+    for (text, style, right), size in zip(cells, sizes, strict=True):
+        if text:
+            at = max(start + (size - text_width(text) if right else 0), end)
+            line += [(" " * (at - end), ""), (text, style)]
+            end = at + text_width(text)
+        start += size + gap
+    return line

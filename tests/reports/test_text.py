@@ -1,0 +1,218 @@
+"""Documents as lines: what a narrow width gives up in order, and that nothing is ever cut or lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from hypar.document import Cell, Column, Document, Note, Section, Table, Tone
+from hypar.reports.text import note_lines, plain, render, table_lines, text_width, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WORDS = st.text("ab1.", min_size=1, max_size=9)
+
+
+def table(heads: str, *rows: Sequence[Any], prose: str = "", bars: str = "", groups: str = "") -> Table:
+    """A table of words; heads with an equals sign have the unit behind it."""
+    columns = []
+    for number, head in enumerate(heads.split()):
+        name, _, unit = head.partition("=")
+        group = (groups.split() or [""] * 99)[number].strip("-")
+        columns.append(
+            Column(key=str(number), head=name, unit=unit or "text", prose=name in prose.split(), group=group)
+        )
+    if bars:
+        columns.append(Column(key=str(len(columns)), head="", unit="bar"))
+    return Table(tuple(columns), [dict(zip(map(str, range(99)), row, strict=False)) for row in rows])
+
+
+def shown(own: Table, width: int) -> list[str]:
+    return plain(table_lines(own, width)).splitlines()
+
+
+def test_columns_stand_two_spaces_apart_and_numbers_at_the_right() -> None:
+    own = table("layer time=seconds", ["conv1", 0.007], ["fc", None])
+    assert shown(own, 80) == ["layer     time", "conv1  7.00 ms", "fc           -"]
+
+
+TIMES = (
+    ["a", 2.0, (1.0, 1.0)],
+    ["b", 1.0, 1.0],
+    ["c", 0.001, (0.0, 0.001)],
+    ["d", 0.0, 0.0],
+    ["e", 9.0, "too big"],
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "bars"),
+    [
+        (80, ["━" * 8 + "┅" * 8, "━" * 8, "╸", "", "too big"]),
+        (23, ["━" * 4 + "┅" * 3, "━" * 4, "╸", "", "too big"]),
+    ],
+)
+def test_bars_go_first_and_the_texts_beside_them_stay(width: int, bars: list[str]) -> None:
+    own = table("layer time=seconds", *TIMES, bars="yes")
+    assert [line[15:].strip() for line in shown(own, width)[1:]] == bars
+    assert [line.split() for line in shown(own, 22)] == [
+        ["layer", "time"],
+        *(["a", "2.00", "s"], ["b", "1.00", "s"], ["c", "1.00", "ms"], ["d", "0", "s"]),
+        ["e", "9.00", "s", "too", "big"],
+    ]
+
+
+def test_one_bar_that_is_far_longer_is_cut_and_does_not_flatten_the_others() -> None:
+    own = table("layer", ["a", 1.0], ["b", 2.0], ["c", (300.0, 300.0)], bars="yes")
+    assert [line[7:] for line in shown(own, 80)[1:]] == ["━" * 8, "━" * 16, "━" * 7 + "┅" * 7 + "//"]
+    assert "cut" in plain(render(Document(title="", parts=(own,)), 80))
+
+
+def test_then_prose_breaks_into_lines_then_gaps_shrink() -> None:
+    own = table("what source", ["rows", "a processing unit of Eyeriss's"], prose="source")
+    assert shown(own, 30) == ["what  source", "rows  a processing unit of", "      Eyeriss's"]
+    narrow = table("a b c", ["11", "22", "33"])
+    assert shown(narrow, 10) == ["a   b   c", "11  22  33"]
+    assert shown(narrow, 8) == ["a  b  c", "11 22 33"]
+
+
+def test_at_last_each_row_is_a_record_with_a_line_for_each_group() -> None:
+    own = table("layer H1 H2 H3", ["conv1", "dp", "I", "III"], ["fc", "", "I", "II"], groups="- - fast slow")
+    assert shown(own, 12) == [
+        "conv1",
+        "  H1 dp",
+        "  fast: H2 I",
+        "  slow:",
+        "  H3 III",
+        "fc",
+        "  fast: H2 I",
+        "  slow:",
+        "  H3 II",
+    ]
+
+
+def test_groups_of_columns_have_their_name_above_and_room_for_it() -> None:
+    own = table("layer H1 H2 H2", ["conv1", "I", "II", "I"], groups="- - fast-ones slow")
+    assert shown(own, 80) == [
+        "           fast-ones  slow",
+        "layer  H1  H2         H2",
+        "conv1  I   II         I",
+    ]
+
+
+def test_a_row_with_a_name_alone_reaches_over_the_columns_to_its_right() -> None:
+    own = table("what value", ["device.memory"], ["  a", "1"])
+    assert shown(own, 80) == ["what  value", "device.memory", "  a   1"]
+
+
+def test_a_total_has_no_dash_where_nothing_adds_up() -> None:
+    own = table("layer time=seconds cost=bytes", ["a", 1.0, None])._replace(total={"0": "all", "1": 1.0})
+    own = Table((*own.columns, Column(key="3", head="x")), [{**row, "3": "y"} for row in own.rows], own.total)
+    assert shown(own, 80) == ["layer    time  x", "a      1.00 s  y", "all    1.00 s"]
+
+
+def test_a_document_has_its_parts_apart_and_details_where_all_is_asked_for() -> None:
+    parts = (
+        Section(title="Memory", about="by stage", parts=(Note("", "a remark of several words"),)),
+        Note("x", "y"),
+    )
+    notes = (Note("time", "1 s: forward 500 ms, backward 500 ms"), Note("claim", "greedy", detail=True))
+    own = Document(
+        title="answer", about="question", parts=(table("a", ["x"]), *parts), notes=notes, tone="bad"
+    )
+    lines = plain(render(own, 30)).splitlines()
+    assert lines[:11] == [
+        "answer",
+        "question",
+        "",
+        "a",
+        "x",
+        "",
+        "Memory",
+        "by stage",
+        "",
+        "a remark of several words",
+        "",
+    ]
+    assert lines[11:] == ["x  y", "", "time  1 s: forward 500 ms,", "      backward 500 ms"]
+    assert "claim  greedy" in plain(render(own, 30, full=True))
+    assert render(own, 30)[0] == [("answer", "bold red")]
+
+
+@pytest.mark.parametrize(("tone", "style"), [("", ""), ("good", "green"), ("warn", "yellow"), ("bad", "red")])
+def test_rows_and_choices_have_their_colours(tone: Tone, style: str) -> None:
+    own = table("layer H1", ["a", Cell("dp", (("batch", 2),))], ["b", Cell("-")])
+    own.rows[0]["tone"] = tone
+    styles = {text.strip(): style for line in table_lines(own, 80) for text, style in line}
+    assert styles["a"] == style
+    assert styles["dp"] == f"bright_blue {style}".strip()
+    assert styles["-"] == "dim"
+
+
+@given(
+    st.lists(st.tuples(WORDS, st.booleans(), st.sampled_from(["", "g", "h"])), min_size=1, max_size=9),
+    st.lists(st.lists(WORDS, min_size=10, max_size=10), min_size=1, max_size=4),
+    st.integers(20, 90),
+)
+def test_nothing_is_cut_and_no_line_is_too_wide(
+    heads: list[tuple[str, bool, str]], rows: list[list[str]], width: int
+) -> None:
+    columns = tuple(
+        Column(key=str(number), head=head, prose=prose, group=group)
+        for number, (head, prose, group) in enumerate(heads)
+    )
+    own = Table(columns, [dict(zip(map(str, range(10)), row, strict=True)) for row in rows])
+    lines = shown(own, width)
+    assert max(map(cell_len, lines)) <= width
+    found = " ".join(lines).replace(",", "").split()
+    for row in rows:
+        for text in row[: len(heads)]:
+            assert text in found
+
+
+@given(st.text("aé\u4e2d\u0301 1", max_size=20))
+def test_wide_characters_take_two_columns(text: str) -> None:
+    assert text_width(text) == cell_len(text)
+
+
+def test_a_number_keeps_its_unit_and_a_level_its_number() -> None:
+    text = "levels H1 171 MB, H2 307 MB, H12 1.13 GB; 1,234 s, 5 us, 138 M"
+    for width in range(8, 60):
+        lines = wrapped(text, width)
+        assert " ".join(lines) == text
+        for whole in ("H1 171 MB", "H2 307 MB", "H12 1.13 GB", "1,234 s", "5 us", "138 M"):
+            assert any(whole in line for line in lines), (width, whole)
+    assert wrapped("switch 12.5 GB/s, fully_connected 20.0 GB/s", 26) == [
+        "switch 12.5 GB/s,",
+        "fully_connected 20.0 GB/s",
+    ]
+
+
+def test_notes_have_one_indent_and_a_long_label_a_line_of_its_own() -> None:
+    notes = [Note("time", "1.94 s: forward 419 ms"), Note("claim", "greedy"), Note("", "no lower")]
+    assert plain(note_lines(notes, 21)).splitlines() == [
+        "time   1.94 s:",
+        "       forward 419 ms",
+        "claim  greedy",
+        "       no lower",
+    ]
+    notes = [Note("a-strategy-of-another-package", "fixed"), Note("dp", "fixed")]
+    assert plain(note_lines(notes, 40)).splitlines() == [
+        "a-strategy-of-another-package",
+        "  fixed",
+        "dp",
+        "  fixed",
+    ]
+
+
+@given(st.lists(st.text("abc1 .", max_size=30)), st.integers(12, 120))
+def test_words_are_kept_and_lines_are_no_wider(texts: list[str], width: int) -> None:
+    text = "\n".join(texts)
+    lines = wrapped(text, width)
+    assert " ".join(lines).split() == text.split()
+    assert all(len(line) <= width or " " not in line for line in lines)
