@@ -15,7 +15,7 @@ import pytest
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.machine.setting import Setting, degrees
-from hypar.plan.splits import BALANCES
+from hypar.plan.stages import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.lower_bounds import LowerBounds

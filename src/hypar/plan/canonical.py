@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import Split
     from hypar.sharding.placement import Choice
+    from hypar.sharding.tree import Split
 
     Place = tuple[Any, ...]
     Difference = tuple[Place, Any, Any]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError, shown
 from hypar.plan.canonical import differences, document, document_by_layer
-from hypar.plan.chunks import ChunksRecord
-from hypar.plan.splits import WHOLE_ARRAY
+from hypar.plan.records import ChunksRecord
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from hypar.plan.canonical import Place

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Self
 from hypar.errors import OptionError, UnknownNameError, shown, suggestion
 from hypar.network.dims import CUTTABLE
 from hypar.network.training import OPTIMIZERS
-from hypar.plan.chunks import CHUNKS
-from hypar.plan.splits import BALANCES, FLUSHES, RULES
+from hypar.plan.records import CHUNKS
+from hypar.plan.stages import BALANCES, FLUSHES, RULES
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
-from hypar.plan.conventions import of_score
+from hypar.plan.records import of_score
 from hypar.plan.request import GRAPHS, Request
 from hypar.planning.checks.words import space_text
 from hypar.planning.resolved import USUAL
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
 
 
 def asked_of(

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, TableLimitError
 from hypar.plan.records import SEARCHED, BaselinesRecord
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
@@ -26,6 +25,7 @@ from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.stages import StepWork
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
-from hypar.plan.conventions import of_score
+from hypar.plan.records import of_score
 from hypar.plan.request import checked
 from hypar.planning.question import ask
 from hypar.planning.resolved import Resolved

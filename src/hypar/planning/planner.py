@@ -12,7 +12,6 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.request import BEST, PARAMETERS, Request
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.answers import searched
 from hypar.planning.checks.levels import checked_array, checked_arrays
 from hypar.planning.checks.stages import checked_stages
@@ -30,6 +29,7 @@ from hypar.planning.resolved import BASELINES, USUAL, Resolved
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import MOVED
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.request import BEST, Request
-from hypar.plan.splits import INTERLEAVED
+from hypar.plan.stages import INTERLEAVED
 from hypar.planning.checks.stages import checked_nodes, has_stages
 from hypar.planning.counting import follows
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -12,6 +12,7 @@ from hypar.document import Origin, origin_of, remember
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.graph import LayerGraph
+from hypar.plan.content import rooted
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.request import checked
 from hypar.planning.chunks.replay import chunks_of
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.score import Score
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.chunks.search import Chunked
     from hypar.planning.records import Decided
     from hypar.planning.uneven.tree import Branching
@@ -164,7 +165,7 @@ def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
         found = _decided(plan, graph, request)
         splits, cost, path = [*found.splits], found.cost, found.path
     value = plan.cost.model_copy(update={"value": exact_number(cost)})
-    return plan.model_copy(update={"splits": splits, "cost": value, "path": path})
+    return plan.model_copy(update={"root": rooted(splits, plan.stages), "cost": value, "path": path})
 
 
 def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:

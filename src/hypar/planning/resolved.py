@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.request import BEST, checked
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED, Cut, Limits
 
 if TYPE_CHECKING:
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.plan.chunks import Asked
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Operators
+    from hypar.plan.records import Asked, Operators
 
 
 USUAL = "hypar"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.formats.base import grid, level_names
 from hypar.schedule.totals import level_name
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.report.tasks import lane_names, step_tasks
 
 if TYPE_CHECKING:

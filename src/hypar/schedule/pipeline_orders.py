@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, shown
-from hypar.plan.splits import FLUSHES, INTERLEAVED
+from hypar.plan.stages import FLUSHES, INTERLEAVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

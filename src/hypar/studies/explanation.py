@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.spans import CutSpans
     from hypar.planning.uneven.planner import Planner

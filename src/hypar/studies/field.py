@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError, suggestion
+from hypar.plan.content import rooted
 from hypar.plan.score import totals_of
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.question import question_of, setting_for
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score, Totals
-    from hypar.plan.splits import Split
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.tree import Split
 
 Choices = tuple["Choice", ...]
 """The choice of a layer at each split of one level: several if device groups have that level."""
@@ -180,7 +181,7 @@ class Field:
             seen[split.level] = number + 1
             others = given.get((split.level, number), {})
             splits.append(split.model_copy(update={"choices": {**split.choices, **others}}))
-        return self.plan.model_copy(update={"splits": splits, "chunks": None})
+        return self.plan.model_copy(update={"root": rooted(splits, self.plan.stages), "chunks": None})
 
     def _score(self, plan: Plan) -> Score:
         """Return the score of a plan with chunks as the request asks for them."""

@@ -17,7 +17,6 @@ from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.request import Request, checked
 from hypar.plan.score import Totals, totals_of
 from hypar.planning.checks.levels import checked_array
@@ -28,6 +27,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.results import Result
 from hypar.schedule.scoring import totals
 from hypar.sharding.conventions import MOVED
+from hypar.sharding.tree import MOST_DEVICES
 from hypar.studies.counted import convention_for, planned
 
 if TYPE_CHECKING:

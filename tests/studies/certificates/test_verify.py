@@ -218,7 +218,7 @@ def test_a_plan_is_checked_by_the_certificate_beside_it(tmp_path: Path) -> None:
         check_plan(file, certificate=other)
 
 
-@pytest.mark.parametrize("text", ["[]", '{"schema": "hypar.certificate/1"}', '{"schema": "hypar.plan/1"}'])
+@pytest.mark.parametrize("text", ["[]", '{"schema": "hypar.certificate/1"}', '{"schema": "hypar.plan/2"}'])
 def test_a_damaged_certificate_is_one_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "plan.certificate.json"
     file.write_text(text)

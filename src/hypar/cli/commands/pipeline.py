@@ -23,7 +23,7 @@ from hypar.cli.planning import (
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.network.build import load_model
-from hypar.plan.splits import FLUSHES
+from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import run_plan
 from hypar.reports.listings.pipelines import pipeline_head, pipeline_notes, pipeline_table
 from hypar.reports.terminal import note, progress_bar, show, write

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, shown
-from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.request import BEST
-from hypar.plan.splits import INTERLEAVED
+from hypar.plan.stages import INTERLEAVED
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

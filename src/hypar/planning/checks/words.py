@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.chunks import CHUNKS
+from hypar.plan.records import CHUNKS
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.sharding.space import parse_space
@@ -17,7 +17,7 @@ from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, Limits
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan.chunks import Asked, Manner
+    from hypar.plan.records import Asked, Manner
 
 
 def checked_limits(time_limit: float | None, search_memory: float | None) -> Limits:

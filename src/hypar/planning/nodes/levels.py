@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import context_of, question_of, setting_for
@@ -14,6 +13,7 @@ from hypar.planning.records import decided
 from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.schedule.lanes import Lane
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.activity import tell
 from hypar.errors import HardwareError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.stages.division import divided
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
@@ -25,6 +24,7 @@ from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hypar.plan.request import BEST
-from hypar.plan.splits import WHOLE_ARRAY, StageRecord, StagesRecord
+from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
 from hypar.planning.searches.base import load_search
@@ -16,6 +16,7 @@ from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.splits import Split
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.uneven.tree import Branch
+    from hypar.sharding.tree import Split
 
 
 def decided_stages(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.sharding.placement import Options

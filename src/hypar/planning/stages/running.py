@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import stage_name
+from hypar.plan.stages import stage_name
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.chunks.search import Chunked, run_chunked
 from hypar.planning.stages.places import places_for
@@ -24,7 +24,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.records import ChunksRecord
     from hypar.plan.score import Score
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import CutSpan

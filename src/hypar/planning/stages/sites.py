@@ -15,12 +15,12 @@ from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
 from hypar.plan.request import BEST
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.checks.levels import checked_array, require_ways
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

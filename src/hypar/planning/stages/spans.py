@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from hypar.network.contraction import ContractedGraph
-from hypar.plan.consistency import MOST_DEVICES
-from hypar.plan.splits import FLUSHES
+from hypar.plan.stages import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
@@ -41,6 +40,7 @@ from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
 from hypar.sharding.placement import grid
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

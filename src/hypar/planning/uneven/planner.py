@@ -17,7 +17,6 @@ from hypar.costs.base import convention_of
 from hypar.costs.graphs.paper import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import space_of
@@ -33,6 +32,7 @@ from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.transfers import simple
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import GroupRecord, Split
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.records import even_split
+from hypar.sharding.tree import GroupRecord, Split
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hypar.plan.splits import WHOLE_ARRAY, Split, stage_of
+from hypar.plan.stages import stage_of
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.sharding.dims import GRIDS, choice_word, vocabulary
 from hypar.sharding.space import parse_space
+from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import amount, format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hypar.plan.chunks import ChunksRecord
     from hypar.plan.plan import Plan
-    from hypar.plan.records import BaselinesRecord, RefinementRecord
+    from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord
     from hypar.plan.score import GroupScore, Score
-    from hypar.plan.splits import StageRecord, StagesRecord
+    from hypar.plan.stages import StageRecord, StagesRecord
 
 
 class Report(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.network.dims import in_order
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.formats.base import (
     Report,
     columns,
@@ -24,13 +23,14 @@ from hypar.reports.page.html import Markup, markup, tag
 from hypar.reports.page.numbers import TIMES, amount, prose
 from hypar.reports.page.rows import MOST_ROWS, Row, parts
 from hypar.sharding.space import parse_space
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import Split
     from hypar.sharding.placement import Choice
+    from hypar.sharding.tree import Split
 
 MOST_CELLS = 240
 """The most cells of a plan in stages whose layers a notebook shows one by one, so that it stays under 40 kB."""

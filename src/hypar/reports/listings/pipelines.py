@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import BALANCES
+from hypar.plan.stages import BALANCES
 from hypar.planning.counting import score_convention
 from hypar.reports.formats.base import on_machine
 from hypar.reports.listings.base import make_table
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
-    from hypar.plan.splits import StageRecord, StagesRecord
+    from hypar.plan.stages import StageRecord, StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.reports.columns import Sheet
 

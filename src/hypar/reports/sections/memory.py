@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import stage_of
+from hypar.plan.stages import stage_of
 from hypar.reports.formats.base import memory_line
 from hypar.reports.page.blocks import bars, details, head, name, note, number, region, row, table, track, wide
 from hypar.reports.page.blocks import section as section_of

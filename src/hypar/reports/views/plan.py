@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import Split
     from hypar.reports.views.base import View
+    from hypar.sharding.tree import Split
     from hypar.studies.explanation import Explanation
 
 

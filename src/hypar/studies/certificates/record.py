@@ -12,7 +12,7 @@ from hypar.files.json_file import format_json, read_json
 from hypar.files.record import Record
 from hypar.files.text import write_text
 from hypar.files.validation import validated
-from hypar.plan.score import Amount
+from hypar.sharding.tree import Amount
 
 ENDING = ".certificate.json"
 """How the name of a certificate beside its plan ends."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError
 from hypar.machine.load_heterogeneous import as_hardware
-from hypar.plan.conventions import of_score
 from hypar.plan.plan import read_plan
+from hypar.plan.records import of_score
 from hypar.plan.request import checked
 from hypar.planning.asked import plan_command
 from hypar.planning.replay import run_plan
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.studies.report.memory import MemoryUse
     from hypar.studies.report.strategies import Rivals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import WHOLE_ARRAY
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep

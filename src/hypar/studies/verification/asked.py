@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import convention_of, load_cost
 from hypar.errors import InputError, OptionError, PlanError, UnknownNameError
 from hypar.plan.plan import Plan, read_plan
-from hypar.plan.splits import FLUSHES
+from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, machine_of, network_of, scored_on, times_of
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hypar.network.dims import in_order
-from hypar.plan.splits import stage_name, stage_of
+from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.columns import Column, Sheet
 from hypar.reports.formats.base import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
 
 PLACES = {
     "batch": "the batch",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.columns import Cell, Column, Sheet
 from hypar.reports.formats.base import namer, on_machine, question, stage_numbers
 from hypar.reports.formats.tabular.notes import groups_table, legend, plan_notes, stages_notes
 from hypar.reports.formats.tabular.parts import MOST_ROWS, Row, fold
 from hypar.reports.palette import colours_of
 from hypar.reports.terminal import Page
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import amount, faster_than, format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
-    from hypar.plan.splits import Split
     from hypar.planning.replay import ScoredStep
+    from hypar.sharding.tree import Split
 
 SHOWN_BY_THE_STEP = {"volume", "time"}
 """The costs that are not shown layer by layer beside the bytes and the time of a step."""
