@@ -53,10 +53,10 @@ NAMED_PINS = """tests/made/encoder.yaml --pin encoder.0.attention=heads
 | tests/made/latent.yaml --pin q@H1=out_heads | tests/made/matrices.yaml --pin mixed=heads
 | gpt2 --pin *@H1=batch | tests/made/experts.yaml --pin sum=rep
 | vit-b16 --pin *@H1=batch --space batch,heads,ff"""
-SOLVERS = """--solver elimination | --solver chain | --solver bounded | --solver uniform | --solver exhaustive
-| --solver coarse --strategy optimal --convention paper | --solver counts --strategy optimal
+SOLVERS = """--solver elimination | --solver chain | --solver bounded
+| --solver counts --strategy optimal
 | --solver bounded --strategy optimal | --solver elimination --search joint
-| --solver coarse --search joint --convention paper | --search-memory 1e6 --strategy optimal
+| --search-memory 1e6 --strategy optimal
 | --search-memory 1e7 --search joint --convention paper"""
 WEIGHTS = "- | - | - | - | --inter-weight 0.5 | --inter-weight 2 | --inter-weight 0.1"
 OPTIMIZERS = "- | - | --optimizer momentum | --optimizer adam"

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from hypar.planning.stages.running import Staging
     from hypar.sharding.placement import Options
 
+
+def pipeline(model: LayerGraph | str, **asked: Any) -> Plan:
+    """A plan in stages of one device each, four unless said, by the schedule of layer-block pipelines unless said."""
+    stages = {} if asked.get("stages") or asked.get("starts") else {"stages": 4}
+    return plan_model(model, **{"levels": 0, "schedule": "layer-block", **asked, **stages})
+
+
 COPIES = {
     "input": {"batch": 1, "in_channels": 1, "out_channels": 2},
     "output": {"batch": 1, "in_channels": 2, "out_channels": 1},

@@ -21,7 +21,6 @@ def test_public_names_are_pinned() -> None:
         "HyparError",
         "LayerGraph",
         "Machine",
-        "Overlap",
         "Plan",
         "Profile",
         "Row",
@@ -46,8 +45,6 @@ def test_public_names_are_pinned() -> None:
         "load_model",
         "machines",
         "models",
-        "overlap_model",
-        "pipeline_model",
         "plan_model",
         "profile_model",
         "read_energies",
@@ -68,12 +65,6 @@ def test_no_module_takes_the_place_of_a_name_that_is_imported_when_used() -> Non
     hypar.plan_model("lenet-c", levels=2, hardware="tpu-v2-v3")
     assert hypar.load_heterogeneous("tpu-v2-v3").num_devices == 256
     assert not {module.name for module in pkgutil.iter_modules(hypar.__path__)} & {*hypar.__all__}
-
-
-def test_former_names_are_read() -> None:
-    assert hypar.MixedMachine is hypar.HeterogeneousMachine
-    assert hypar.load_mixed is hypar.load_heterogeneous
-    assert not {"MixedMachine", "load_mixed"} & {*hypar.__all__}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

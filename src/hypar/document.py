@@ -29,6 +29,7 @@ DASH = "-"
 
 _FORMATS: dict[str, Callable[[float], str]] = {
     "count": format_count,
+    "whole": lambda value: f"{value:,}",
     "ratio": lambda value: format_gain(value, 1),
     "percent": lambda value: f"{value:.1%}",
 }
@@ -41,11 +42,12 @@ class Column:
     Attributes:
         key: the key of its values in the rows, and in JSON, CSV and data frames.
         head: its head for readers; the key if None.
-        unit: ``text``, ``count``, ``bytes``, ``seconds``, ``joules``, ``ratio`` (3.31x), ``percent`` (of 1), ``bar`` (a number,
+        unit: ``text``, ``count`` (with a prefix), ``whole`` (with all digits), ``bytes``, ``seconds``, ``joules``, ``ratio`` (3.31x), ``percent`` (of 1), ``bar`` (a number,
             or a tuple of the numbers of its parts; shown as a length, and no data), or the unit of a cost.
         group: a head above neighbouring columns, as the name of a device group.
         prose: whether a text may have several lines.
         show: whether readers see it; otherwise it is data alone.
+        data: whether JSON, CSV and data frames have it; otherwise it is for readers alone, as every bar.
     """
 
     key: str
@@ -54,6 +56,7 @@ class Column:
     group: str = ""
     prose: bool = False
     show: bool = True
+    data: bool = True
 
     @property
     def title(self) -> str:
@@ -64,6 +67,11 @@ class Column:
     def numeric(self) -> bool:
         """Whether its values stand at the right of the column."""
         return self.unit not in {"text", "bar"}
+
+    def filled(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row has something for readers in it."""
+        value = row.get(self.key)
+        return value is not None and value != ""
 
     def text(self, value: Any) -> str:
         """Format a value; a number that is not known is a dash."""
@@ -100,16 +108,13 @@ class Table(NamedTuple):
     def shown(self) -> list[Column]:
         """The columns for readers: those that have a value."""
         rows = [*self.rows, self.total or {}]
-        return [
-            own
-            for own in self.columns
-            if own.show and any(row.get(own.key) is not None and row[own.key] != "" for row in rows)
-        ]
+        return [own for own in self.columns if own.show and any(map(own.filled, rows))]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows with every key, as JSON, CSV and data frames have them."""
-        keys = [own.key for own in self.columns if own.unit != "bar"]
-        return [{key: plain(row.get(key)) for key in keys} for row in self.rows]
+        """Return the rows with every key, as JSON, CSV and data frames have them; a heading is no row."""
+        keys = [own.key for own in self.columns if own.data and own.unit != "bar"]
+        found = ({key: plain(row.get(key)) for key in keys} for row in self.rows)
+        return [row for row in found if any(value is not None for value in row.values())]
 
 
 class Note(NamedTuple):

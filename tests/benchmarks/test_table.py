@@ -18,14 +18,13 @@ from hypar import (
     load_heterogeneous,
     load_machine,
     load_model,
-    overlap_model,
-    pipeline_model,
     plan_model,
     score_plan,
     verify_plan,
 )
 from tests.benchmarks.fresh import fresh
 from tests.effort import NETWORKS, TRANSFORMERS
+from tests.staged import pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,8 +94,11 @@ def others() -> Iterator[tuple[str, Callable[[], object]]]:
     vary = ["fc1", "fc2", "conv5_4@H1", "conv5_4@H2"]
     plan, small = plan_model("lenet-c", levels=2), load_model("lenet-c")
     yield "load resnet152", partial(load_model, "resnet152")
-    yield "best chunks of resnet152", partial(overlap_model, deep, hardware="h100-8x")
-    yield "resnet152 in 16 stages", partial(pipeline_model, deep.with_batch(8), stages=16, hardware="hmc")
+    yield (
+        "best chunks of resnet152",
+        partial(plan_model, deep, array=[8, 8], strategy="dp", chunks="best", hardware="h100-8x"),
+    )
+    yield "resnet152 in 16 stages", partial(pipeline, deep.with_batch(8), stages=16, hardware="hmc")
     yield "1,024 plans of vgg19", partial(explore_model, wide, vary=vary, hardware="hmc", levels=4)
     yield "verify lenet-c", partial(verify_plan, plan, model=small, batch=4)
 

@@ -29,7 +29,7 @@ from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, data_names
 from hypar.reports.formats.base import unfit_line
 from hypar.reports.formats.tabular.notes import score_notes
-from hypar.reports.listings.machines import whole_times_data
+from hypar.reports.of.machines import whole_times_data
 from hypar.studies.sweep import varied
 from tests.kit import output, run
 from tests.prose import unbroken
@@ -46,13 +46,6 @@ def refusal(*arguments: str) -> str:
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
     return result.stderr.removeprefix("error: ").rstrip()
-
-
-def test_reproduce_names_the_script() -> None:
-    result = run("reproduce", "hypar", "-o", "pages")
-    assert (result.exit_code, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    assert line.endswith("of the repository: python examples/papers/run.py hypar -o pages")
 
 
 @pytest.fixture
@@ -117,10 +110,10 @@ def test_score_writes_a_trace_and_a_timeline(plan: str, tmp_path: Path) -> None:
     output("score", plan, "--hardware", "hmc", "--set", "overlap=full", "--trace", str(trace))
     ran = run_plan(plan, hardware=load_machine("hmc", {"overlap": "full"}))
     check_step_trace(trace.read_text(encoding="utf-8"), ran)
-    output("score", plan, "--hardware", "hmc", "--timeline", str(table))
+    output("score", plan, "--hardware", "hmc", "--plot", str(table))
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
     assert [row["task"] for row in rows][:1] == ["conv1 forward"]
-    output("score", plan, "--hardware", "hmc", "--timeline", str(picture))
+    output("score", plan, "--hardware", "hmc", "--plot", str(picture))
     assert picture.read_bytes().startswith(b"<?xml")
 
 
@@ -166,7 +159,8 @@ def test_hardware_shows_a_layer_on_a_device_of_each_group() -> None:
     for name, own, _ in machine.identical():
         mine = [{key: row[key] for key in row if key != "group"} for row in rows if row["group"] == name]
         assert mine == whole_times_data(own, load_model("lenet-c", batch=64))
-    assert output("hardware", "tpu-v2-v3", "--model", "lenet-c").split()[:3] == ["group", "layer", "phase"]
+    lines = output("hardware", "tpu-v2-v3", "--model", "lenet-c").splitlines()
+    assert lines[2].split()[:3] == ["group", "layer", "phase"]
 
 
 def test_explore_prints_the_fastest_points_first(tmp_path: Path) -> None:
@@ -304,7 +298,7 @@ def test_a_name_with_dollars_is_no_formula(tmp_path: Path, monkeypatch: pytest.M
     Path("l$\\q$.yaml").write_text(text, encoding="utf-8")
     output("sweep", "l$\\q$.yaml", "--hardware", "hmc", "--levels", "1,2", "--plot", "s.png")
     output("plan", "l$\\q$.yaml", "--levels", "2", "-o", "p.json")
-    output("score", "p.json", "--model", "l$\\q$.yaml", "--hardware", "hmc", "--timeline", "t.png")
+    output("score", "p.json", "--model", "l$\\q$.yaml", "--hardware", "hmc", "--plot", "t.png")
 
 
 def test_a_sweep_without_any_score_is_still_drawn(tmp_path: Path) -> None:
@@ -392,7 +386,7 @@ def test_without_matplotlib_only_plots_are_refused(
     for module in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    message = refusal("score", plan, "--hardware", "hmc", "--timeline", str(tmp_path / "t.png"))
+    message = refusal("score", plan, "--hardware", "hmc", "--plot", str(tmp_path / "t.png"))
     assert message == "plot: matplotlib is not installed; pip install matplotlib"
     assert "on hmc" in output("score", plan, "--hardware", "hmc")
 

@@ -106,12 +106,12 @@ def test_options_whose_values_have_names() -> None:
         (plugin_names("strategies"), "plan --strategy"),
         (plugin_names("costs"), "plan --cost"),
         (plugin_names("searches"), "plan --search"),
-        (plugin_names("solvers"), "plan --solver"),
+        (["bounded", "chain", "counts", "elimination"], "plan --solver"),
         (plugin_names("reports"), "show --format"),
         (plugin_names("exports"), "export --format"),
         (data_names("hardware"), "sweep --hardware"),
         (MODES, "plan --mode"),
-        (FLUSHES, "pipeline --schedule"),
+        (FLUSHES, "plan --schedule"),
         (OPTIMIZERS, "score --optimizer"),
     ):
         assert completed(OPTIONS[place], "") == [*names]

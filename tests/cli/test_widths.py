@@ -53,11 +53,8 @@ OTHERS = (
     "hardware hmc",
     "hardware tpu-v2-v3",
     "hardware eyeriss --model {}",
-    "pipeline {} --batch 32 --hardware h100-8x",
-    "pipeline {} --stages 6 --batch 8 --hardware hmc",
-    "overlap {} --hardware p100-4x4",
-    "overlap {} --hardware p100-4x4 --chunks 4",
-    "overlap {} --hardware tpu-v2 --chunks 2 --exchange independent",
+    "plan {} --stages 4 --levels 0 --schedule layer-block --batch 32 --hardware h100-8x",
+    "plan {} --strategy dp --array 4x4 --hardware p100-4x4 --chunks 4",
 )
 """Commands beside those of the pages, each over every network."""
 
@@ -68,7 +65,7 @@ ONE = {
 """Commands that name layers."""
 
 
-QUICK = ("models", "overlap")
+QUICK = ("models",)
 """Beginnings of the commands that the quick run tries over the residual network too."""
 
 
@@ -108,8 +105,6 @@ STUDIES = {
     "compare": ("compare_strategies",),
     "sweep": ("sweep_model",),
     "explore": ("explore_model",),
-    "pipeline": ("pipeline_model",),
-    "overlap": ("overlap_model",),
 }
 """What commands call that takes long, and gives the same for every output."""
 

@@ -17,11 +17,11 @@ from hypar.planning.resolved import Resolved
 from hypar.planning.stages import best, ends
 from hypar.planning.stages import spans as of_spans
 from hypar.planning.stages.spans import CutSpans
-from hypar.studies.pipeline import pipeline_model
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
 from tests.kit import run
 from tests.planning.parts import staged
+from tests.staged import pipeline
 from tests.transformers import gpt
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_a_plan_is_planned_again_by_its_command(asked: dict[str, Any]) -> None:
 
 
 def test_layers_before_the_first_one_that_is_cut_start_the_first_stage() -> None:
-    plans = [pipeline_model(ALEXNET, starts=f"{first},fc1", hardware=HMC) for first in ("input", "conv1")]
+    plans = [pipeline(ALEXNET, starts=f"{first},fc1", hardware=HMC) for first in ("input", "conv1")]
     assert plans[0] == plans[1]
 
 

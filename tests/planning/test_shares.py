@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import load_machine
+from hypar import load_heterogeneous, load_machine, plan_model
 from hypar.costs.base import GroupRates
-from hypar.machine.heterogeneous import DeviceGroup
+from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
 from hypar.plan.stages import RULES
 from hypar.planning.uneven.common_shares import Decision, best, search
 from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
@@ -274,3 +274,18 @@ def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_a
     tried()
     assert len(missed) <= 10
     assert max(missed, default=1) < 1.5
+
+
+def test_a_group_of_groups_computes_as_fast_as_all_of_them() -> None:
+    """The seconds of a split times its rate are its work, which is that of the splits inside."""
+    machine = load_heterogeneous("tests/made/nested.yaml")
+    nodes = machine.groups[0].machine
+    assert isinstance(nodes, HeterogeneousMachine)
+    fast, slow = nodes.groups
+    plan = plan_model("lenet-c", hardware=machine, shares="linear", strategy="accpar")
+    outer, inner = (
+        {own["group"]: own["computed"] for own in split["sides"]} for split in plan.to_data()["splits"][:2]
+    )
+    assert outer["cubes"] == 0
+    inside = inner["fast"] * fast.flop_per_s + inner["slow"] * slow.flop_per_s
+    assert outer["nodes"] * (fast.flop_per_s + slow.flop_per_s) == pytest.approx(inside, rel=1e-9)

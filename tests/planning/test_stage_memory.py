@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from hypar import load_machine, load_model, pipeline_model, plan_model
+from hypar import load_machine, load_model, plan_model
 from tests.planning.parts import scored, staged
 from tests.schedule.test_lifetimes_in_torch import InTorch, in_torch
-from tests.staged import staging_of
+from tests.staged import pipeline, staging_of
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Plan
@@ -87,7 +87,7 @@ def held(plan: Plan, graph: LayerGraph) -> list[dict[str, float]]:
 
 @pytest.fixture(scope="module")
 def four() -> Plan:
-    return pipeline_model(VGG16, stages=4, schedule="1f1b", microbatches=MICROBATCHES, hardware=H100)
+    return pipeline(VGG16, stages=4, schedule="1f1b", microbatches=MICROBATCHES, hardware=H100)
 
 
 def test_four_stages_of_vgg16_by_hand(four: Plan) -> None:

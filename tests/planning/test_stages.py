@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypar.studies.verification.run import verify_plan
 
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
@@ -26,7 +27,6 @@ from hypar.registry import data_file
 from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, notes
-from hypar.studies.verification.run import verify_plan
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
 from tests.staged import BruteForce

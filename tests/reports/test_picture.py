@@ -92,6 +92,6 @@ def test_the_legend_names_what_is_drawn(ran: ScoredStep) -> None:
 
 
 def test_one_file_is_not_written_twice(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["score", "plan.json", "--picture", "a.svg", "--timeline", "a.svg"])
+    result = CliRunner().invoke(main, ["score", "plan.json", "--picture", "a.svg", "--plot", "a.svg"])
     assert result.exit_code == 2
-    assert "two of --timeline, --trace and --picture name one file" in result.stderr
+    assert "two of --plot, --trace and --picture name one file" in result.stderr

@@ -156,7 +156,6 @@ class AtOnce(threading.Thread):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("plan lenet-c --certificate c.json --strategy optimal --convention moved", ["planning lenet-c", "proving the plan of lenet-c"]),
         ("explore lenet-c --hardware hmc --vary fc1", ["exploring"]),
         ("sweep lenet-c --hardware hmc", ["sweeping"]),
         ("verify p.json --shrink", ["verifying p.json"]),

@@ -214,3 +214,20 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
     for lane, work in enumerate(step.work):
         kinds = [kind for kept, _, kind in computed if kept == (lane,)]
         assert len(kinds) == 4 * sum(time is not None for time in work.times)
+
+
+def test_a_group_is_idle_while_none_of_its_tasks_runs() -> None:
+    """By the times between which nothing starts or ends; sends overlap with computation on this machine."""
+    ran = run_plan(plan_model("alexnet", hardware="h100-8x", array=("s2", 2)))
+    step, timeline = ran.step, ran.timeline
+    assert ran.score.groups is not None
+    for number, own in enumerate(ran.score.groups):
+        tasks = [at for at, lanes in enumerate(step.lanes) if number in lanes]
+        spans = [(timeline.starts[at], timeline.ends[at]) for at in tasks]
+        moments = sorted({0.0, timeline.makespan, *itertools.chain.from_iterable(spans)})
+        idle = sum(
+            until - since
+            for since, until in itertools.pairwise(moments)
+            if not any(start <= since and until <= end for start, end in spans)
+        )
+        assert own.idle_s == pytest.approx(idle, rel=1e-9, abs=1e-15)

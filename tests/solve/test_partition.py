@@ -65,6 +65,13 @@ def test_equals_brute_force_on_additive_costs(problem: tuple[list[Costs], Costs]
     assert partition(costs.__getitem__, len(costs), seams) == brute(costs, seams)
 
 
+def test_no_partition_above_its_limit() -> None:
+    sums = np.array([0.0, 9, 10, 11, 12, 13])
+    costs = sums - sums[:-1, None]
+    assert partition(lambda _span: costs, 3, np.zeros(6), 9.0) == Partition((0, 1, 3, 5), 9)
+    assert partition(lambda _span: costs, 3, np.zeros(6), 8.9) is None
+
+
 @pytest.mark.parametrize("scale", [2.0**-900, 1.0, 2.0**900])
 def test_squares_of_costs_of_any_size(scale: float) -> None:
     """Neither nothing nor infinite: the rest beside the bottleneck is still even."""

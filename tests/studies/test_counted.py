@@ -10,7 +10,6 @@ import pytest
 from hypar import (
     compare_strategies,
     load_model,
-    pipeline_model,
     plan_model,
     score_plan,
 )
@@ -19,6 +18,7 @@ from hypar.planning.counting import bytes_received
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.notes import counting_lines, notes
 from hypar.studies.report.gather import gather_report
+from tests.staged import pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def test_pipelines_are_counted_as_plans_in_stages_are() -> None:
     asked: dict[str, Any] = {"batch": 8, "stages": 8, "hardware": "hmc", "schedule": "1f1b"}
     sent = {}
     for convention in (None, "paper", "moved", "fused"):
-        plan = pipeline_model("resnet18", convention=convention, **asked)
+        plan = pipeline("resnet18", convention=convention, **asked)
         assert plan == plan_model("resnet18", levels=0, convention=convention, **asked)
         assert plan.score is not None
         sent[convention] = plan.score.communication["stages"]

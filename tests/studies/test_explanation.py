@@ -105,9 +105,6 @@ def test_an_unknown_layer_is_one_line() -> None:
     [
         (("--strategy", "optimal", "--levels", "4"), "the plan weighs all levels together"),
         (("--levels", "1", "--pin", "fc1=dp"), "the plan has pins"),
-        (("--levels", "1", "--solver", "uniform"), "solver 'uniform' is not exact"),
-        (("--levels", "1", "--pin", "fc1=dp", "--solver", "uniform"),
-         "the plan has pins; solver 'uniform' is not exact"),
     ],
 )  # fmt: skip
 def test_a_dearer_choice_says_why_the_plan_has_it(

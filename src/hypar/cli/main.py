@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from hypar import __version__
-from hypar.cli.interrupts import LINE, STATUS
+from hypar.cli import gone
 from hypar.errors import HyparError, UnknownNameError, printable
 from hypar.files.text import not_printed
 
@@ -45,7 +45,7 @@ def _one_line() -> Iterator[None]:
         error.message = printable(error.message)  # type: ignore[misc]
         raise
     except KeyboardInterrupt as error:
-        raise _Refusal(LINE, STATUS) from error
+        raise _Refusal("interrupted", 130) from error
     except BrokenPipeError as error:
         raise _Refusal("", HyparError.exit_status) from error
     except OSError as error:
@@ -88,6 +88,8 @@ class _Commands(click.Group):
             UsageError: there is none of that name; the nearest is suggested.
         """
         names = self.list_commands(ctx)
+        if args[0] in gone.COMMANDS:
+            raise gone.refusal(args[0], args[1:])
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], names)), ctx)
         return super().resolve_command(ctx, args)

@@ -9,6 +9,7 @@ import click
 from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
+from hypar.cli.gone import OPTIONS, Gone
 from hypar.plan import request
 from hypar.registry import data_names, plugin_names
 
@@ -71,6 +72,15 @@ class Option(click.Option):
 
 class Command(click.Command):
     """A command whose help page groups its options under headings."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words of a command line; an option that is no more is refused with what takes its place."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name in OPTIONS:
+                raise Gone(f"no option {error.option_name}: {OPTIONS[error.option_name]}") from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, heading by heading, the help texts of all below each other."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from hypar.cli.options import option
-from hypar.plan.request import MACHINE, PARAMETERS, Request
+from hypar.errors import UnknownNameError
+from hypar.plan.request import MACHINE, PARAMETERS, Request, solver_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -106,10 +107,20 @@ def hardware_options(command: Wrapped) -> Wrapped:
     return command
 
 
+def _solver(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and value not in solver_names():
+        raise UnknownNameError("solver", value, solver_names())
+    return value
+
+
+_OWN: dict[str, dict[str, Any]] = {"solver": {"callback": _solver}}
+
 OPTIONS: dict[str, Callable[[Any], Any]] = {
     name: add
     for own in PARAMETERS
-    for name, add in (HARDWARE_OPTIONS if own == "hardware" else {own: request_option(own)}).items()
+    for name, add in (
+        HARDWARE_OPTIONS if own == "hardware" else {own: request_option(own, **_OWN.get(own, {}))}
+    ).items()
 }
 """Each option by the argument of ``plan_model`` that it gives; ``hardware`` and ``changes`` together name the machine."""
 

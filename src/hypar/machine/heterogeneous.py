@@ -6,7 +6,9 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+from hypar.document import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,7 +58,7 @@ class DeviceGroup:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class HeterogeneousMachine:
+class HeterogeneousMachine(Result):
     """Groups of different devices.
 
     Attributes:
@@ -65,6 +67,8 @@ class HeterogeneousMachine:
         groups: its groups, at least two.
         changes: values changed from the file, in every group.
     """
+
+    _document: ClassVar[str] = "machines"
 
     name: str
     source: str

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from hypar.document import Result
 from hypar.machine.collectives.schedules import LEVELS
 from hypar.machine.compute_models.base import LocalShape, Work, memory_words
 from hypar.machine.routing import LevelLink, joined_link, level_links
@@ -63,7 +64,7 @@ class LayerTime:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Machine:
+class Machine(Result):
     """Identical devices and the networks that link them.
 
     Attributes:
@@ -78,6 +79,8 @@ class Machine:
         measured: measured times of a network's layers in data parallelism; they replace those of the compute model, and
             those of the links where the exchange of gradients was measured too.
     """
+
+    _document: ClassVar[str] = "machines"
 
     name: str
     digest: str

@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from hypar.errors import ProfileError, UnknownNameError, Where, field_name, shown
+from hypar.errors import HardwareError, OptionError, ProfileError, UnknownNameError, Where, field_name, shown
 from hypar.files.csv_file import Row, read_csv
 from hypar.files.quantities import Description, Text
 from hypar.files.validation import validated
 from hypar.files.yaml_file import read_yaml
 from hypar.machine.load import machine_of
+from hypar.machine.machine import Machine
 from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.units import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.machine.machine import Machine
+    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.network.graph import LayerGraph
 
 MOST_SECONDS = 10**9
 """The longest measured time allowed."""
@@ -113,6 +115,7 @@ class MeasuredTimes:
         return StepTimes(
             layers=tuple(_layer_times(measured[name]) for name in layers),
             sync_s=self.table.synchronisation or 0.0,
+            source=self.file.stem,
         )
 
 
@@ -137,6 +140,40 @@ def read_overlap_table(file: str | Path) -> MeasuredTimes:
     _require_forward(table, place)
     _require_exchange(table, place)
     return MeasuredTimes(file=path, table=table, place=place)
+
+
+def measured_machine(
+    file: str | Path, machine: Machine | HeterogeneousMachine | None, graph: LayerGraph
+) -> Machine:
+    """Return a machine that takes the measured times of a network; two devices if no machine is named.
+
+    Raises:
+        InputError: the table is damaged or is for other layers, its exchange was not measured and no machine is named, or
+            the machine has device groups.
+    """
+    read = read_overlap_table(file)
+    times = read.of([layer.name for layer in graph.layers if layer.op.weighted], graph.name)
+    if machine is None:
+        if not times.exchanges:
+            found = f"no machine is named, and {read.file} has no times of an exchange"
+            raise OptionError("hardware", found, "one, as --hardware hmc")
+        machine = measured_devices(read.file, {})
+    if not isinstance(machine, Machine):
+        found = f"the devices of hardware {machine.name!r} are heterogeneous, the times those of one of them"
+        raise OptionError("profile", found, "a machine of identical devices")
+    return with_times(machine, times)
+
+
+def whole_array(machine: Machine) -> tuple[int, ...]:
+    """Return all devices of a machine, as one level for each of its networks.
+
+    Raises:
+        HardwareError: it has one device, which has no partner for an exchange.
+    """
+    ways = tuple(tier.devices for tier in machine.tiers if tier.devices > 1)
+    if not ways:
+        raise HardwareError(f"hardware {machine.name!r}", "found one device", "two, to exchange gradients")
+    return ways
 
 
 def with_times(machine: Machine, times: StepTimes) -> Machine:

@@ -7,10 +7,19 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+STEP_TABLES = (".yaml", ".yml", ".csv")
+"""Endings of the files of tables of measured times of steps."""
+
+
+def is_step_table(file: object) -> bool:
+    """Return whether something is a file of such a table, by its ending."""
+    return isinstance(file, str | Path) and Path(file).suffix in STEP_TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +47,12 @@ class StepTimes:
     Attributes:
         layers: the layers from the first to the last; the backward phase takes them from the last to the first.
         sync_s: additional seconds of synchronisation for every chunk.
+        source: the name of the table that they are from.
     """
 
     layers: tuple[LayerTimes, ...]
     sync_s: float
+    source: str = ""
 
     @property
     def digest(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from hypar.document import Result
 from hypar.errors import ModelError, OptionError, UnknownNameError
 from hypar.files.validation import validated
 from hypar.network.contraction import ContractedGraph, contract
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LayerGraph:
+class LayerGraph(Result):
     """A network with all its shapes.
 
     Attributes:
@@ -40,6 +41,8 @@ class LayerGraph:
         dtype: number format of every tensor.
         layers: layers in topological order, ties in the order of the file.
     """
+
+    _document: ClassVar[str] = "models"
 
     name: str
     source: str

@@ -193,10 +193,10 @@ def _chunks_apart(old: list[Any], new: list[Any]) -> tuple[str, str, str]:
     """Return what differs of chunks: all, or the first that does if they read the same in a few words."""
     words = [_chunks(value).words for value in (old, new)]
     if words[0] != words[1]:
-        return "chunks", *words
+        return "chunks", words[0], words[1]
     pairs = enumerate(zip(old[1], new[1], strict=True), 1)
     number, pair = next((number, pair) for number, pair in pairs if pair[0] != pair[1])
-    return f"chunk {number}", *(", ".join(chunk) for chunk in pair)
+    return f"chunk {number}", ", ".join(pair[0]), ", ".join(pair[1])
 
 
 def _document(plan: Plan) -> dict[str, Any]:

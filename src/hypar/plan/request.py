@@ -27,6 +27,11 @@ GRAPHS = ("contracted", "operators")
 """The graphs of a network that can be planned."""
 
 
+def solver_names() -> tuple[str, ...]:
+    """Return the solvers that may be named on a command line: others serve inside searches and tests."""
+    return tuple(name for name in plugin_names("solvers") if name not in {"coarse", "exhaustive", "uniform"})
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """An option of a request as a command line gives it.
@@ -60,7 +65,7 @@ class Parameter:
         for one in value if self.several else (value,):
             yield self.flag
             if hasattr(one, "name"):
-                yield one.name if one.name in self.names() else f"{one.name}{self.ending}"
+                yield one.name if one.name in self.names() or "." in one.name else f"{one.name}{self.ending}"
             elif self.read is not bool:
                 yield self.between.join(map(str, one)) if isinstance(one, list | tuple) else str(one)
 
@@ -141,7 +146,7 @@ class Request:
         names=lambda: plugin_names("searches"))] = None
     solver: Annotated[str | None, Parameter("--solver", SEARCH,
         "Solver to use: {names}.  [default: the cheapest exact one]", "NAME",
-        names=lambda: plugin_names("solvers"))] = None
+        names=solver_names)] = None
     time_limit: Annotated[float | None, Parameter("--time-limit", SEARCH,
         "Time for the joint search, after which it answers with its best plan and a bound.  "
         "[default: 60]", "SECONDS", float)] = None

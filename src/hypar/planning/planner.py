@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from hypar.activity import collecting_seldom, tell
 from hypar.document import Origin, remember
+from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.request import BEST, PARAMETERS, Request
@@ -94,7 +96,8 @@ def plan_model(
         graph: ``operators`` to plan pools too, otherwise ``contracted``; the strategy's own if not given.
         inter_weight: weight of the communication between layers in the cost, 1 if not given.
         mode: mode of the cost ``deepa``: ``exact`` or ``serial``.
-        profile: measured times for the same cost, or their file.
+        profile: measured times for the same cost, or their file; or a file of the measured times of a data-parallel step,
+            .yaml or .csv, which take the place of the machine's.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
         hardware: a machine, the path of a hardware file, or a bare name as ``hmc``. The plan then has a score, and the
             cost ``time`` can be minimised: the engine takes the fastest of the search's plan and the plans of ``dp``,
@@ -150,7 +153,11 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     named = load_strategy(strategy)
     machine = None if request.hardware is None else _hardware(request.hardware)
     pins = (request.pins,) if isinstance(request.pins, str) else tuple(request.pins)
-    request = replace(request, hardware=machine, profile=_profile(request.profile), pins=pins)
+    request = replace(request, hardware=machine, pins=pins)
+    if is_step_table(request.profile):
+        request = _on_measured(request, network)
+    request = replace(request, profile=_profile(request.profile))
+    machine = request.hardware
     asked = Asked.whose(request)
     own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
     cost = own if request.cost is None else request.cost
@@ -231,6 +238,22 @@ def _decided(request: Resolved, graph: LayerGraph, progress: Callable[[int, int]
     question, pins, found = searched(request, graph)
     claim = claim_of(request, question, found, load_search(request.search).claim)
     return decided(request, question, pins, found, claim)
+
+
+def _on_measured(request: Request, network: LayerGraph) -> Request:
+    """Return a request on the machine of a table of measured step times.
+
+    Raises:
+        OptionError: it has a mini-batch besides.
+    """
+    if request.batch is not None:
+        raise OptionError("batch", "given together with a table of measured times", "the mini-batch measured")
+    from hypar.machine.measured import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
+
+    machine = measured_machine(str(request.profile), request.hardware, network)
+    free = request.levels is None and request.array is None and request.stages is None
+    array = whole_array(machine) if free else request.array
+    return replace(request, hardware=machine, array=array, profile=None)
 
 
 def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:

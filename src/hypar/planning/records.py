@@ -76,7 +76,7 @@ def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
     """
     cost = load_cost(request.cost, request.parameters, context_of(request))
-    groups, profile = request.heterogeneous is not None, request.profile
+    groups, profile = request.heterogeneous is not None, _profile_of(request)
     arrays = request.arrays if found.arrays is None else found.arrays
     plan = Plan.model_construct(
         schema_=SCHEMA,
@@ -96,7 +96,7 @@ def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
         shares=request.shares if request.uneven else None,
         path=found.path,
         pins=[str(pin) for pin in found.pins],
-        profile=None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest),
+        profile=profile,
         bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
         limits=found.limits,
         convention=recorded(request.convention),
@@ -116,6 +116,14 @@ def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
     )
     require_whole(plan)
     return plan
+
+
+def _profile_of(request: Resolved) -> ProfileRecord | None:
+    """Record the measured times of the cost, or of the step."""
+    if request.profile is not None:
+        return ProfileRecord(name=request.profile.name, digest=request.profile.digest)
+    times = getattr(request.machine, "measured", None)
+    return ProfileRecord(name=times.source, digest=f"sha256:{times.digest}") if times else None
 
 
 def decided(

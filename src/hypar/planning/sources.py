@@ -11,6 +11,7 @@ from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.machine.profiles import Profile, read_profile
+from hypar.machine.step_times import STEP_TABLES, is_step_table
 from hypar.network.build import FOREIGN, load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.files import ENDINGS
@@ -122,14 +123,16 @@ def machine_of(
     file: Path,
     hardware: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
+    profile: str | Path | None = None,
 ) -> Machine | HeterogeneousMachine | None:
-    """Load the machine of a plan's score; None for a plan without a score.
+    """Load the machine of a plan's score, with the measured times of its step; None for a plan without a score.
 
     Args:
         plan: the plan.
         file: the plan's file.
         hardware: the hardware file, if it is not found by name.
         changes: changes to the machine, besides those of the plan's score.
+        profile: the file of the measured times, if it is not found by name.
 
     Raises:
         InputError: there is none, or it cannot be read.
@@ -138,6 +141,9 @@ def machine_of(
         return None
     record = plan.score
     name = record.hardware
+    times = None if plan.profile is None else _times_file(plan, plan.profile.name, file, profile)
+    if times is not None and is_step_table(times):
+        return _measured(plan, file, times, {**record.hardware_changes, **(changes or {})}, hardware)
     found = hardware or _recorded(plan, "hardware", file, name) or _found(plan, name, file, "hardware")
     if found is None:
         looked = f"looked beside the plan, here, in hardware/{OWN}; name its file with --hardware"
@@ -149,6 +155,35 @@ def machine_of(
         raise _of_plan(error, file, record.hardware_changes, changes) from None
     require_groups(plan, machine, file)
     return machine
+
+
+def _measured(
+    plan: Plan, file: Path, times: Path, changes: Mapping[str, Any], hardware: str | Path | None
+) -> Machine:
+    """Load the machine whose step has measured times."""
+    from hypar.machine.measured import measured_devices, measured_machine  # noqa: PLC0415 (only where they are)
+
+    assert plan.score is not None  # noqa: S101 (checked by the caller)
+    assert plan.profile is not None  # noqa: S101 (as above)
+    name = plan.score.hardware
+    if name == plan.profile.name and hardware is None:
+        machine: Machine | HeterogeneousMachine = measured_devices(times, changes)
+    else:
+        own = _recorded(plan, "hardware", file, name) or _found(plan, name, file, "hardware") or name
+        machine = load_hardware(hardware or own, changes)
+    found = measured_machine(times, machine, network_of(plan))
+    if found.measured is None or f"sha256:{found.measured.digest}" != plan.profile.digest:
+        raise PlanError(f"{file}: profile.digest", f"{times} is not what was planned with: it has changed")
+    return found
+
+
+def _times_file(plan: Plan, name: str, file: Path, profile: str | Path | None) -> Path | None:
+    """Return the file of a plan's measured times."""
+    named = [f"{name}{end}" for end in (".json", *STEP_TABLES)] if _is_name(name) else []
+    beside = (folder / one for folder in (file.parent, Path()) for one in named)
+    there = next((path for path in beside if path.is_file()), None)
+    found = profile or _recorded(plan, "profile", file, name) or there
+    return None if found is None else Path(found)
 
 
 def require_groups(plan: Plan, machine: Machine | HeterogeneousMachine, file: Path) -> None:
@@ -198,15 +233,15 @@ def profile_of(plan: Plan, file: Path, profile: str | Path | None = None) -> Pro
     if plan.profile is None:
         return None
     name = plan.profile.name
-    beside = (folder / f"{name}.json" for folder in (file.parent, Path()) if _is_name(name))
-    there = next((path for path in beside if path.is_file()), None)
-    found = profile or _recorded(plan, "profile", file, name) or there
+    found = _times_file(plan, name, file, profile)
+    if found is not None and is_step_table(found):
+        return None
     if found is None:
         looked = "looked beside the plan and here; name its file with --profile"
         raise PlanError(
             f"{file}: profile.name", f"no profile {shown(name)}", hint=_gone(plan, "profile") + looked
         )
-    read = read_profile(Path(found))
+    read = read_profile(found)
     if read.digest != plan.profile.digest:
         raise PlanError(f"{file}: profile.digest", f"{found} is not what was planned with: it has changed")
     return read

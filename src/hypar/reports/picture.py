@@ -64,7 +64,7 @@ def require_drawable(plan: Plan) -> None:
     """
     if plan.staged or plan.heterogeneous:
         found = "the plan has stages" if plan.staged else "the plan is for a heterogeneous machine"
-        raise OptionError("picture", found, "a plan without stages for identical devices; see --timeline")
+        raise OptionError("picture", found, "a plan without stages for identical devices; see --plot")
 
 
 def picture(ran: ScoredStep, baseline: Score | None = None) -> str:

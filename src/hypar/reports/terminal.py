@@ -157,16 +157,17 @@ def _shown(text: str, encoding: str) -> str:
 
 
 def _coloured(stream: TextIO) -> bool:
-    """Return whether a stream shows colours: a terminal's, unless the environment says otherwise (https://no-color.org)."""
-    refused = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") == "dumb"
+    """Return whether a stream shows styles: a terminal's, unless the environment says otherwise."""
     windows = os.name == "nt" and "WT_SESSION" not in os.environ
-    forced = bool(os.environ.get("FORCE_COLOR"))
-    return not refused and (forced or (stream is not None and stream.isatty() and not windows))
+    terminal = bool(os.environ.get("FORCE_COLOR")) or (stream is not None and stream.isatty() and not windows)
+    return terminal and os.environ.get("TERM", "") != "dumb"
 
 
 def _styled(text: str, style: str) -> str:
-    codes = ";".join(str(_CODES[word]) for word in style.split())
-    return f"\x1b[{codes}m{text}\x1b[0m" if codes and text.strip() else text
+    """Return a text with the codes of its style, without colours where https://no-color.org asks for none."""
+    colourless = bool(os.environ.get("NO_COLOR"))
+    codes = [_CODES[word] for word in style.split() if not (colourless and _CODES[word] > _CODES["dim"])]
+    return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if codes and text.strip() else text
 
 
 @contextmanager

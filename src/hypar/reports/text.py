@@ -229,22 +229,25 @@ class _Sheet(NamedTuple):
         tones = [TONES[row.get("tone", "")] for row in rows]
         if table.total:
             tones[-1] = "bold"
+        shown = table.shown
+        heads = [len(shown) > 1 and not any(own.key in row for own in shown[1:]) for row in rows]
+        blank = [head or row is table.total for head, row in zip(heads, rows, strict=True)]
         columns, bars, lengths = [], [], []
-        for column in table.shown:
+        for column in shown:
             values = [row.get(column.key) for row in rows]
             if column.unit == "bar":
                 bars.append(
                     _Shown(column, [value if isinstance(value, str) else "" for value in values], tones)
                 )
                 lengths.append([bar_parts(value) for value in values])
-            else:
-                blank = [row is table.total and column.key not in row for row in rows]
-                texts = ["" if no else column.text(value) for value, no in zip(values, blank, strict=True)]
-                styles = [_joined(_colour(value), tone) for value, tone in zip(values, tones, strict=True)]
-                columns.append(_Shown(column, texts, styles))
-        named = [row for row in range(len(rows)) if not any(own.texts[row] for own in (*columns[1:], *bars))]
-        drawn = {row for own in lengths for row, parts in enumerate(own) if any(parts)}
-        return cls(columns, bars, lengths, frozenset(named) - drawn if len(columns) > 1 else frozenset())
+                continue
+            texts = [
+                "" if no and value is None else column.text(value)
+                for value, no in zip(values, blank, strict=True)
+            ]
+            styles = [_joined(_colour(value), tone) for value, tone in zip(values, tones, strict=True)]
+            columns.append(_Shown(column, texts, styles))
+        return cls(columns, bars, lengths, frozenset(row for row, head in enumerate(heads) if head))
 
     def beside(self, width: int) -> list[Line]:
         """Return the lines with all columns beside each other; none if they do not fit."""

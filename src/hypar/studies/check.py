@@ -15,13 +15,10 @@ from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.asked import asked_of
 from hypar.planning.planner import follow
 from hypar.planning.refusals import Asked, require_together
-from hypar.planning.replay import recosted
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, model_of, profile_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.solve.limits import Limits
-from hypar.studies.certificates.record import beside, read_certificate
-from hypar.studies.certificates.verify import verify_certificate
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -76,14 +73,12 @@ class Verdict:
         model_changed: whether the network differs from the one that was planned.
         changes: every difference between the stored plan's file and the new one's.
         fresh: the new plan.
-        certified: whether a certificate took the place of planning again.
         notes: where the recorded strategy or solver is not what hypar takes for the rest of the request.
     """
 
     model_changed: bool
     changes: tuple[Change, ...]
     fresh: Plan
-    certified: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -98,11 +93,8 @@ def check_plan(
     model: str | Path | None = None,
     hardware: str | Path | None = None,
     profile: str | Path | None = None,
-    certificate: str | Path | None = None,
 ) -> Verdict:
     """Plan again from a stored plan's request, and compare the whole file with the one written today.
-
-    Where there is a certificate, it is verified in place of the search; a plan with a score is planned and scored again besides.
 
     If the model has changed so that the recorded solver no longer suits it, the cheapest exact one is used instead, so
     that the differences are still shown.
@@ -113,23 +105,17 @@ def check_plan(
             the current folder or its ``models/``, or among the models that hypar brings.
         hardware: the hardware file of the plan's score, if it is not found likewise.
         profile: the measured times that the plan's cost counted, if they are not found beside it or here.
-        certificate: the plan's certificate, if it is not beside it.
 
     Raises:
-        InputError: the plan or its model cannot be read, or a certificate does not prove it.
+        InputError: the plan or its model cannot be read.
     """
     stored = read_plan(file)
     graph = model_of(stored, Path(file), model)
-    machine = machine_of(stored, Path(file), hardware)
+    machine = machine_of(stored, Path(file), hardware, profile=profile)
     request = Resolved.of(stored, machine, profile_of(stored, Path(file), profile))
     changed = graph.digest != stored.model.digest
-    proof = certificate if certificate is not None else beside(file)
-    if certificate is not None or beside(file).is_file():
-        _verified(Path(proof), stored, graph.with_batch(stored.model.batch), file)
-        if stored.score is None:
-            return Verdict(model_changed=False, changes=(), fresh=stored, certified=True)
     try:
-        asked = asked_of(stored, machine=machine, profile=request.profile)
+        asked = replace(asked_of(stored, machine=machine), profile=request.profile)
         require_together(Asked.whose(asked, cost=stored.cost.name))
         fresh, notes = _followed(request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
@@ -138,17 +124,6 @@ def check_plan(
     fresh = fresh.model_copy(update={"files": stored.files})
     notes = (*_not_its_own(request), *notes)
     return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh, notes=notes)
-
-
-def _verified(proof: Path, stored: Plan, graph: LayerGraph, file: str | Path) -> None:
-    """Verify a plan's certificate, and its costs.
-
-    Raises:
-        PlanError: the certificate does not prove the plan, or a cost is not that of its choices.
-    """
-    verify_certificate(read_certificate(proof), stored, graph, str(proof))
-    for change in changes_between(stored, recosted(stored, graph, Resolved.of(stored))):
-        raise PlanError(f"{file}: {change.name}", f"found {change.words[0]}", change.words[1])
 
 
 def _not_its_own(request: Resolved) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.errors import HardwareError, OptionError, TableLimitError
+from hypar.errors import HardwareError, OptionError, ProfileError, TableLimitError
 from hypar.plan.records import SEARCHED
 from hypar.plan.request import BEST
 from hypar.planning.counting import bytes_received, cost_convention, score_convention
@@ -293,7 +293,7 @@ def _without_stages(plan: Plan, request: Resolved, graph: LayerGraph) -> Resolve
 def _score_of(request: Resolved, graph: LayerGraph) -> Score | None:
     try:
         return follow(request, graph).score
-    except (HardwareError, OptionError, TableLimitError):
+    except (HardwareError, OptionError, ProfileError, TableLimitError):
         return None
 
 

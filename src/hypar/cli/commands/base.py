@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from hypar.cli.options import OUTPUT, option
 from hypar.errors import OptionError
 from hypar.files.text import require_writable
+from hypar.machine.step_times import is_step_table
 from hypar.registry import data_names, plugin_names
 from hypar.reports.terminal import warn
 
@@ -150,6 +151,17 @@ def needed_hardware(hardware: str | None, changes: dict[str, Any]) -> Machine | 
     if found is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
     return found
+
+
+def measured_or_named(
+    hardware: str | None, changes: dict[str, Any], profile: str | None
+) -> Machine | HeterogeneousMachine | None:
+    """Load the machine; the changes alone may be for the devices of a table of measured times."""
+    if hardware is None and changes and profile is not None and is_step_table(profile):
+        from hypar.machine.measured import measured_devices  # noqa: PLC0415 (only where it is asked for)
+
+        return measured_devices(Path(profile), changes)
+    return named_machine(hardware, changes)
 
 
 def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | HeterogeneousMachine | None:

@@ -45,13 +45,6 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Measured times to use if the name in the plans' costs is not found.",
 )
-@option(
-    "--certificate",
-    heading=SEARCH,
-    type=click.Path(),
-    metavar="FILE",
-    help="Certificate to verify in place of the search.  [default: the one beside each plan]",
-)
 @option("--update", heading=OUTPUT, is_flag=True, help="Rewrite the plans that drifted; exit 0.")
 @as_json
 @click.pass_context
@@ -61,7 +54,6 @@ def command(
     model: str | None,
     hardware: str | None,
     profile: str | None,
-    certificate: str | None,
     update: bool,
     as_json: bool,
 ) -> None:
@@ -72,9 +64,7 @@ def command(
     findings, statuses, drifted = [], [], []
     for file, found in _each(plans):
         with progress_bar(f"checking {file}"):
-            verdict = found or judge(
-                file, model=model, hardware=hardware, profile=profile, certificate=certificate
-            )
+            verdict = found or judge(file, model=model, hardware=hardware, profile=profile)
         findings.append(verdict_data(file, verdict))
         if isinstance(verdict, HyparError):
             for line in str(verdict).splitlines():

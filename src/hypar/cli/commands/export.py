@@ -10,8 +10,8 @@ from hypar.cli.commands.base import as_json, complete_model
 from hypar.cli.options import NETWORK, OUTPUT, Command, option, plugins
 from hypar.network.training import PHASES
 from hypar.reports.exports.base import export_plan
-from hypar.reports.listings.exports import export_data, export_notes, export_table
-from hypar.reports.terminal import note, progress_bar, show, write_json
+from hypar.reports.of.exports import document_of, export_data
+from hypar.reports.terminal import note, progress_bar, show_document, write_json
 
 
 @click.command("export", cls=Command)
@@ -49,4 +49,4 @@ def command(plan: str, output: str, as_json: bool, **asked: Any) -> None:
     if as_json:
         write_json(export_data(found))
     else:
-        show(export_table(found), below=export_notes(found))
+        show_document(document_of(found))

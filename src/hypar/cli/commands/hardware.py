@@ -14,15 +14,15 @@ from hypar.machine.accelergy import ENERGIES, read_energies
 from hypar.machine.load_heterogeneous import hardware_yaml, load_hardware
 from hypar.network.build import load_model
 from hypar.registry import data_names
-from hypar.reports.listings.machines import (
+from hypar.reports.of.machines import (
+    document_of,
     machine_data,
-    machine_table,
     machines_data,
-    machines_table,
+    machines_document,
+    times_document,
     whole_times_data,
-    whole_times_table,
 )
-from hypar.reports.terminal import show, write, write_json
+from hypar.reports.terminal import show_document, write, write_json
 
 
 def _mapping(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -110,19 +110,22 @@ def command(
         return
     if hardware is None:
         machines = [load_hardware(name) for name in data_names("hardware")]
-        data, table = machines_data(machines), machines_table(machines)
+        data, found = machines_data(machines), machines_document(machines)
     elif model is None:
-        shown = load_hardware(hardware, changes)
-        data, table = machine_data(shown), machine_table(shown)
+        machine = load_hardware(hardware, changes)
+        data, found = machine_data(machine), document_of(machine)
     else:
         machine, graph = load_hardware(hardware, changes), load_model(model, batch=batch)
-        data, table = whole_times_data(machine, graph), whole_times_table(machine, graph)
+        data = whole_times_data(machine, graph)
+        found = times_document(
+            data, f"{graph.name}, batch {graph.batch}, whole on one device of {machine.name}"
+        )
     if as_json:
         write_json({"hardware": hardware, "ok": True} if validate else data)
     elif validate:
         write(f"{hardware}: ok")
     else:
-        show(table)
+        show_document(found)
 
 
 def _refuse_alone(

@@ -13,13 +13,14 @@ from hypar.cli.commands.base import (
     fit_option,
     full_option,
     judged,
-    named_machine,
+    measured_or_named,
     plot_option,
     require_hardware,
     writable,
 )
 from hypar.cli.options import OUTPUT, Command, option
 from hypar.cli.planning import planning_options
+from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
 from hypar.plan.files import recorded
 from hypar.plan.request import Request
@@ -33,6 +34,7 @@ from hypar.studies.notes import baseline_scores, dp_time, notes
 if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
+    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
@@ -55,13 +57,11 @@ def explain(plan: Plan, network: LayerGraph, *, page: Page | None, **named: Any)
     show(listing.eliminations_table(found), below=[listing.rules_line(found)])
 
 
-def certify(plan: Plan, network: LayerGraph, file: str) -> None:
-    """Write the certificate of a plan."""
-    from hypar.studies.certificates.issue import issue_certificate  # noqa: PLC0415 (only where it is asked for)
+def _measured(plan: Plan, profile: str) -> tuple[Machine | HeterogeneousMachine | None, Profile | None]:
+    """Return the machine and the measured times that a plan was made with."""
+    from hypar.planning.sources import scored_on, times_of  # noqa: PLC0415 (only where times are named)
 
-    with progress_bar(f"proving the plan of {network.name}"):
-        issue_certificate(plan, network.with_batch(plan.model.batch)).write(file)
-    note(f"wrote {file}")
+    return scored_on(plan), None if is_step_table(profile) else times_of(plan)
 
 
 def _page(
@@ -89,14 +89,6 @@ def _page(
     callback=writable,
     help="Write the plan to a file.",
 )
-@option(
-    "--certificate",
-    heading=OUTPUT,
-    type=click.Path(dir_okay=False),
-    callback=writable,
-    metavar="FILE",
-    help="Write numbers that prove the plan optimal, which hypar check verifies without a search.",
-)
 @plot_option
 @option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER[@LEVEL]]",
               help="Show every elimination and, for a layer, the costs of its other choices, as fc1 or fc1@H2.")  # fmt: skip
@@ -111,7 +103,6 @@ def command(
     hardware: str | None,
     changes: dict[str, Any],
     output: str | None,
-    certificate: str | None,
     plot: str | None,
     explained: str | None,
     full: bool,
@@ -121,18 +112,15 @@ def command(
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     require_hardware(ctx, fit=fit)
-    network, machine = load_model(model), named_machine(hardware, changes)
+    network, machine = load_model(model), measured_or_named(hardware, changes, asked["profile"])
     if explained is not None:
         sized = {name: asked[name] for name in ("stages", "starts", "levels", "array")}
         require_together(Asked.whose(Request(hardware=machine, **sized), explain=True))
-    if asked["profile"] is not None:
-        from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
-
-        asked["profile"] = read_profile(asked["profile"])
     with progress_bar(f"planning {network.name}") as progress, keeping_interrupted():
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
-    if certificate is not None:
-        certify(plan, network, certificate)
+    profile = asked["profile"]
+    if profile is not None:
+        machine, profile = _measured(plan, profile)
     if output is not None:
         used = {"model": model, "hardware": hardware, "profile": ctx.params["profile"]}
         plan = recorded(plan, output, **used)
@@ -141,17 +129,19 @@ def command(
     if plot is not None:
         plan.plot(plot)
         note(f"wrote {plot}")
-    scores = baseline_scores(plan, network, machine, asked["profile"])
-    said = list(notes(plan, network, machine, asked["profile"], scores))
+    scores = baseline_scores(plan, network, machine, profile)
+    said = list(notes(plan, network, machine, profile, scores))
     page = (
         None if as_json else _page(plan, network, machine, full=full, said=said, dp_s=dp_time(plan, scores))
     )
     with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
         if explained is not None:
-            explain(plan, network, page=page, layer=explained, machine=machine, profile=asked["profile"])
+            explain(plan, network, page=page, layer=explained, machine=machine, profile=profile)
         elif page is not None:
             show_page(page)
         else:
             write(plan.to_json(), document=True)
             for line in said:
                 note(line)
+    if plan.limits is not None and plan.limits.cut == "interrupt":
+        raise KeyboardInterrupt

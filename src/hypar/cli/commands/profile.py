@@ -10,8 +10,8 @@ from hypar.cli.commands.base import as_json, complete_model, writable
 from hypar.cli.options import ARRAY, MACHINE, OUTPUT, SEARCH, Command, option
 from hypar.cli.planning import request_option
 from hypar.plan.request import PARAMETERS
-from hypar.reports.listings.profiles import profile_head, profile_table
-from hypar.reports.terminal import note, progress_bar, show, write
+from hypar.reports.of.profiles import document_of
+from hypar.reports.terminal import note, progress_bar, show_document, write
 from hypar.studies.profiling.measure import profile_model
 
 
@@ -62,4 +62,4 @@ def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None
     if as_json:
         write(profile.to_json(), document=True)
     else:
-        show(profile_table(profile), above=profile_head(profile))
+        show_document(document_of(profile))

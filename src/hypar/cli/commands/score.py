@@ -16,11 +16,12 @@ from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.replay import run_plan
 from hypar.reports.formats.base import headline, unfit_line
-from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.listings.scores import score_data, score_page, timeline_csv
-from hypar.reports.terminal import note, progress_bar, show, show_page, write_json
+from hypar.reports.of.machines import times_document
+from hypar.reports.terminal import note, progress_bar, show_document, show_page, write_json
 from hypar.reports.traces import step_trace
 from hypar.reports.views.score import timeline_figure
+from hypar.studies.layers import layers_of
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
@@ -66,7 +67,7 @@ def _picture_file(ctx: click.Context, param: click.Parameter, value: str | None)
     is_flag=True,
     help="Show the mapping of each layer's shard to a device, phase by phase.",
 )
-@option("--timeline", heading=OUTPUT, type=click.Path(dir_okay=False), callback=_timeline_file, metavar="FILE",
+@option("--plot", heading=OUTPUT, type=click.Path(dir_okay=False), callback=_timeline_file, metavar="FILE",
     help="Plot the start and end of every task, as .png, .svg or .pdf; FILE.csv lists the tasks.",
 )  # fmt: skip
 @trace_option
@@ -84,27 +85,28 @@ def command(
     plan: str,
     layers: bool,
     fit: bool,
-    timeline: str | None,
+    plot: str | None,
     trace: str | None,
     picture: str | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
     """Simulate one training step of a stored PLAN on a machine: its time, energy, communication and memory."""
-    files = [file for file in (timeline, trace, picture) if file is not None]
+    files = [file for file in (plot, trace, picture) if file is not None]
     if len({*files}) < len(files):
-        raise click.UsageError("two of --timeline, --trace and --picture name one file")
+        raise click.UsageError("two of --plot, --trace and --picture name one file")
     with progress_bar(f"scoring {plan}"):
         ran = run_plan(plan, **asked)
     title = headline(ran.plan)
     if picture is not None:
         _draw_picture(ran, picture)
-    _write_files(ran, timeline, trace)
+    _write_files(ran, plot, trace)
+    rows = [row for row in layers_of(ran) if "time_s" in row] if layers else []
     with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
         if as_json:
-            write_json(layer_times_data(ran) if layers else score_data(ran.score))
+            write_json(rows if layers else score_data(ran.score))
         elif layers:
-            show(layer_times_table(ran), above=title)
+            show_document(times_document(rows, title))
         else:
             show_page(score_page(ran))
 

@@ -8,8 +8,8 @@ from hypar.cli.commands.base import as_json
 from hypar.cli.options import Command
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.reports.listings.models import strategies_data, strategies_table
-from hypar.reports.terminal import show, write_json
+from hypar.reports.of.strategies import strategies_data, strategies_document
+from hypar.reports.terminal import show_document, write_json
 
 
 @click.command("strategies", cls=Command)
@@ -20,4 +20,4 @@ def command(as_json: bool) -> None:
     if as_json:
         write_json(strategies_data(named))
     else:
-        show(strategies_table(named))
+        show_document(strategies_document(named))

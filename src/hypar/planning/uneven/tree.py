@@ -43,13 +43,13 @@ class Branching:
         machine: the machine whose device groups it divides.
         offers: the choice of each layer, with the shares of all groups.
         shares: the common shares of all groups; a group without a share is idle. Single layers may have others.
-        integral: whether shares are rounded to whole elements.
         received: the cost for each group to receive each layer's tensors, ``[groups][layers]``.
         computed: the cost for each group to compute each layer, ``[groups][layers]``.
         below: the subtree of each group; None for an idle one.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
         element_bytes: bytes of an element.
         counted: the convention by which a score counts its transfers.
+        whole: whether the shares are of whole elements, as a run has them.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Branching:
     slowest: bool
     element_bytes: int
     counted: str = PAPER
-    integral: bool = False
+    whole: bool = False
 
     @property
     def ends(self) -> tuple[float, ...]:
@@ -134,7 +134,7 @@ class Branching:
             self.graph,
             [offer.choice for offer in self.offers],
             [offer.shares[group] for offer in self.offers],
-            integral=self.integral,
+            integral=self.whole,
         )
 
     def whole_shares(self, above: WholeShares | None) -> Sequence[WholeShares | None]:
@@ -230,7 +230,7 @@ class Branching:
             # All of an empty layer are whole shares, which sum to more than one.
             divided = dim_of(offer.choice) is not None and math.fsum(own) < 1 + TINY
             offers.append(offer._replace(shares=own) if divided and not empty else offer)
-        other = replace(self, offers=tuple(offers), integral=True)
+        other = replace(self, offers=tuple(offers), whole=True)
         below = [
             None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
         ]

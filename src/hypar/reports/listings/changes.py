@@ -320,7 +320,6 @@ def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
         "ok": verdict.ok,
         "model_changed": verdict.model_changed,
         "changes": changes_data(verdict.changes),
-        **({"certified": True} if verdict.certified else {}),
         **({"notes": list(verdict.notes)} if verdict.notes else {}),
     }
 
@@ -328,7 +327,7 @@ def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
 def verdict_lines(file: str, verdict: Verdict, width: int) -> list[str]:
     """Return a line with the verdict, and below it the differences, no line wider than ``width``."""
     if verdict.ok:
-        return [f"ok       {file}{', by its certificate' if verdict.certified else ''}"]
+        return [f"ok       {file}"]
     name = verdict.fresh.model.name
     model = f"model {name!r} is not what was planned: it has changed, or is another"
     inside = width - len(VERDICT)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.reports.formats.base import on_machine
-from hypar.reports.listings.machines import machine_data, shown
+from hypar.reports.of.machines import machine_data
+from hypar.reports.of.machines import value_text as shown
 from hypar.reports.page.blocks import cell, details, head, name, note, number, region, row, table
 from hypar.reports.page.blocks import section as section_of
 from hypar.reports.page.html import Markup, markup, tag

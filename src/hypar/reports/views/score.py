@@ -10,9 +10,9 @@ from hypar.files.timelines import TimelineFigure
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import network_of, scored_on
 from hypar.reports.formats.base import headline, on_machine, unfit_line
-from hypar.reports.listings.timelines import COLOURS
 from hypar.reports.page.fragment import fragment
 from hypar.reports.page.numbers import joules, num_bytes, seconds
+from hypar.reports.palette import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
     from hypar.reports.views.base import View
+
+COLOURS = {kind: shades.light for kind, shades in TIMES.items()}
+"""The colour of each kind of task on a white ground."""
 
 
 class ScoreView:

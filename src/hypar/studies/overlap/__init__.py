@@ -1,1 +1,0 @@
-"""Data parallelism with gradients exchanged in chunks beside the backward phase."""

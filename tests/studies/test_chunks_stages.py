@@ -1,0 +1,245 @@
+"""Chunks of gradients in data parallelism: by a machine's times and by measured ones, and the rows of a step's chunks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar import check_plan, load_machine, plan_model, verify_plan
+from hypar.errors import OptionError, ProfileError
+from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.measured import measured_devices, read_overlap_table, whole_array, with_times
+from hypar.network.gradients import gradients_of
+from hypar.planning.replay import run_plan
+from hypar.registry import data_names
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.exchanges import EXCHANGES
+from hypar.studies.chunks_stages import chunk_rows
+from tests.effort import crossed
+from tests.kit import run
+
+if TYPE_CHECKING:
+    from hypar.planning.replay import ScoredStep
+
+TABLE = """\
+synchronisation: 1 ms
+layers:
+  - {name: conv1, backward: 4 ms, copy_out: 1 ms, accumulate: 1 ms, copy_back: 1 ms}
+  - {name: conv2, backward: 4 ms, copy_out: 1 ms, accumulate: 1 ms, copy_back: 1 ms}
+  - {name: fc1, backward: 2 ms, copy_out: 2 ms, accumulate: 3 ms, copy_back: 2 ms}
+  - {name: fc2, backward: 1 ms, copy_out: 1 ms, accumulate: 1 ms, copy_back: 1 ms}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table of Lenet-c to be in."""
+    monkeypatch.chdir(tmp_path)
+    Path("times.yaml").write_text(TABLE, encoding="utf-8")
+    return tmp_path
+
+
+def ran(model: str, *, chunks: str | int = "best", **asked: Any) -> ScoredStep:
+    """The step of a data-parallel plan with chunks."""
+    return run_plan(plan_model(model, strategy="dp", chunks=chunks, **asked))
+
+
+def measured(model: str = "lenet-c", *, exchange: str = "serial", chunks: str | int = "best") -> ScoredStep:
+    """The same by the measured times of the folder's table."""
+    machine = measured_devices(Path("times.yaml"), {"exchange": exchange})
+    return ran(model, chunks=chunks, hardware=machine, array=[2], profile="times.yaml")
+
+
+def layers(step: ScoredStep) -> list[list[str]]:
+    return [row["layers"] for row in chunk_rows(step)]
+
+
+MACHINES = [name for name in data_names("hardware") if load_hardware(name).num_devices > 1]
+QUICK = {("alexnet", "h100-8x"), ("resnet18", "p100-4x4"), ("lenet-c", "tpu-v2-v3"), ("sfc", "hmc")}
+CASES = [
+    pytest.param(model, hardware, marks=[] if (model, hardware) in QUICK else pytest.mark.slow)
+    for model in data_names("models")
+    for hardware in MACHINES
+]
+
+
+# The plan
+
+
+@crossed({"model,hardware": CASES, "chunks": ["best", "one", "layers", 2]})
+def test_rows_are_the_chunks_of_the_plan(model: str, hardware: str, chunks: str | int) -> None:
+    machine: Any = load_hardware(hardware)
+    array = whole_array(machine) if hasattr(machine, "tiers") else None
+    step = ran(model, hardware=machine, array=array, chunks=chunks)
+    rows, plan = chunk_rows(step), step.plan
+    assert plan.score is not None
+    assert plan.chunks is not None
+    assert step.timeline.makespan == pytest.approx(plan.score.time_s, rel=1e-12)
+    assert [row["layers"] for row in rows] == plan.chunks.layers
+    assert all(row["ready_s"] <= row["end_s"] <= step.timeline.makespan for row in rows)
+    assert all(row["start_s"] <= row["end_s"] for row in rows)
+    assert sum(row["critical"] for row in rows) <= 1
+    assert sum(row["bytes"] for row in rows) == sum(each.num_bytes for each in gradients_of(step.graph))
+
+
+def test_a_heterogeneous_machine_exchanges_chunks_across_its_groups() -> None:
+    changed: Any = load_hardware("tpu-v2-v3", {"overlap": "full", "collectives": ["ring"]})
+    best, one = (ran("vgg11", hardware=changed, chunks=chunks) for chunks in ("best", "one"))
+    assert best.timeline.makespan < one.timeline.makespan
+    names = [task.name for task in one.timeline.tasks]
+    assert "tpu-v2: conv5_2 to conv1 gradient all_reduce H1" not in names
+    assert "tpu-v3: fc3 to conv1 gradient all_reduce H1" in names
+    best.plan.write("plan.json")
+    assert check_plan("plan.json").ok
+    small = plan_model("lenet-c", strategy="dp", hardware=changed, array=[2, 2], batch=16, chunks=3)
+    assert verify_plan(small).ok
+
+
+# Chunks and their parameters
+
+
+def test_a_table_by_hand() -> None:
+    """Serial: fc2's 1 + 3 ms from 1 ms on, then fc1's 1 + 7 and 1 + 3 of each other, or 1 + 6 of both together."""
+    found = chunk_rows(measured(chunks="layers"))
+    assert [row["end_s"] * 1e3 for row in found] == pytest.approx([5, 13, 17, 21])
+    assert [row["layers"] for row in found if row["critical"]] == [["fc2"]]
+    assert measured(chunks="one").timeline.makespan * 1e3 == pytest.approx(11 + 1 + 16)
+    best = measured()
+    assert layers(best) == [["fc2"], ["fc1"], ["conv2", "conv1"]]
+    assert best.timeline.makespan * 1e3 == pytest.approx(20)
+    assert measured(exchange="independent", chunks="one").timeline.makespan * 1e3 == pytest.approx(28)
+
+
+@pytest.mark.parametrize("chunks", ["best", "layers", "one", 2, "3"])
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: str | int) -> None:
+    found = measured(exchange=exchange, chunks=chunks)
+    times = read_overlap_table("times.yaml").of(["conv1", "conv2", "fc1", "fc2"], "lenet-c")
+    rows = chunk_rows(found)
+    spans = EXCHANGES[exchange].spans(times, tuple(len(row["layers"]) for row in rows))
+    assert found.timeline.makespan == pytest.approx(times.forward_s + max(spans), rel=1e-12)
+    assert [row["critical"] for row in rows].index(True) == spans.index(max(spans))
+    if chunks == "best":
+        assert max(spans) == max(EXCHANGES[exchange].spans(times, best_sizes(times, EXCHANGES[exchange])))
+
+
+def test_all_that_is_trained_is_in_a_chunk() -> None:
+    machine = load_machine("tpu-v2", {"collectives": ["ring"], "overlap": "full", "exchange": "independent"})
+    row = chunk_rows(ran("vgg11", hardware=machine, array=[64], chunks=2))[0]
+    assert row["parameters"] == ["fc3.weight", "fc3.bias", "fc2.weight", "fc2.bias"]
+    assert row["bytes"] == 4 * (4096 * 1000 + 1000 + 4096 * 4096 + 4096)
+
+
+# Measured times
+
+
+PLAIN = "".join(
+    line.partition(", copy_out")[0] + ("}\n" if "copy_out" in line else "\n")
+    for line in TABLE.splitlines()[1:]
+)
+"""The table without the exchange."""
+
+
+def test_measured_layers_with_the_links_of_a_machine() -> None:
+    """The backward phase is the table's, the exchange that of the machine's own step."""
+    Path("layers.yaml").write_text(PLAIN, encoding="utf-8")
+    asked: dict[str, Any] = {
+        "hardware": load_machine("p100-4x4", {"overlap": "full"}),
+        "array": [4, 4],
+        "chunks": 2,
+    }
+    own, found = ran("lenet-c", **asked), ran("lenet-c", **asked, profile="layers.yaml")
+    time = found.score.time
+    assert (time["forward"], time["backward"], time["gradient"]) == pytest.approx((0, 11e-3, 0))
+    assert time["communication"] == own.score.time["communication"]
+    assert [row["ready_s"] * 1e3 for row in chunk_rows(found)] == pytest.approx([3, 7, 11])
+    assert plan_model("lenet-c", strategy="dp", hardware="hmc", profile="layers.yaml").array == [16]
+
+
+@pytest.mark.parametrize("array", [[16], [4, 4], [2, 2, 2, 2]])
+def test_a_measured_exchange_is_as_long_on_any_array(array: list[int]) -> None:
+    """Its bytes and updates are the machine's, its seconds the table's."""
+    asked: dict[str, Any] = {"hardware": load_machine("p100-4x4", {"overlap": "full"}), "array": array}
+    found, alone, own = ran("lenet-c", **asked, profile="times.yaml"), measured(), ran("lenet-c", **asked)
+    assert found.timeline.makespan > alone.timeline.makespan == pytest.approx(20e-3)
+    assert layers(found) == layers(alone)
+    assert [row["end_s"] for row in chunk_rows(found)] == pytest.approx(
+        [row["end_s"] for row in chunk_rows(alone)]
+    )
+    assert found.score.communication_bytes == pytest.approx(own.score.communication_bytes)
+
+
+@pytest.mark.parametrize("hardware", [None, "p100-4x4"])
+def test_a_plan_by_measured_times_is_scored_and_checked_by_them(hardware: str | None) -> None:
+    Path("plans").mkdir()
+    machine = ["--hardware", hardware] if hardware else ["--set", "exchange=independent"]
+    asked = ["lenet-c", "--strategy", "dp", "--chunks", "best", *machine]
+    found = run("plan", *asked, "--profile", "times.yaml", "-o", "plans/plan.json")
+    assert found.exit_code == 0, found.stderr
+    assert "faster" not in found.stdout
+    assert run("check", "plans").stdout == "ok       plans/plan.json\n"
+    scored = run("score", "plans/plan.json", "--json")
+    assert scored.exit_code == 0, scored.stderr
+    Path("times.yaml").write_text(TABLE.replace("2 ms", "3 ms"), encoding="utf-8")
+    drifted = run("check", "plans")
+    assert drifted.exit_code == 3
+    assert "profile.digest: plans/../times.yaml is not what was planned with" in drifted.stderr
+
+
+def test_a_step_measured_in_data_parallelism_is_no_other() -> None:
+    times = read_overlap_table("times.yaml").of(["conv1", "conv2", "fc1", "fc2"], "lenet-c")
+    machine = with_times(load_machine("p100-4x4"), times)
+    assert machine.digest != load_machine("p100-4x4").digest
+    with pytest.raises(ProfileError) as caught:
+        plan_model("lenet-c", levels=1, strategy="mp", hardware=machine)
+    message = "measured times: 'conv1' is cut in in_channels; allowed: data parallelism, in which they were measured"
+    assert str(caught.value) == message
+    with pytest.raises(ProfileError, match=r"no layer '\w+'; allowed: the layers of the network"):
+        plan_model("alexnet", levels=1, strategy="dp", hardware=machine)
+
+
+def test_an_exchange_is_measured_whole_or_not_at_all() -> None:
+    Path("times.yaml").write_text(TABLE.replace("synchronisation: 1 ms\n", ""), encoding="utf-8")
+    Path("layers.yaml").write_text(PLAIN, encoding="utf-8")
+    message = (
+        "no machine is named, and layers.yaml has no times of an exchange; allowed: one, as --hardware hmc"
+    )
+    with pytest.raises(OptionError, match=message):
+        plan_model("lenet-c", strategy="dp", profile="layers.yaml")
+    with pytest.raises(
+        ProfileError, match="'synchronisation' is missing; allowed: the whole exchange, or nothing"
+    ):
+        plan_model("lenet-c", strategy="dp", profile="times.yaml")
+
+
+# The exchange of a machine
+
+
+@pytest.mark.parametrize("chunks", [None, "layers", 2])
+def test_independent_exchanges_are_an_assumption_of_a_machine(chunks: str | int | None) -> None:
+    """Chunks wait for no other chunk, and each one's latency stalls the devices."""
+    changes = {"overlap": "full", "latency": "50 us", "exchange": "independent"}
+    machine = load_machine("hmc", changes)
+    plan = plan_model("alexnet", array=[16], strategy="dp", hardware=machine, chunks=chunks)
+    ran = run_plan(plan, hardware=machine)
+    sent = [task for task, move in zip(ran.step.tasks, ran.step.moves, strict=True) if move]
+    assert len({task.resource for task in sent}) == len(sent) == (5 if chunks == 2 else 8)
+    stalls = [task for task in ran.step.tasks if task.name.endswith("synchronisation")]
+    assert len(stalls) == len(sent)
+    assert {task.resource for task in stalls} == {"devices"}
+    serial = plan_model(
+        "alexnet",
+        array=[16],
+        strategy="dp",
+        hardware=load_machine("hmc", {**changes, "exchange": "serial"}),
+        chunks=chunks,
+    )
+    assert plan.score is not None
+    assert serial.score is not None
+    assert plan.score.time["communication"] == pytest.approx(serial.score.time["communication"], rel=1e-12)
+    assert plan.score.communication_bytes == serial.score.communication_bytes
+    assert plan.score.time_s != serial.score.time_s
+    plan.write("plan.json")
+    assert check_plan("plan.json").ok
