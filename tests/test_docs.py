@@ -41,7 +41,7 @@ from hypar.plan import plan, records, score, stages
 from hypar.planning.refusals import REFUSALS
 from hypar.registry import GROUPS, data_names, load_plugin
 from hypar.sharding import tree
-from hypar.studies.check import FREE
+from tests.kit import FREE
 from tests.test_layers import FLOORS, MAY_IMPORT
 
 if TYPE_CHECKING:

@@ -27,12 +27,10 @@ GROUPS = {
     "kernels": "execution/kernels",
     "ops": "network/ops",
     "readers": "importers/readers",
-    "reports": "reports/formats",
     "searches": "planning/searches",
     "solvers": "solve/solvers",
     "strategies": "planning/strategies",
     "topologies": "machine/topologies",
-    "views": "reports/views",
 }
 """The folder of each group of plug-ins, inside the package."""
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from hypar.document import Result
 from hypar.files.record import Record
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.records import Recorded
-from hypar.results import Result
 from hypar.sharding.tree import Amount
 
 Items = dict[str, Amount]
@@ -74,7 +74,7 @@ class Score(Result, Record):
             one's. None for identical devices without stages.
     """
 
-    _view: ClassVar[str] = "score"
+    _document: ClassVar[str] = "score"
 
     hardware: str
     hardware_digest: str

@@ -17,12 +17,7 @@ from hypar.plan.request import BEST, PARAMETERS, Request
 from hypar.planning.answers import searched
 from hypar.planning.checks.levels import checked_array, checked_arrays
 from hypar.planning.checks.stages import checked_stages
-from hypar.planning.checks.words import (
-    checked_chunks,
-    checked_limits,
-    checked_shares,
-    space_text,
-)
+from hypar.planning.checks.words import checked_chunks, checked_limits, checked_shares, space_text
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
 from hypar.planning.records import decided, plan_of

@@ -1,0 +1,362 @@
+"""The words and numbers that all documents of plans and scores share, and the one folding of their layers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.document import Cell, Note
+from hypar.network.dims import in_order
+from hypar.sharding.dims import GRIDS, WORDS, choice_word, vocabulary
+from hypar.sharding.space import parse_space
+from hypar.sharding.tree import WHOLE_ARRAY, Split
+from hypar.units import amount, faster_than, format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from hypar.document import Tone
+    from hypar.plan.plan import Plan
+    from hypar.plan.score import GroupScore, Score
+
+MOST_ROWS = 24
+"""The most layers that are shown one by one."""
+
+NEARLY_FULL = 0.9
+"""The share of a device's memory from which a plan barely fits."""
+
+PLACES = {
+    "batch": "the batch",
+    "in_channels": "input channels",
+    "out_channels": "output channels",
+    "height": "the height",
+    "width": "the width",
+    "groups": "groups of channels",
+    "channels": "a join's channels",
+}
+"""Each dim in plain words."""
+
+
+class Level(NamedTuple):
+    """A column of choices: successive levels at which every layer has one choice.
+
+    Attributes:
+        group: the device group; empty if there is one.
+        splits: the levels.
+    """
+
+    group: str
+    splits: tuple[Split, ...]
+
+    @property
+    def name(self) -> str:
+        """The names of the levels, as ``H1-H4``."""
+        return "-".join(dict.fromkeys(f"H{split.level + 1}" for split in (self.splits[0], self.splits[-1])))
+
+
+class Part(NamedTuple):
+    """Layers that share a row.
+
+    Attributes:
+        name: their name, as ``conv1``, ``layers.0-31.q`` or ``layer2``.
+        layers: their names.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The name with the number of layers."""
+        return f"{self.name} x{len(self.layers)}" if len(self.layers) > 1 else self.name
+
+
+def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = MOST_ROWS) -> list[Part]:
+    """Return the rows of a network: a row for each layer if they are few, otherwise one for several equal layers.
+
+    Neighbouring blocks of one form, as ``layers.0`` and ``layers.1``, share rows if all their layers are equal. If the rows
+    are still many, equal neighbours of one part share one, then all equal neighbours.
+
+    Args:
+        layers: their names, in order.
+        key: what layers of one row have in common.
+        most: the most rows that are few.
+
+    Examples:
+        >>> [part.title for part in fold(["a", "b.0.x", "b.0.y", "b.1.x", "b.1.y"], len, most=3)]
+        ['a', 'b.0-1.x x2', 'b.0-1.y x2']
+        >>> [part.title for part in fold(["a", "b.0.x", "b.0.y", "b.1.x", "b.1.y"], len, most=2)]
+        ['a', 'b x4']
+    """
+    rows = [Part(layer, (layer,)) for layer in layers]
+    if len(rows) <= most:
+        return rows
+    rows = _blocks(rows, key)
+    if len(rows) > most:
+        rows = _runs(layers, lambda layer: (_stem(layer), key(layer)))
+    return rows if len(rows) <= most else _runs(layers, key)
+
+
+def _stem(layer: str) -> str:
+    return layer.partition(".")[0]
+
+
+def _block(layer: str) -> tuple[str, int, str]:
+    """Split a layer's name at its first number between points; -1 if there is none."""
+    words = layer.split(".")
+    at = next((at for at, word in enumerate(words[:-1]) if at and word.isdecimal()), None)
+    if at is None:
+        return _stem(layer), -1, layer
+    return ".".join(words[:at]), int(words[at]), ".".join(words[at + 1 :])
+
+
+def _blocks(rows: Sequence[Part], key: Callable[[str], Hashable]) -> list[Part]:
+    """Return the rows with blocks of one form and equal layers once."""
+    runs: list[list[tuple[int, list[str]]]] = []
+    forms: list[object] = []
+    for (stem, number), own in groupby((row.name for row in rows), key=lambda name: _block(name)[:2]):
+        names = [*own]
+        form = (stem, [(_block(name)[2], key(name)) for name in names])
+        if runs and forms[-1] == form and number == runs[-1][-1][0] + 1 > 0:
+            runs[-1].append((number, names))
+        else:
+            runs.append([(number, names)])
+            forms.append(form)
+    return [part for run in runs for part in _once(run)]
+
+
+def _once(run: Sequence[tuple[int, Sequence[str]]]) -> Iterator[Part]:
+    """Yield the rows of equal blocks."""
+    (first, names), (last, _) = run[0], run[-1]
+    for at, name in enumerate(names):
+        stem, _, rest = _block(name)
+        title = name if first == last else f"{stem}.{first}-{last}.{rest}"
+        yield Part(title, tuple(block[at] for _, block in run))
+
+
+def _runs(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
+    """Return a row for each run of equal neighbours, by the name of their part if they are the whole of it."""
+    found = []
+    whole: dict[str, int] = {}
+    for layer in layers:
+        whole[_stem(layer)] = whole.get(_stem(layer), 0) + 1
+    for _, run in groupby(layers, key=key):
+        own = tuple(run)
+        first, last = own[0], own[-1]
+        name = first if first == last else f"{first} to {last.removeprefix(f'{_stem(first)}.')}"
+        if len(own) > 1 and {*map(_stem, own)} == {_stem(first)} and whole[_stem(first)] == len(own):
+            name = _stem(first)
+        found.append(Part(name, own))
+    return found
+
+
+def words_of(plan: Plan) -> int:
+    """Return the index of the words in which a plan's choices are shown: those of grids for all if one is a grid."""
+    space = parse_space(plan.space, None)
+    choices = {(split.choice(layer), split.ways) for split in plan.splits for layer in split.choices}
+    words = vocabulary({dim for choice, _ in choices for dim, _ in choice.degrees}.union(space.dims))
+    texts = (choice_word(choice.degrees, ways, words, grids=space.grids) for choice, ways in choices)
+    return GRIDS if any(text[-1].isdecimal() for text in texts) else words
+
+
+def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
+    """Return the function that gives a layer's choice at a split, in the words of one paper for the whole plan.
+
+    At a split inside the stages of another device group a layer has no choice, and the cell is empty.
+    """
+    grids, words = parse_space(plan.space, None).grids, words_of(plan)
+
+    def cell(split: Split, layer: str) -> Cell:
+        if layer not in split.choices:
+            return Cell("")
+        choice = split.choice(layer)
+        text = choice_word(choice.degrees, split.ways, words, grids=grids)
+        return Cell(text, tuple((dim, degree) for dim, degree in choice.degrees if degree > 1))
+
+    return cell
+
+
+def levels_of(plan: Plan, *, joined: bool = True) -> list[Level]:
+    """Return a column for each level.
+
+    Args:
+        plan: the plan.
+        joined: whether neighbouring levels at which every layer has one choice share a column.
+    """
+    cell = cells_of(plan)
+    found: list[Level] = []
+    last: list[Cell] = []
+    for split in plan.splits:
+        group = "" if split.group == WHOLE_ARRAY else split.group
+        cells = [cell(split, layer) for layer in plan.layers]
+        if joined and found and cells == last and group == found[-1].group:
+            found[-1] = Level(group, (*found[-1].splits, split))
+        else:
+            found.append(Level(group, (split,)))
+        last = cells
+    return found
+
+
+def stage_numbers(plan: Plan) -> dict[str, int]:
+    """Return the number of each layer's stage, from 1; empty without stages."""
+    if plan.stages is None or not plan.staged:
+        return {}
+    return {layer: number for number, stage in enumerate(plan.stages.stages, 1) for layer in stage.layers}
+
+
+def layer_costs(plan: Plan) -> dict[str, float]:
+    """Return the cost of each layer, over all levels that the plan's cost sums."""
+    return {layer: math.fsum(split.costs.get(layer, 0) for split in plan.summed) for layer in plan.layers}
+
+
+def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
+    """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
+    cells, stages, counted = cells_of(plan), stage_numbers(plan), plan.in_grids
+    keys = {
+        layer: (
+            stages.get(layer),
+            tuple(cells(split, layer) for split in plan.splits),
+            plan.devices(layer) if counted else 0,
+        )
+        for layer in plan.layers
+    }
+    return fold(plan.layers, keys.__getitem__, most=most)
+
+
+def asked(plan: Plan) -> str:
+    """Describe the batch and the array: ``batch 256, 16 devices (4 stages of 2x2)``."""
+    array = _mixed_array(plan) if plan.heterogeneous else _array(plan)
+    return f"batch {plan.model.batch}, {plan.num_devices} devices ({array})"
+
+
+def _array(plan: Plan) -> str:
+    outside = 0 if plan.stages is None else plan.stages.outside or 0
+    outer, inner = ("x".join(map(str, ways)) for ways in (plan.array[:outside], plan.array[outside:]))
+    if not plan.staged:
+        return inner
+    return f"{outer} times " * bool(outer) + _stages(plan) + f" of {inner}" * bool(inner)
+
+
+def _mixed_array(plan: Plan) -> str:
+    counts = {name: math.prod(ways) for name, ways in (plan.arrays or {}).items()}
+    if plan.stages is None or not plan.staged:
+        return " + ".join(f"{count} {name}" for name, count in counts.items())
+    own, each = plan.stages.of_each_group, plan.stages.groups or (WHOLE_ARRAY,)
+    under = ((root, group.name) for root in each for group in plan.groups if group.root == root)
+    return f"{_stages(plan)}: " + " + ".join(f"{own} of {counts[name]} {name}" for _, name in under)
+
+
+def _stages(plan: Plan) -> str:
+    count = 0 if plan.stages is None else len(plan.stages.stages)
+    return f"{count} stage{'s' * (count > 1)}"
+
+
+def on_machine(score: Score | None) -> str:
+    """Name the machine with its changed values; empty without a score."""
+    if score is None:
+        return ""
+    changes = "".join(f" {name}={value}" for name, value in score.hardware_changes.items())
+    return f"on {score.hardware}{changes}"
+
+
+def headline(plan: Plan) -> str:
+    """Describe the network, the array and the strategy."""
+    return f"{plan.model.name}, {asked(plan)}, strategy {plan.strategy}"
+
+
+def tone_of(score: Score | GroupScore | None) -> Tone:
+    """Return whether a plan fits the memory of its machine, barely fits, or does not; empty if that is not known."""
+    if score is None:
+        return ""
+    if not score.fits:
+        return "bad"
+    parts = [score, *(getattr(score, "groups", None) or ())]
+    known = [part for part in parts if part.capacity_bytes]
+    full = any(part.memory_bytes >= NEARLY_FULL * (part.capacity_bytes or math.inf) for part in known)
+    return "warn" if full else "good" if known else ""
+
+
+def fit(score: Score) -> str:
+    """Say whether a plan fits: ``fits``, ``barely fits: 7.60 of 8.00 GB``; empty if that is not known."""
+    tone = tone_of(score)
+    if tone in {"", "good"}:
+        return "fits" * bool(tone)
+    parts = [part for part in score.groups or (score,) if part.capacity_bytes]
+    worst = max(parts, key=lambda part: part.memory_bytes / (part.capacity_bytes or math.inf))
+    held, capacity = _unequal(worst)
+    return f"{'does not fit' if tone == 'bad' else 'barely fits'} ({held} of {capacity})"
+
+
+def unfit(score: Score | None) -> str:
+    """Say by how much a plan exceeds its machine's memory; empty if it fits."""
+    if score is None or score.fits:
+        return ""
+    groups = [group for group in score.groups or () if not group.fits]
+    each = [f"a device of {group.group} {_needs(group)}" for group in groups] or [f"a device {_needs(score)}"]
+    more = f"; and {len(each) - 3} more" if len(each) > 3 else ""
+    return f"does not fit {score.hardware}: {'; '.join(each[:3])}{more}"
+
+
+def _needs(score: Score | GroupScore) -> str:
+    held, capacity = _unequal(score)
+    return f"needs {held} and has {capacity}"
+
+
+def _unequal(score: Score | GroupScore) -> tuple[str, str]:
+    """Return the bytes held and those there are, exactly if the rounded numbers are equal."""
+    amounts = score.memory_bytes, score.capacity_bytes or 0.0
+    held, capacity = map(format_bytes, amounts)
+    if held == capacity and not score.fits:
+        held, capacity = (f"{math.ceil(number):,} B" for number in amounts)
+    return held, capacity
+
+
+def against(name: str, base: Score, own: Score) -> str:
+    """Compare a step with that of a baseline: ``2.87x slower than dp, which does not fit``."""
+    unfit = "" if base.fits else ", which does not fit" + " either" * (not own.fits)
+    return faster_than(name, base.time_s, own.time_s) + unfit
+
+
+def items(amounts: Mapping[str, float], unit: str) -> str:
+    """Name the items of a total that are not 0."""
+    return ", ".join(f"{name} {amount(number, unit)}" for name, number in amounts.items() if number) or "none"
+
+
+def choice_notes(cells: Iterable[Cell]) -> list[Note]:
+    """Explain the words of choices in one note; none without choices."""
+    counted = Counter(cell for cell in cells if cell.text)
+    grids = [cell for cell, _ in counted.most_common() if cell.text[-1].isdecimal()]
+    letters = {letter for cell in grids for letter in re.findall("[a-z_]+", cell.text)}
+    cut = {dim for cell in counted for dim, _ in cell.parts}
+    means: dict[str, list[str]] = {}
+    for dim, place in PLACES.items():
+        named = [
+            cell.text for cell in counted if cell not in grids and cell.parts and cell.parts[0][0] == dim
+        ]
+        letter = WORDS[dim][GRIDS]
+        if letter in letters and (dim != "channels" or dim in cut):
+            named.append(letter)
+        for word in dict.fromkeys(named):
+            means.setdefault(word, []).append(place)
+    found = [f"{word} cuts {' or '.join(places)}" for word, places in means.items()]
+    found += [f"{WORDS[None][0]} cuts nothing"] * any(not cell.parts for cell in counted)
+    found += [f"the numbers of {grids[0].text} count shards" for _ in grids[:1]]
+    own = in_order(cut - {*PLACES})
+    found += [f"{', '.join(own)}: dims of the model"] * bool(own)
+    return [Note("choices", "; ".join(found))] if found else []
+
+
+def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
+    """Return what the words of choices mean, for the legend of a grid: of a grid's choice those of its letters."""
+    found = dict[str, str]()
+    for cell in cells:
+        grid = cell.text[-1:].isdecimal()
+        for dim, _ in cell.parts:
+            word = WORDS[dim][GRIDS] if grid else cell.text
+            found[word] = f"cuts {PLACES[dim]}" if dim in PLACES else "a dim of the model"
+        if cell.text and not cell.parts:
+            found[cell.text] = "cuts nothing"
+    return found

@@ -1,0 +1,203 @@
+"""Why a plan is as it is: eliminations, and what a layer's alternatives would cost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from hypar import explain_plan, load_heterogeneous, load_machine, load_model, plan_model
+from hypar.cli.main import main
+from hypar.errors import OptionError
+from hypar.files.yaml_file import parse_yaml
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
+
+if TYPE_CHECKING:
+    from hypar.studies.explain import Explanation
+
+P100 = load_machine("p100-4x4")
+ALEXNET = load_model("alexnet").with_batch(512)
+
+
+@pytest.fixture(scope="module")
+def explained() -> Explanation:
+    plan = plan_model(ALEXNET, array=[16], strategy="deepa", hardware=P100)
+    return explain_plan(plan, ALEXNET, layer="fc1", machine=P100)
+
+
+def test_every_choice_of_the_layer_is_there_with_items_that_sum(explained: Explanation) -> None:
+    (layer,) = explained.explained
+    assert len(layer.alternatives) == 15
+    for one in layer.alternatives:
+        assert set(one.items) == {"update", "sums", "compute"}
+        assert one.total == pytest.approx(sum(one.items.values()) + one.received + one.sent, rel=1e-12)
+    totals = [one.total for one in layer.alternatives]
+    assert totals == sorted(totals)
+    assert layer.chosen.choice == explained.plan.choices("fc1")[0]
+
+
+def test_chosen_anew_is_what_planning_with_a_pin_gives(explained: Explanation) -> None:
+    (layer,) = explained.explained
+    other = next(one for one in layer.alternatives if not one.chosen)
+    pinned = plan_model(
+        ALEXNET, array=[16], strategy="deepa", hardware=P100, pins=f"fc1={other.choice.text(16)}"
+    )
+    more = pinned.cost.value - explained.plan.cost.value
+    assert other.replanned == pytest.approx(more, rel=1e-6)
+    assert other.total - layer.chosen.total >= more * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("strategy", "levels"), [("hypar", 3), ("accpar", 2), ("optimal", 2)])
+def test_every_level_is_explained_given_the_levels_above_it(strategy: str, levels: int) -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=levels, strategy=strategy)
+    found = explain_plan(plan, graph, layer="*")
+    assert [(one.layer, one.level) for one in found.explained] == [
+        (layer, level) for level, layer in itertools.product(range(levels), plan.layers)
+    ]
+    for one in found.explained:
+        own = one.chosen
+        assert own.total - own.sent == pytest.approx(plan.splits[one.level].costs[one.layer], rel=1e-12)
+        if strategy != "optimal":
+            assert own is one.alternatives[0] or own.total == one.alternatives[0].total
+
+
+def test_a_pinned_choice_from_outside_the_space_is_explained_too() -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=1, pins="conv2=height")
+    (one,) = explain_plan(plan, graph, layer="conv2").explained
+    assert one.chosen.choice.text(2) == "height"
+    assert one.chosen.replanned > 0  # type: ignore[operator]
+
+
+def test_what_is_left_out_says_why() -> None:
+    plan = plan_model(ALEXNET, array=[16], strategy="deepa", hardware=P100)
+    (one,) = explain_plan(plan, ALEXNET, layer="pool5", machine=P100).explained
+    assert one.left_out == (
+        "height: 6 elements, so no degree of 8, 16",
+        "width: 6 elements, so no degree of 8, 16",
+    )
+
+
+def test_the_eliminations_name_every_layer_once_and_the_rules_leave_two() -> None:
+    graph = load_model("googlenet")
+    plan = plan_model(graph, levels=2)
+    found = explain_plan(plan, graph)
+    assert sorted(found.layers[step.node] for step in found.order.steps) == sorted(plan.layers)
+    assert found.order.steps[-1].kind == "last"
+    assert len(found.rules.nodes) == 2
+    assert not found.explained
+
+
+def test_an_unknown_layer_is_one_line() -> None:
+    plan = plan_model("lenet-c", levels=1)
+    with pytest.raises(OptionError, match="no layer that is planned is named 'fc9'; did you mean 'fc2'"):
+        explain_plan(plan, load_model("lenet-c"), layer="fc9")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (("--strategy", "optimal", "--levels", "4"), "the plan weighs all levels together"),
+        (("--levels", "1", "--pin", "fc1=dp"), "the plan has pins"),
+    ],
+)  # fmt: skip
+def test_a_dearer_choice_says_why_the_plan_has_it(
+    asked: tuple[str, ...], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    code, text, _ = run("plan", "alexnet", *asked, "--explain", "*")
+    dearer = [line for line in text.splitlines() if re.match(r"\w+ H\d: \w+ costs [^;]+ more than ", line)]
+    assert code == 0
+    assert dearer
+    assert {line.split(": ")[2] for line in dearer} == {reason}
+    alone = [line for line in text.splitlines() if " alone: the levels below, for which" in line]
+    joint = "optimal" in asked
+    assert {line.split(" alone")[0] for line in alone} == ({"H1", "H2", "H3"} if joint else set())
+
+
+def test_where_no_table_fits_nothing_is_chosen_anew() -> None:
+    """A network whose layers read all before them has no small tables; the rest of its explanation stands."""
+    names, text = ["c0"], "{name: c0, op: conv, out_channels: 16, kernel: 1}"
+    for number in range(1, 14):
+        text += f"\n  - {{name: a{number}, op: add, inputs: [{', '.join(names)}]}}" if number > 1 else ""
+        text += f"\n  - {{name: c{number}, op: conv, out_channels: 16, kernel: 1}}"
+        names.append(f"c{number}")
+    head = (
+        "source: all read all\nbatch: 16\nlayers:\n  - {op: input, channels: 16, height: 4, width: 4}\n  - "
+    )
+    graph = build_graph(parse_spec(parse_yaml(head + text, Path("dense.yaml")), "dense"))
+    plan = plan_model(graph, array=[16], strategy="deepa", hardware=P100, solver="bounded")
+    (layer,) = explain_plan(plan, graph, layer="c3", machine=P100).explained
+    assert len(layer.alternatives) == 60
+    assert {one.replanned for one in layer.alternatives} == {None}
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(main, list(args))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_command_prints_tables_or_json() -> None:
+    asked = ("plan", "lenet-c", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
+    code, text, _ = run(*asked, "--explain", "pool2")
+    assert code == 0
+    assert re.match(r"pool2 H1: \w+ costs least; next is \w+, [\d.]+ us more\n", text)
+    assert "left out  height: 4 elements" not in text
+    code, text, _ = run(*asked, "--json", "--explain", "fc1")
+    data = json.loads(text)
+    assert code == 0
+    assert data["plan"]["strategy"] == "deepa"
+    (layer,) = data["explanation"]["layers"]
+    assert [one["chosen"] for one in layer["alternatives"]].count(True) == 1
+    assert data["explanation"]["two_rules"]["left"] == ["conv1", "fc2"]
+    code, text, error = run(*asked, "--explain", "nothing")
+    assert (code, text) == (3, "")
+    assert error.count("\n") == 1
+
+
+def test_one_level_is_explained_alone_as_among_all() -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=3, strategy="optimal")
+    every = explain_plan(plan, graph, layer="fc*").explained
+    for level in range(3):
+        for text in (f"H{level + 1}", str(level)):
+            alone = explain_plan(plan, graph, layer=f"fc*@{text}").explained
+            assert alone == tuple(one for one in every if one.level == level)
+            assert {one.layer for one in alone} == {"fc1", "fc2"}
+    with pytest.raises(OptionError) as refused:
+        explain_plan(plan, graph, layer="fc1@H4")
+    assert str(refused.value) == "explain: found level 'H4'; allowed: H1 to H3, or 0 to 2"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"stages": 2, "levels": 2},
+        pytest.param({"array": [2, 2, "s2"], "strategy": "accpar"}, marks=pytest.mark.slow),
+        pytest.param({"stages": "best", "levels": 3}, marks=pytest.mark.slow),
+        pytest.param({"stages": 4, "levels": 2, "convention": "paper"}, marks=pytest.mark.slow),
+        pytest.param({"array": [2, "s2", 2], "convention": "fused"}, marks=pytest.mark.slow),
+    ],
+)
+def test_stages_on_device_groups_are_explained_by_the_costs_of_the_plan(asked: dict[str, Any]) -> None:
+    machine = load_heterogeneous("tpu-v2-v3")
+    plan = plan_model("lenet-c", batch=32, hardware=machine, **asked)
+    found = explain_plan(plan, load_model("lenet-c"), layer="*", machine=machine)
+    for split in plan.splits:
+        own = [
+            one for one in found.explained if (one.group or "all", one.level) == (split.group, split.level)
+        ]
+        assert {one.layer for one in own} == {*split.choices}
+        assert all(one.chosen.choice == split.choice(one.layer) for one in own)
+        # The cost of an uneven split is what its groups receive; their computation counts below it.
+        costs = [one.chosen.received + sum(one.chosen.items.values()) for one in own]
+        if split.sides is not None:
+            costs = [cost - one.chosen.items.get("compute", 0) for cost, one in zip(costs, own, strict=True)]
+        assert sum(costs) == pytest.approx(float(split.cost), rel=1e-9)
