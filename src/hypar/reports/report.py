@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
     from hypar.studies.explain import Alternative, LayerExplanation
 
+    Call = tuple[LayerExplanation, Alternative]
+
 OPEN = ("open in ", "not given", "assumed")
 """How a source begins that leaves a number open."""
 
@@ -328,23 +330,27 @@ def _why(found: Reported) -> Section:
         return Section(title=title, parts=(Note("", text),))
     except (InputError, TableLimitError) as error:
         return Section(title=title, parts=(Note("", f"Not covered: {error}."),))
+    row_of = rows_of(found.plan)
+    found_calls: dict[tuple[str, str], Call] = {}
     calls = [(one, other) for one in known.explained for other in [nearest(one)] if other is not None]
+    for call in sorted(calls, key=lambda call: (call[1].replanned is None, price(*call))):
+        found_calls.setdefault((row_of[call[0].layer], call[0].place), call)
     if not calls:
         return Section(title=title, parts=(Note("", "No layer has another choice in this space."),))
-    closest = sorted(calls, key=lambda call: (call[1].replanned is None, price(*call)))[:CLOSEST]
-    anew = all(other.replanned is not None for _, other in closest)
+    anew = all(other.replanned is not None for _, other in [*found_calls.values()][:CLOSEST])
     what = (
         "the level would cost more, the others planned anew"
         if anew
         else "it would cost more, the others as planned"
     )
-    every = Section(title=f"All {len(calls)} choices, each with the next", parts=(_calls(found.plan, calls),))
-    about = f"Where the plan would change first: the next choice of a layer, and what {what}."
-    return Section(title=title, about=about, parts=(_calls(found.plan, closest), every))
+    table = _calls(found.plan, found_calls)
+    every = Section(title=f"All rows at all levels, {len(table.rows)} choices", parts=(table,))
+    about = f"Where the plan would change first: the next choice of a row, and what {what}."
+    return Section(title=title, about=about, parts=(table._replace(rows=table.rows[:CLOSEST]), every))
 
 
-def _calls(plan: Plan, calls: Sequence[tuple[LayerExplanation, Alternative]]) -> Table:
-    """Return a row for each choice beside the next."""
+def _calls(plan: Plan, calls: Mapping[tuple[str, str], Call]) -> Table:
+    """Return a row for each choice beside the next, by the names of the row and of the level."""
     grids, words = parse_space(plan.space, None).grids, words_of(plan)
 
     def cell(one: LayerExplanation, each: Alternative) -> Cell:
@@ -353,21 +359,11 @@ def _calls(plan: Plan, calls: Sequence[tuple[LayerExplanation, Alternative]]) ->
 
     units = {"layer": "text", "level": "text", "the plan": "text", "next": "text", "costs more": plan.cost.unit,
              "of the plan": "percent"}  # fmt: skip
-    more = [price(*call) for call in calls]
-    return table_of(
-        units,
-        (
-            (
-                one.layer,
-                one.place,
-                cell(one, one.chosen),
-                cell(one, other),
-                cost,
-                cost / (plan.cost.value or 1.0),
-            )
-            for (one, other), cost in zip(calls, more, strict=True)
-        ),
-    )
+    rows = []
+    for named, (one, other) in calls.items():
+        more = price(one, other)
+        rows.append((*named, cell(one, one.chosen), cell(one, other), more, more / (plan.cost.value or 1.0)))
+    return table_of(units, rows)
 
 
 def _claim(found: Reported, notes: Sequence[Note]) -> Section:
