@@ -1,37 +1,66 @@
-"""The content of a plan file, and what follows from it alone."""
+"""The content of a plan: what was asked, the tree that was decided, and what follows from them alone."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 import math
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer
 
 from hypar.errors import UnknownNameError
 from hypar.files.record import Record
-from hypar.plan.chunks import ChunksRecord
-from hypar.plan.conventions import Recorded
 from hypar.plan.records import (
     BaselinesRecord,
+    ChunksRecord,
     CostRecord,
     FilesRecord,
     LimitsRecord,
     ModelRecord,
     Operators,
     ProfileRecord,
+    Recorded,
     RefinementRecord,
 )
-from hypar.plan.score import Amount, Score
-from hypar.plan.splits import WHOLE_ARRAY, Group, Split, StagesRecord, groups_of
+from hypar.plan.score import Score
+from hypar.plan.stages import StagesRecord
+from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
+from hypar.sharding.tree import MOST_DEVICES, Amount, Group, Node, Split, groups_of, splits_of, tree_of
+
+
+def _few(array: list[int]) -> list[int]:
+    if math.prod(array) > MOST_DEVICES:
+        raise ValueError(f"at most {MOST_DEVICES:,} devices")
+    return array
+
+
+Ways = Annotated[list[Annotated[int, Field(ge=2)]], AfterValidator(_few)]
+
+
+def rooted(splits: Sequence[Split], stages: StagesRecord | None) -> Node:
+    """Return the tree of splits that are listed and of the stages of a plan.
+
+    Raises:
+        ValueError: they form no tree.
+    """
+    for found in () if stages is None else stages.faults():
+        raise ValueError(found)
+    if stages is None or not (stages.pipelined or stages.groups):
+        return tree_of(splits)
+    each = [(stage.group, stage.layers) for stage in stages.stages]
+    return tree_of(splits, each, stages.outside or 0)
+
+
+def _listed(root: Node) -> list[Split]:
+    return [*splits_of(root)]
+
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from hypar.sharding.placement import Choice
-
-Ways = list[Annotated[int, Field(ge=2)]]
+    Root = Node
+else:
+    Root = Annotated[list[Split], PlainSerializer(_listed, return_type=list[Split])]
 
 
 class PlanContent(Record):
@@ -39,7 +68,7 @@ class PlanContent(Record):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    schema_: Literal["hypar.plan/1"] = Field(default="hypar.plan/1", alias="schema")
+    schema_: Literal["hypar.plan/2"] = Field(alias="schema")
     model: ModelRecord
     graph: Operators | None = None
     strategy: str
@@ -50,7 +79,7 @@ class PlanContent(Record):
     arrays: dict[str, Ways] | None = None
     shares: str | None = None
     path: list[str] | None = None
-    pins: list[str] = Field(default=[])
+    pins: list[str]
     profile: ProfileRecord | None = None
     files: FilesRecord | None = None
     bounds: list[Amount] | None = None
@@ -59,7 +88,7 @@ class PlanContent(Record):
     cost: CostRecord
     claim: str
     stages: StagesRecord | None = None
-    splits: list[Split]
+    root: Root = Field(alias="splits")
     baselines: BaselinesRecord | None = None
     refined: RefinementRecord | None = None
     chunks: ChunksRecord | None = None
@@ -81,10 +110,14 @@ class PlanContent(Record):
         return self.uneven or bool(self.stages is not None and self.stages.groups)
 
     @cached_property
+    def splits(self) -> list[Split]:
+        """Return the splits of the tree, a group's before its subgroups'."""
+        return [*splits_of(self.root)]
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
-        roots = () if self.stages is None else self.stages.groups
-        return groups_of(self.splits, roots or (WHOLE_ARRAY,))
+        return tuple(groups_of(self.root))
 
     @cached_property
     def _group_of(self) -> dict[str, str]:

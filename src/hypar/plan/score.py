@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field
 from hypar.document import Result
 from hypar.files.record import Record
 from hypar.network.training import OPTIMIZERS
-from hypar.plan.conventions import Recorded
+from hypar.plan.records import Recorded
+from hypar.sharding.tree import Amount
 
-Amount = Annotated[int | float, Field(ge=0, le=1e200)]
 Items = dict[str, Amount]
 
 
@@ -78,7 +78,7 @@ class Score(Result, Record):
 
     hardware: str
     hardware_digest: str
-    hardware_changes: dict[str, Any] = Field(default={})
+    hardware_changes: dict[str, Any]
     convention: Recorded = None
     optimizer: Annotated[str, AfterValidator(_known)]
     element_bytes: Annotated[int, Field(ge=1)]
@@ -100,10 +100,7 @@ class Score(Result, Record):
 
     def to_data(self) -> dict[str, Any]:
         """Return the score as plain data, without keys for absent groups and for the convention ``paper``."""
-        data = self.model_dump(mode="json")
-        return {
-            key: data[key] for key in data if data[key] is not None or key not in {"groups", "convention"}
-        }
+        return self.model_dump(mode="json", exclude_defaults=True)
 
 
 class Totals(NamedTuple):

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Note, Span, Table, Timeline
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.words import parts_of
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import amount, format_bytes, format_seconds
 
 if TYPE_CHECKING:

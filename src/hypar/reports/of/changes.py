@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Column, Document, Note, Table
 from hypar.plan.diff import alike
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.words import headline, on_machine
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import amount
 
 if TYPE_CHECKING:
