@@ -163,8 +163,6 @@ def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:
     keys = place[2:] if in_split else place[place[0] in SECTIONS :]
     what = what or " ".join(keys).removeprefix("parameters ").removeprefix("sides ")
     before, after = _worded(what, old), _worded(what, new)
-    if what == "chunks" and old and new:
-        what, before, after = _chunks_apart(old, new)
     if before == after:
         before, after = (json.dumps(value, ensure_ascii=False) for value in (old, new))
     if what == "layer" and old is None:
@@ -176,7 +174,7 @@ def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:
 def _worded(what: str, value: Any) -> str | int | float:
     """Return a value in few words, a number unchanged."""
     if what == "chunks" and value:
-        return _chunks(value).words
+        return ChunksRecord(asked=value[0], layers=value[1], alone_s=0).words
     match value:
         case None | True | False:
             return {None: ABSENT.get(what, "none"), True: "yes", False: "no"}[value]
@@ -191,20 +189,6 @@ def _worded(what: str, value: Any) -> str | int | float:
         case _:
             return value if isinstance(value, int | float) else shown(value)
     return BETWEEN.get(what, ", ").join(words) or ("" if value == "" else "none")
-
-
-def _chunks(value: list[Any]) -> ChunksRecord:
-    return ChunksRecord(asked=value[0], layers=value[1], alone_s=0)
-
-
-def _chunks_apart(old: list[Any], new: list[Any]) -> tuple[str, str, str]:
-    """Return what differs of chunks: all, or the first that does if they read the same in a few words."""
-    words = [_chunks(value).words for value in (old, new)]
-    if words[0] != words[1]:
-        return "chunks", words[0], words[1]
-    pairs = enumerate(zip(old[1], new[1], strict=True), 1)
-    number, pair = next((number, pair) for number, pair in pairs if pair[0] != pair[1])
-    return f"chunk {number}", ", ".join(pair[0]), ", ".join(pair[1])
 
 
 def _document(plan: Plan) -> dict[str, Any]:
