@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError, shown
@@ -98,6 +98,10 @@ class Change:
         """Return the change in one line, as ``fc1 H2: batch -> in_channels``."""
         return f"{self.name}: {' -> '.join(self.words)}"
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the change as plain data, with its group if the machine is heterogeneous."""
+        return {key: own for key, own in asdict(self).items() if key != "group" or own != WHOLE_ARRAY}
+
     @property
     def words(self) -> tuple[str, str]:
         """Return both values as people read them."""
@@ -159,8 +163,6 @@ def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:
     keys = place[2:] if in_split else place[place[0] in SECTIONS :]
     what = what or " ".join(keys).removeprefix("parameters ").removeprefix("sides ")
     before, after = _worded(what, old), _worded(what, new)
-    if what == "chunks" and old and new:
-        what, before, after = _chunks_apart(old, new)
     if before == after:
         before, after = (json.dumps(value, ensure_ascii=False) for value in (old, new))
     if what == "layer" and old is None:
@@ -171,32 +173,22 @@ def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:
 
 def _worded(what: str, value: Any) -> str | int | float:
     """Return a value in few words, a number unchanged."""
-    if value is None or isinstance(value, bool):
-        return {None: ABSENT.get(what, "none"), True: "yes", False: "no"}[value]
-    if what == "chunks":
-        return _chunks(value).words
-    if isinstance(value, list):
-        words = [f"{item:.9g}" if isinstance(item, float) else str(_worded("", item)) for item in value]
-        return BETWEEN.get(what, ", ").join(words) or "none"
-    if isinstance(value, tuple):
-        return f"{value[0]} H{value[1] + 1}"
-    if isinstance(value, str) and value.startswith("sha256:"):
-        return value[:SHOWN_DIGEST]
-    return value if isinstance(value, int | float | str) else shown(value)
-
-
-def _chunks(value: list[Any]) -> ChunksRecord:
-    return ChunksRecord(asked=value[0], layers=value[1], alone_s=0)
-
-
-def _chunks_apart(old: list[Any], new: list[Any]) -> tuple[str, str, str]:
-    """Return what differs of chunks: all, or the first that does if they read the same in a few words."""
-    words = [_chunks(value).words for value in (old, new)]
-    if words[0] != words[1]:
-        return "chunks", words[0], words[1]
-    pairs = enumerate(zip(old[1], new[1], strict=True), 1)
-    number, pair = next((number, pair) for number, pair in pairs if pair[0] != pair[1])
-    return f"chunk {number}", ", ".join(pair[0]), ", ".join(pair[1])
+    if what == "chunks" and value:
+        return ChunksRecord(asked=value[0], layers=value[1], alone_s=0).words
+    match value:
+        case None | True | False:
+            return {None: ABSENT.get(what, "none"), True: "yes", False: "no"}[value]
+        case dict():
+            words = [f"{key}={own}" for key, own in value.items()]
+        case list():
+            words = [f"{item:.9g}" if isinstance(item, float) else str(_worded("", item)) for item in value]
+        case (group, level):
+            words = [f"{group} H{level + 1}"]
+        case str():
+            words = [value[:SHOWN_DIGEST] if value.startswith("sha256:") else value]
+        case _:
+            return value if isinstance(value, int | float) else shown(value)
+    return BETWEEN.get(what, ", ").join(words) or ("" if value == "" else "none")
 
 
 def _document(plan: Plan) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from hypar.errors import OptionError, PlanError, Where, field_name, shown
 from hypar.files.json_file import format_json, read_json
 from hypar.files.text import write_text
 from hypar.files.validation import validated
-from hypar.plan.checks import require_whole
-from hypar.plan.content import PlanContent, rooted
+from hypar.plan.content import PlanContent, require_whole, rooted
 
 FAMILY = "hypar.plan"
 """The name of the format of plans, of all its versions."""

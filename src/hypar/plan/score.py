@@ -4,21 +4,15 @@
 
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from hypar.document import Result
-from hypar.files.record import Record
+from hypar.files.record import Record, one_of
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.records import Recorded
 from hypar.sharding.tree import Amount
 
 Items = dict[str, Amount]
-
-
-def _known(name: str) -> str:
-    if name not in OPTIMIZERS:
-        raise ValueError(", ".join(OPTIMIZERS))
-    return name
 
 
 class GroupScore(Record):
@@ -80,7 +74,7 @@ class Score(Result, Record):
     hardware_digest: str
     hardware_changes: dict[str, Any]
     convention: Recorded = None
-    optimizer: Annotated[str, AfterValidator(_known)]
+    optimizer: Annotated[str, one_of(OPTIMIZERS)]
     element_bytes: Annotated[int, Field(ge=1)]
     word_bytes: Amount
     time_s: Amount

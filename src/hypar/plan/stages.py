@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import accumulate, groupby, pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from hypar.errors import shown
-from hypar.files.record import Record
+from hypar.files.record import Record, one_of
 from hypar.sharding.tree import Amount, fault
 
 INTERLEAVED = "interleaved"
@@ -21,18 +21,6 @@ FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True, INTERLEAVED: True}
 
 BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}
 """The quantities of the costliest stage that a partition can minimise, with their units."""
-
-
-def _known_schedule(name: str) -> str:
-    if name not in FLUSHES:
-        raise ValueError(", ".join(FLUSHES))
-    return name
-
-
-def _known_balance(name: str) -> str:
-    if name not in BALANCES:
-        raise ValueError(", ".join(BALANCES))
-    return name
 
 
 class StageRecord(Record):
@@ -89,11 +77,11 @@ class StagesRecord(Record):
     asked: Annotated[int, Field(ge=1)] | Literal["best"]
     array: list[Annotated[int, Field(ge=2)]] | None = None
     solver: str | None = None
-    schedule: Annotated[str, AfterValidator(_known_schedule)]
+    schedule: Annotated[str, one_of(FLUSHES)]
     parts: Annotated[int, Field(ge=2)] | None = None
     asked_microbatches: Annotated[int, Field(ge=1)] | None = None
     starts: Literal[True] | None = None
-    balance: Annotated[str, AfterValidator(_known_balance)] | None = None
+    balance: Annotated[str, one_of(BALANCES)] | None = None
     bottleneck: Amount | None = None
     outside: Annotated[int, Field(ge=1)] | None = None
     microbatches: Annotated[int, Field(ge=1)]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.network.dims import in_order
-from hypar.plan.checks import require_whole
-from hypar.plan.content import rooted
+from hypar.plan.content import require_whole, rooted
 from hypar.plan.plan import SCHEMA, Plan
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord, recorded
 from hypar.planning.question import context_of
