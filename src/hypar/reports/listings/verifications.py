@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.execution.verify import TOLERANCE
 from hypar.reports.listings.base import make_table
-from hypar.reports.listings.changes import changes_data
+from hypar.reports.of.changes import changes_data
 from hypar.reports.prose import Note
 from hypar.reports.terminal import Page
 from hypar.studies.verification.cases import REASONS

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from hypar.plan.score import Totals
     from hypar.studies.sweep import Run, Sweep
 
+TEXTS = ("hardware", "array")
+"""The axes whose values are listed as text."""
+
 NOT_PLANNED = "not planned"
 """What is said beside a combination that is refused; a note says why."""
 
@@ -32,7 +35,7 @@ def document_of(runs: Sweep) -> Document:
         title=title,
         about=", ".join(filter(None, [*_held(runs), f"counted by {runs.convention}"])),
         tone="" if fits else "bad",
-        parts=(data(sweep_rows(runs)), _table(runs), _figure(runs, title)),
+        parts=(data(_plain(sweep_rows(runs))), _table(runs), _figure(runs, title)),
         notes=(
             Note("gain", "how many times faster than the first row of the same batch"),
             *_refusals(runs),
@@ -47,7 +50,7 @@ def sweep_rows(runs: Sweep) -> list[dict[str, Any]]:
     """Return one row for each combination: its axes, what all runs share, and the totals of its score."""
     return [
         {
-            **{name: _plain(value) for name, value in run.axes.items()},
+            **{name: _text(value) if name in TEXTS else value for name, value in run.axes.items()},
             **_asked(runs),
             "convention": runs.convention,
             **totals_cells(run.totals),
@@ -58,8 +61,11 @@ def sweep_rows(runs: Sweep) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else _text(value)
+def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows with texts for values that are mappings, as of a topology."""
+    return [
+        {key: _text(cell) if isinstance(cell, dict) else cell for key, cell in row.items()} for row in rows
+    ]
 
 
 def _text(value: Any) -> str:
@@ -161,15 +167,16 @@ def _figure(runs: Sweep, title: str) -> Figure:
     lines = len(places) > 1 and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in numbers
     )
+    log = spans_decades([value for values in series.values() for value in values if value])
     return Figure(
-        kind="lines" if lines else "bars",
+        kind="lines" if lines else "points" if log else "bars",
         title=title,
         x=list(dict.fromkeys(map(float, numbers))) if lines else places,
         series=series,
         unit="seconds",
         x_label=along if lines else "",
         y_label="time of a step",
-        log=spans_decades([value for values in series.values() for value in values if value]),
+        log=log,
     )
 
 
