@@ -6,6 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from hypar.studies.verification.asked import ask
 
 from hypar.execution.held import ALONE, Training, Watch, held
 from hypar.execution.reference import start
@@ -14,7 +15,6 @@ from hypar.network.training import OPTIMIZERS
 from hypar.plan.tree import Device, Level, Stages, tree_of
 from hypar.program.of_plan import program_of
 from hypar.schedule.pipeline_orders import schedule_of
-from hypar.studies.verification.asked import ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

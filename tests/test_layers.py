@@ -56,12 +56,12 @@ MAY_IMPORT = {
     "execution": "errors registry network program",
     "studies": "activity errors units registry timeline files document results solve network sharding machine plan schedule costs planning program execution",
     "reports": "activity errors units registry timeline files document results solve network sharding machine plan schedule costs planning program execution studies",
-    "cli": "activity errors registry units timeline files network importers sharding machine plan schedule costs planning studies reports",
+    "cli": "activity errors registry units timeline files document network importers sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
 
 INSIDE = {
-    "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
+    "files": "validation text quantities canvas figures timelines grids yaml_file json_file csv_file",
     "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
     "network": "training windows einsum keeping ops layer spec trails contraction graph build gradients",
     "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_latent config_file readers",
@@ -72,8 +72,8 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies arguments checks request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
-    "studies": "verification problems layers choices grid explain sweep explore notes report chunks_stages",
-    "reports": "words palette text tables exports of page html markdown prose columns terminal formats listings traces picture sections views",
+    "studies": "step again verification problems layers choices grid explain sweep explore remarks chunks_stages",
+    "reports": "words palette svg text charts plots tables exports html markdown columns terminal steps renderers breakdown trace of report formats listings views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

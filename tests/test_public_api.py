@@ -67,12 +67,6 @@ def test_no_module_takes_the_place_of_a_name_that_is_imported_when_used() -> Non
     assert not {module.name for module in pkgutil.iter_modules(hypar.__path__)} & {*hypar.__all__}
 
 
-def test_former_names_are_read() -> None:
-    assert hypar.MixedMachine is hypar.HeterogeneousMachine
-    assert hypar.load_mixed is hypar.load_heterogeneous
-    assert not {"MixedMachine", "load_mixed"} & {*hypar.__all__}
-
-
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         hypar.nonsense  # noqa: B018

@@ -14,140 +14,86 @@ from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # saves importing typing before the program handles interrupts
+TYPE_CHECKING = False  # saves importing typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from hypar.errors import HyparError
-    from hypar.importers.config_file import from_config
-    from hypar.importers.jax_function import from_jax
-    from hypar.importers.onnx_file import from_onnx
-    from hypar.importers.torch_module import from_torch
-    from hypar.machine.accelergy import read_energies
-    from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.machine.load import load_machine
-    from hypar.machine.load_heterogeneous import load_heterogeneous
-    from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile, read_profile
-    from hypar.network.build import load_model
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.diff import Change, diff_plans
-    from hypar.plan.plan import Plan, read_plan
-    from hypar.plan.score import Score
-    from hypar.planning.planner import plan_model
-    from hypar.planning.replay import score_plan
-    from hypar.registry import machines, models, strategies
-    from hypar.reports.exports.base import Exported, export_plan
-    from hypar.studies.check import Verdict, check_plan
-    from hypar.studies.explain import Explanation, explain_plan
-    from hypar.studies.explore import Exploration, explore_model
-    from hypar.studies.grid import Comparison, Row, compare_strategies
-    from hypar.studies.layers import score_layers
-    from hypar.studies.profiling.measure import profile_model
-    from hypar.studies.sweep import Run, Sweep, sweep_model
-    from hypar.studies.verification.result import Verified
-    from hypar.studies.verification.run import verify_plan
+    from hypar.errors import HyparError as HyparError
+    from hypar.importers.config_file import from_config as from_config
+    from hypar.importers.jax_function import from_jax as from_jax
+    from hypar.importers.onnx_file import from_onnx as from_onnx
+    from hypar.importers.torch_module import from_torch as from_torch
+    from hypar.machine.accelergy import read_energies as read_energies
+    from hypar.machine.heterogeneous import HeterogeneousMachine as HeterogeneousMachine
+    from hypar.machine.load import load_machine as load_machine
+    from hypar.machine.load_heterogeneous import load_heterogeneous as load_heterogeneous
+    from hypar.machine.machine import Machine as Machine
+    from hypar.machine.profiles import Profile as Profile, read_profile as read_profile
+    from hypar.network.build import load_model as load_model
+    from hypar.network.graph import LayerGraph as LayerGraph
+    from hypar.plan.diff import Change as Change, diff_plans as diff_plans
+    from hypar.plan.plan import Plan as Plan, read_plan as read_plan
+    from hypar.plan.score import Score as Score
+    from hypar.planning.planner import plan_model as plan_model
+    from hypar.planning.replay import score_plan as score_plan
+    from hypar.registry import machines as machines, models as models, strategies as strategies
+    from hypar.reports.exports.base import Exported as Exported, export_plan as export_plan
+    from hypar.studies.check import Verdict as Verdict, check_plan as check_plan
+    from hypar.studies.explain import Explanation as Explanation, explain_plan as explain_plan
+    from hypar.studies.explore import Exploration as Exploration, explore_model as explore_model
+    from hypar.studies.grid import (
+        Comparison as Comparison,
+        Row as Row,
+        compare_strategies as compare_strategies,
+    )
+    from hypar.studies.layers import score_layers as score_layers
+    from hypar.studies.profiling.measure import profile_model as profile_model
+    from hypar.studies.sweep import Run as Run, Sweep as Sweep, sweep_model as sweep_model
+    from hypar.studies.verification.result import Verified as Verified
+    from hypar.studies.verification.run import verify_plan as verify_plan
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Change": "plan.diff",
-    "Comparison": "studies.grid",
-    "Explanation": "studies.explain",
-    "Exploration": "studies.explore",
-    "Exported": "reports.exports.base",
-    "HeterogeneousMachine": "machine.heterogeneous",
-    "HyparError": "errors",
-    "LayerGraph": "network.graph",
-    "Machine": "machine.machine",
-    "Plan": "plan.plan",
-    "Profile": "machine.profiles",
-    "Row": "studies.grid",
-    "Run": "studies.sweep",
-    "Score": "plan.score",
-    "Sweep": "studies.sweep",
-    "Verdict": "studies.check",
-    "Verified": "studies.verification.result",
-    "check_plan": "studies.check",
-    "compare_strategies": "studies.grid",
-    "diff_plans": "plan.diff",
-    "explain_plan": "studies.explain",
-    "explore_model": "studies.explore",
-    "export_plan": "reports.exports.base",
-    "from_config": "importers.config_file",
-    "from_jax": "importers.jax_function",
-    "from_onnx": "importers.onnx_file",
-    "from_torch": "importers.torch_module",
-    "load_heterogeneous": "machine.load_heterogeneous",
-    "load_machine": "machine.load",
-    "load_model": "network.build",
-    "machines": "registry",
-    "models": "registry",
-    "plan_model": "planning.planner",
-    "profile_model": "studies.profiling.measure",
-    "read_energies": "machine.accelergy",
-    "read_plan": "plan.plan",
-    "read_profile": "machine.profiles",
-    "score_layers": "studies.layers",
-    "score_plan": "planning.replay",
-    "strategies": "registry",
-    "sweep_model": "studies.sweep",
-    "verify_plan": "studies.verification.run",
+_PUBLIC = {
+    "errors": "HyparError",
+    "importers.config_file": "from_config",
+    "importers.jax_function": "from_jax",
+    "importers.onnx_file": "from_onnx",
+    "importers.torch_module": "from_torch",
+    "machine.accelergy": "read_energies",
+    "machine.heterogeneous": "HeterogeneousMachine",
+    "machine.load": "load_machine",
+    "machine.load_heterogeneous": "load_heterogeneous",
+    "machine.machine": "Machine",
+    "machine.profiles": "Profile read_profile",
+    "network.build": "load_model",
+    "network.graph": "LayerGraph",
+    "plan.diff": "Change diff_plans",
+    "plan.plan": "Plan read_plan",
+    "plan.score": "Score",
+    "planning.planner": "plan_model",
+    "planning.replay": "score_plan",
+    "registry": "machines models strategies",
+    "reports.exports.base": "Exported export_plan",
+    "studies.check": "Verdict check_plan",
+    "studies.grid": "Comparison Row compare_strategies",
+    "studies.explain": "Explanation explain_plan",
+    "studies.explore": "Exploration explore_model",
+    "studies.layers": "score_layers",
+    "studies.profiling.measure": "profile_model",
+    "studies.sweep": "Run Sweep sweep_model",
+    "studies.verification.result": "Verified",
+    "studies.verification.run": "verify_plan",
 }
+"""The public names by the module that has them."""
 
-_FORMER = {"MixedMachine": "HeterogeneousMachine", "load_mixed": "load_heterogeneous"}
-"""Former public names, which are still read."""
+_HOMES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
-__all__ = [
-    "Change",
-    "Comparison",
-    "Explanation",
-    "Exploration",
-    "Exported",
-    "HeterogeneousMachine",
-    "HyparError",
-    "LayerGraph",
-    "Machine",
-    "Plan",
-    "Profile",
-    "Row",
-    "Run",
-    "Score",
-    "Sweep",
-    "Verdict",
-    "Verified",
-    "__version__",
-    "check_plan",
-    "compare_strategies",
-    "diff_plans",
-    "explain_plan",
-    "explore_model",
-    "export_plan",
-    "from_config",
-    "from_jax",
-    "from_onnx",
-    "from_torch",
-    "load_heterogeneous",
-    "load_machine",
-    "load_model",
-    "machines",
-    "models",
-    "plan_model",
-    "profile_model",
-    "read_energies",
-    "read_plan",
-    "read_profile",
-    "score_layers",
-    "score_plan",
-    "strategies",
-    "sweep_model",
-    "verify_plan",
-]
+__all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605 (a list)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that the command line starts fast."""
-    name = _FORMER.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'hypar' has no attribute {name!r}")
     return getattr(importlib.import_module(f"hypar.{_HOMES[name]}"), name)
@@ -155,4 +101,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the public names, loaded or not."""
-    return sorted(__all__)
+    return list(__all__)

@@ -7,67 +7,38 @@ import os
 import sys
 from contextlib import suppress
 
-TYPE_CHECKING = False  # saves importing typing before interrupts are handled
+TYPE_CHECKING = False  # saves importing typing
 if TYPE_CHECKING:
     from typing import TextIO
 
 
 def run() -> None:
-    """Run the command line; an interrupt at any time ends it with one line."""
-    try:
-        sys.unraisablehook = _unraisable
-        sys.exit(_run())
-    except KeyboardInterrupt:
-        _leave()
-
-
-def _leave() -> None:
-    os.write(2, b"interrupted\n")
-    os._exit(130)
-
-
-def _unraisable(found: sys.UnraisableHookArgs) -> None:
-    """End on an interrupt that Python would only print."""
-    if found.exc_type is KeyboardInterrupt:
-        _leave()
-    sys.__unraisablehook__(found)
-
-
-def _run() -> int | str | None:
-    """Run a command and return its exit status."""
-    from hypar.activity import SELDOM  # noqa: PLC0415 (as below)
-    from hypar.cli.interrupts import LINE, STATUS, Interrupts  # noqa: PLC0415 (an interrupt may come meanwhile)
-
-    # Almost everything made by imports stays until the end as well. Garbage in cycles is still freed, in larger portions.
-    gc.set_threshold(SELDOM)
+    """Run the command line; an interrupt ends it with one line and status 130, as shells have it."""
     # Pydantic would read the metadata of every installed distribution for plug-ins that watch its validators.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    interrupts = Interrupts()
     if sys.stdout is None:  # closed: replace it by a stream that reports so when something is printed
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
-    status: int | str | None = 0
     try:
+        from hypar.activity import SELDOM  # noqa: PLC0415 (an interrupt may come meanwhile)
         from hypar.cli.main import main  # noqa: PLC0415 (as above)
 
+        gc.set_threshold(SELDOM)
         main()
     except SystemExit as ended:
         status = ended.code
+    except KeyboardInterrupt:
+        status = 130
+        print("interrupted", file=sys.stderr)  # noqa: T201
     except BaseException as error:  # noqa: BLE001 (whatever it is)
-        if not interrupts.came:
-            status = _unexpected(error)
-    interrupts.done()
-    if interrupts.came and status != STATUS:
-        # The interrupt was turned into another error, or swallowed.
-        status = STATUS
-        print(LINE, file=sys.stderr)  # noqa: T201
+        status = _unexpected(error)
     for stream in filter(None, (sys.stdout, sys.stderr)):
         _settle(stream)
     gc.freeze()  # the process ends: its memory need not be searched for garbage
-    return status
+    sys.exit(status)
 
 
 def _unexpected(error: BaseException) -> int:
-    """Ask for a report of an error that hypar does not raise deliberately, and return the exit status: ``EX_SOFTWARE`` of sysexits.h."""
+    """Ask for a report of an error that hypar does not raise deliberately, and return ``EX_SOFTWARE`` of sysexits.h."""
     from hypar.errors import printable, reason  # noqa: PLC0415 (only where something failed)
 
     line = f"error: hypar failed: {reason(error)}; please report it, with what HYPAR_TRACEBACK=1 prints"

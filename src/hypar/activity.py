@@ -1,7 +1,4 @@
-"""The present activity of a long computation, told to a listener, which shows its progress; its interrupts, and its garbage.
-
-A computation says in a few words what it begins, wherever it is called from; without a listener that costs nothing.
-"""
+"""What a long computation is doing, told to a listener that shows it; and how its interrupts and its garbage are handled."""
 
 from __future__ import annotations
 
@@ -14,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+_INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
+
+SELDOM = 200_000
+"""New objects after which garbage in cycles is looked for: almost all objects of a plan stay until the end."""
 
 
 def tell(what: str) -> None:
@@ -42,9 +43,6 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-_INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
-
-
 def interruptible() -> bool:
     """Return whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
     return _INTERRUPTIBLE.get()
@@ -52,15 +50,7 @@ def interruptible() -> bool:
 
 @contextmanager
 def keeping_interrupted() -> Iterator[None]:
-    """Let an interrupt end a search inside with its best plan so far.
-
-    Examples:
-        >>> with keeping_interrupted():
-        ...     interruptible()
-        True
-        >>> interruptible()
-        False
-    """
+    """Let an interrupt end a search inside with its best plan so far."""
     token = _INTERRUPTIBLE.set(True)
     try:
         yield
@@ -68,24 +58,9 @@ def keeping_interrupted() -> Iterator[None]:
         _INTERRUPTIBLE.reset(token)
 
 
-SELDOM = 200_000
-"""New objects after which garbage in cycles is looked for while a plan is made. Almost all objects of a plan stay until the end: Python
-would go through them after 700 new ones each time, in vain."""
-
-
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Look for garbage in cycles seldom inside.
-
-    Examples:
-        >>> import gc
-        >>> before = gc.get_threshold()
-        >>> with collecting_seldom():
-        ...     gc.get_threshold()[0] >= SELDOM
-        True
-        >>> gc.get_threshold() == before
-        True
-    """
+    """Look for garbage in cycles seldom inside."""
     first, *others = gc.get_threshold()
     if 0 < first < SELDOM:
         gc.set_threshold(SELDOM, *others)

@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-Tone = Literal["", "good", "warn", "bad"]
-"""What a value means for its reader: it fits, it barely does, it does not."""
+Tone = Literal["", "good", "warn", "bad", "this"]
+"""What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
 
 DASH = "-"
 """A number that is not known."""
@@ -143,6 +143,7 @@ class Figure:
         series: the values of each series by its name, one for each x; None leaves a gap.
         unit: the unit of the values, as of a column.
         x_label: what the axis counts.
+        x_unit: the unit of numbers along the axis.
         y_label: what the values are.
         log: whether the values need a logarithmic scale.
         limit: a value to draw as a line, as the memory of a device.
@@ -155,6 +156,7 @@ class Figure:
     series: Mapping[str, Sequence[float | None]]
     unit: str
     x_label: str = ""
+    x_unit: str = "count"
     y_label: str = ""
     log: bool = False
     limit: float | None = None
@@ -203,6 +205,7 @@ class Span(NamedTuple):
         end: in seconds.
         kind: the phase, for its colour.
         label: what is written on it where there is room, as the number of a microbatch.
+        critical: whether it is on the critical path.
     """
 
     track: str
@@ -210,6 +213,7 @@ class Span(NamedTuple):
     end: float
     kind: str
     label: str = ""
+    critical: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

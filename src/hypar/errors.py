@@ -1,20 +1,5 @@
 """The errors that hypar raises deliberately.
 
-::
-
-    HyparError
-    ├── InputError            unusable input
-    │   ├── DocumentError     a file that cannot be read, or is not YAML or JSON
-    │   ├── ModelError        a model file, or the network that it describes
-    │   ├── HardwareError     a hardware file, or the machine that it describes
-    │   │   └── MemoryLimitError  no stages, or no shares, fit a device's memory
-    │   ├── PlanError         a stored plan
-    │   ├── ProfileError      a table of measured times
-    │   ├── OptionError       an argument: levels, batch, a pin, a space
-    │   └── UnknownNameError  a name of no file or plug-in
-    ├── ProblemError          an invalid cost graph or task graph
-    └── TableLimitError       an exact search whose tables would not fit
-
 A message is one line: the place, the value found, the values allowed, a hint. Several faults of one model file or hardware file are
 one error with a line for each.
 """
@@ -29,26 +14,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-_WORD = re.compile(r"[\w-]{1,100}")
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
-
 LONGEST_WORD = 100
 """Largest length of a word that is compared with others or quoted whole."""
 
-_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "?")
+Where = tuple[str | int, ...]
+"""A place in a document: keys and indices from the top."""
 
-_QUOTED = reprlib.Repr()
+_WORD = re.compile(r"[\w-]{1,100}")
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "?")
+_SHORT, _QUOTED = reprlib.Repr(), reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 _QUOTED.maxstring = LONGEST_WORD
 
 
 class HyparError(Exception):
-    """The base class of all errors that hypar raises deliberately.
-
-    Attributes:
-        exit_status: exit status of the command line: 3 for wrong input, 1 for a negative answer.
-    """
+    """The base class: ``exit_status`` of the command line is 3 for wrong input, 1 for a negative answer."""
 
     exit_status = 3
 
@@ -69,10 +49,8 @@ class InputError(HyparError):
     def __init__(self, where: str, found: str, allowed: str = "", hint: str = "") -> None:
         """Compose the one-line message."""
         self.where, self.found, self.allowed, self.hint = where, found, allowed, hint
-        line = f"{where}: {found}" if where else found
-        line += f"; allowed: {allowed}" if allowed else ""
-        line += f"; {hint}" if hint else ""
-        super().__init__(" ".join(line.split()))
+        parts = (f"{where}: {found}" if where else found, f"allowed: {allowed}" if allowed else "", hint)
+        super().__init__(" ".join("; ".join(filter(None, parts)).split()))
 
     def __str__(self) -> str:
         """Return a line for each fault."""
@@ -110,20 +88,14 @@ class OptionError(InputError):
 
 
 class UnknownNameError(InputError):
-    """An unknown name.
-
-    Attributes:
-        kind: kind of the name, such as ``model`` or ``solver``.
-        name: the unknown name.
-        known: the known names.
-    """
+    """A name of no file or plug-in: its ``kind``, such as ``solver``, the ``name``, and the ``known`` names."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         """Compose the message with the nearest known name."""
         self.kind, self.name, self.known = kind, name, tuple(known)
-        super().__init__(
-            where, f"no {kind} {_QUOTED.repr(name)}", _listing(self.known), suggestion(name, self.known)
-        )
+        more = f" and {len(self.known) - 40} more" if len(self.known) > 40 else ""
+        listed = ", ".join(self.known[:40]) + more
+        super().__init__(where, f"no {kind} {_QUOTED.repr(name)}", listed, suggestion(name, self.known))
 
 
 class ProblemError(HyparError):
@@ -131,12 +103,7 @@ class ProblemError(HyparError):
 
 
 class TableLimitError(HyparError):
-    """An exact search whose tables would exceed the limit.
-
-    Attributes:
-        entries: number of entries in the largest table.
-        limit: number of entries allowed.
-    """
+    """An exact search whose largest table would have more ``entries`` than the ``limit``."""
 
     def __init__(self, message: str, entries: int, limit: int) -> None:
         """Store both sizes with the message."""
@@ -173,21 +140,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"did you mean {listed}?" if near else ""
 
 
-def _listing(words: tuple[str, ...], most: int = 40) -> str:
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
-
-
-Where = tuple[str | int, ...]
-"""A place in a document: keys and indices from the top."""
-
-
 def reason(error: BaseException) -> str:
     """Return the kind of an exception and the first line of its message that says something, 300 characters at most."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    text = next((line for line in lines if any(map(str.isalnum, line))), "")
-    kind = type(error).__name__
-    return f"{kind}: {text[:300]}" if text else kind
+    lines = (line.strip() for line in str(error).splitlines())
+    text = next((line[:300] for line in lines if any(map(str.isalnum, line))), "")
+    return ": ".join(filter(None, (type(error).__name__, text)))
 
 
 def printable(text: str) -> str:
@@ -202,9 +159,8 @@ def field_name(where: Where) -> str:
         >>> field_name(("layers", 3, "kernel")), field_name(("splits", "a b"))
         ('layers[3].kernel', "splits['a b']")
     """
-    keys = (
-        f".{key}" if isinstance(key, str) and _WORD.fullmatch(key) else f"[{shown(key)}]" for key in where
-    )
+    plain = (isinstance(key, str) and _WORD.fullmatch(key) for key in where)
+    keys = (f".{key}" if word else f"[{shown(key)}]" for key, word in zip(where, plain, strict=True))
     return "".join(keys).removeprefix(".")
 
 

@@ -27,7 +27,6 @@ GROUPS = {
     "kernels": "execution/kernels",
     "ops": "network/ops",
     "readers": "importers/readers",
-    "reports": "reports/formats",
     "searches": "planning/searches",
     "solvers": "solve/solvers",
     "strategies": "planning/strategies",

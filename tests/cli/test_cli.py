@@ -16,6 +16,8 @@ from hypar.cli.commands import models
 from hypar.cli.main import main
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
+from hypar.reports.of.plan import plan_document
+from hypar.reports.renderers import FORMS, rendered
 from tests.kit import output, run
 from tests.prose import unbroken
 
@@ -34,8 +36,10 @@ def test_show_in_every_format(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     plan = plan_model("resnet18", levels=2, strategy="accpar")
     plan.write(file)
-    for report in plugin_names("reports"):
-        assert output("show", str(file), "--format", report) == plan.render(report)
+    for form in FORMS:
+        assert output("show", str(file), "--format", form, "--full") == rendered(
+            plan_document(plan, full=True), form, full=True
+        )
     assert output("show", str(file), "--json") == plan.to_json()
 
 

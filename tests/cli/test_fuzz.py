@@ -23,6 +23,7 @@ from hypar.network.dims import CUTTABLE
 from hypar.network.spec.load import parse_spec
 from hypar.plan.plan import Plan
 from hypar.registry import data_folder, plugin_names
+from hypar.reports.renderers import FORMS
 from hypar.sharding.dims import WORDS
 from hypar.sharding.pins import apply_pins, parse_pin
 from hypar.sharding.space import parse_space
@@ -303,8 +304,8 @@ def read_and_write_plan(file: Path) -> None:
         plan = read_plan(file)
         plan.write(file)
         assert read_plan(file) == plan
-        for report in plugin_names("reports"):
-            assert plan.render(report)
+        for form in FORMS:
+            assert plan.render(form)
         assert not diff_plans(plan, plan)
         diff_plans(Plan.model_validate_json(json.dumps(PLAN)), plan)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import hypar.cli.interrupts
 from hypar.cli.main import main
 from tests.effort import crossed, late
 
@@ -39,39 +37,16 @@ class Finder:
         if name == "hypar.cli.commands.plan":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())""",
-    "while a file is written, twice": """
+    "while a file is written": """
 sync = os.fsync
 def interrupted(descriptor):
-    os.kill(os.getpid(), signal.SIGINT)
     os.kill(os.getpid(), signal.SIGINT)
     sync(descriptor)
-os.fsync = interrupted""",
-    "where nothing can catch it": """
-class Odd:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(100): pass
-sync = os.fsync
-def interrupted(descriptor):
-    Odd()
-    import time
-    for _ in range(500): time.sleep(0.01)
-os.fsync = interrupted""",
-    "where something makes another error of it": """
-sync = os.fsync
-def interrupted(descriptor):
-    try:
-        os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(100): pass
-    except KeyboardInterrupt:
-        raise SystemError
 os.fsync = interrupted""",
 }
 
 
-@pytest.mark.parametrize(
-    "where", late(WHERE, "while a file is written, twice", "where something makes another error of it")
-)
+@pytest.mark.parametrize("where", WHERE)
 def test_an_interrupt_is_one_line_and_leaves_no_file(where: str) -> None:
     assert program(WHERE[where]) == ONE_LINE
     assert list(Path().iterdir()) == []
@@ -97,23 +72,6 @@ def test_any_other_error_is_one_line_that_asks_for_a_report(
     assert status == 70
     assert text.startswith("Traceback (most recent call last):\n")
     assert text.endswith(said)
-
-
-def test_one_that_is_not_heeded_ends_the_program_when_it_comes_again() -> None:
-    """Only after some time: ``timeout`` sends two at once."""
-    code = """
-import time
-def stubborn(descriptor):
-    try:
-        os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(100): pass
-    except KeyboardInterrupt:
-        import hypar.cli.interrupts
-        hypar.cli.interrupts.PATIENCE_S = 0
-        os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(500): time.sleep(0.01)
-os.fsync = stubborn"""
-    assert program(code)[::2] == (130, "interrupted\n")
 
 
 @pytest.mark.parametrize("delay_s", late([0.2, 0.4, 0.8], 0.2, 0.8))
@@ -148,17 +106,6 @@ def test_the_line_of_an_interrupt_inside_a_command(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("hypar.cli.commands.plan.plan_model", interrupted)
     result = CliRunner().invoke(main, ["plan", "lenet-c"])
     assert (result.exit_code, result.stdout, result.stderr) == ONE_LINE
-
-
-def test_a_terminal_gets_its_cursor_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[bytes] = []
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(os, "isatty", lambda _descriptor: True)
-    monkeypatch.setattr(os, "write", lambda _descriptor, text: written.append(text))
-    monkeypatch.setattr(os, "_exit", sys.exit)
-    with pytest.raises(SystemExit) as ended:
-        hypar.cli.interrupts.leave()
-    assert (written, ended.value.code) == ([b"\r\x1b[K\x1b[?25h", b"interrupted\n"], 130)
 
 
 @crossed(

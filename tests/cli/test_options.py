@@ -15,6 +15,7 @@ from hypar.costs.deepa import MODES
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.splits import FLUSHES
 from hypar.registry import data_names, plugin_names
+from hypar.reports.renderers import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +108,7 @@ def test_options_whose_values_have_names() -> None:
         (plugin_names("costs"), "plan --cost"),
         (plugin_names("searches"), "plan --search"),
         (["bounded", "chain", "counts", "elimination"], "plan --solver"),
-        (plugin_names("reports"), "show --format"),
+        (FORMS, "show --format"),
         (plugin_names("exports"), "export --format"),
         (data_names("hardware"), "sweep --hardware"),
         (MODES, "plan --mode"),

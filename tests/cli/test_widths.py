@@ -101,7 +101,7 @@ def commands() -> list[str]:
 
 
 STUDIES = {
-    "plan": ("plan_model", "notes", "baseline_scores"),
+    "plan": ("plan_model", "planned_document"),
     "compare": ("compare_strategies",),
     "sweep": ("sweep_model",),
     "explore": ("explore_model",),

@@ -9,7 +9,7 @@ import pytest
 
 from hypar import plan_model, read_plan
 from hypar.errors import DocumentError, PlanError, UnknownNameError, suggestion
-from hypar.files.json_file import MOST_DEPTH, read_json
+from hypar.files.json_file import read_json
 from hypar.files.validation import MOST_CHARACTERS, MOST_ENTRIES
 from hypar.sharding.space import LONGEST_TEXT, parse_space
 
@@ -81,25 +81,3 @@ def test_keys_of_an_object_are_compared_a_few_times_each(
     with pytest.raises(DocumentError, match="key 'k0' given twice"):
         read_json(file)
     assert Counted.compared < 5 * len(pairs)
-
-
-@pytest.mark.parametrize(("depth", "fine"), [(MOST_DEPTH, True), (MOST_DEPTH + 1, False)])
-def test_the_depth_of_a_file(depth: int, fine: bool, tmp_path: Path) -> None:
-    for opened, closed in (("[", "]"), ('{"a":', "}")):
-        file = tmp_path / "a.json"
-        file.write_text(opened * depth + "1" + closed * depth)
-        if fine:
-            read_json(file)
-        else:
-            with pytest.raises(DocumentError, match="nested too deeply; allowed: 64"):
-                read_json(file)
-
-
-@pytest.mark.parametrize("text", ['{"a": ["\\ud800"]}', '{"\\uDFFF": 1}', '"\\udc00"'])
-def test_half_a_character(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
-    file.write_text(text)
-    with pytest.raises(DocumentError, match="allowed: whole characters"):
-        read_json(file)
-    file.write_text('["\\ud83d\\ude00"]')
-    assert read_json(file) == ["\U0001f600"]

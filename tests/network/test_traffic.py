@@ -10,7 +10,7 @@ import pytest
 from hypar.machine.load import load_machine
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
-from hypar.studies.notes import machine_lines
+from hypar.studies.remarks import on_this_machine
 from tests.transformers import gpt, llama
 
 if TYPE_CHECKING:
@@ -96,5 +96,5 @@ def test_an_op_is_divided_as_the_layer_before_it() -> None:
 def test_the_note_names_ops_that_take_no_time(unweighted: str) -> None:
     machine = load_machine("h100-8x", {"unweighted": unweighted})
     plan = plan_model(gpt(), array=[2], strategy="dp", hardware=machine)
-    noted = any(line.startswith("no weights") for line in machine_lines(plan, gpt(), machine))
+    noted = any(own.label == "not timed" for own in on_this_machine(plan, gpt(), machine))
     assert noted is (unweighted == "free")

@@ -16,7 +16,7 @@ from hypar.planning.request import Request
 from hypar.planning.stages import best, ends
 from hypar.planning.stages import spans as of_spans
 from hypar.planning.stages.spans import CutSpans
-from hypar.studies.report.again import plan_command
+from hypar.studies.again import plan_command
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
 from tests.kit import run

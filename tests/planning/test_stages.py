@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, combinations, pairwise, product, takewhile
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypar.studies.verification.run import verify_plan
 
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
@@ -25,8 +25,7 @@ from hypar.planning.stages.spans import CutSpans
 from hypar.registry import data_file
 from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
-from hypar.studies.notes import finer_than_whole, notes
-from hypar.studies.verification.run import verify_plan
+from hypar.studies.remarks import finer_than_whole
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
 from tests.staged import BruteForce
@@ -434,16 +433,6 @@ def test_a_difference_of_stages_is_said_layer_by_layer() -> None:
     assert "fc2 stage: 2 -> 4" in changes
     assert "plan stage 4 in_flight: none -> 1" in changes
     assert any(change.startswith("plan bottleneck_s: ") for change in changes)
-
-
-def test_pins_may_save_time_or_be_what_lets_stages_fit() -> None:
-    graph = load_model("sfc").with_batch(16)
-    asked: dict[str, Any] = {"stages": 2, "levels": 2, "strategy": "dp", "pins": "fc*=mp"}
-    plan = planned(graph, **asked)
-    assert any(re.match(r"the pins save .* \(-", line) for line in notes(plan, graph, HMC))
-    small = of_memory(f"{int(scored(plan).memory_bytes)} B")
-    said = [*notes(planned(graph, hardware=small, **asked), graph, small)]
-    assert "the cost of the pins is unknown: without them no stages fit" in said
 
 
 def test_pieces_are_counted_of_a_microbatch() -> None:

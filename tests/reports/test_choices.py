@@ -1,19 +1,18 @@
-"""A choice prints as what a pin reads: in tables, pages, notebooks, Markdown and pictures."""
+"""A choice prints as what a pin reads: in tables, data frames, notebooks, Markdown and pictures."""
 
 from __future__ import annotations
 
 import re
-from html import unescape
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hypar
-from hypar.planning.replay import run_plan
-from hypar.reports.formats.base import grid
-from hypar.reports.formats.tabular.page import plan_page
-from hypar.reports.picture import picture
-from hypar.reports.views.plan import plugin as view
+from hypar.reports.html import fragment
+from hypar.reports.markdown import to_markdown
+from hypar.reports.of.plan import plan_document, plan_grid
+from hypar.reports.words import cells_of
 from hypar.sharding.pins import apply_pins, parse_pin
 from tests.effort import TWINS, crossed, late
 
@@ -57,12 +56,11 @@ def planned(plan: hypar.Plan) -> dict[tuple[str, int], dict[str, int]]:
 def test_every_printed_choice_reads_back_as_a_pin(asked: dict[str, Any], model: str, strategy: str) -> None:
     machine: dict[str, Any] = {"hardware": "p100-4x4"} if strategy == "deepa" else {}
     plan = hypar.plan_model(model, strategy=strategy, time_limit=5, **asked, **machine)
-    table = {
-        (layer, split.level): word
-        for layer, words, *_ in grid(plan)
-        for split, word in zip(plan.splits, words, strict=True)
-    }
-    frame = {(row["layer"], int(row["level"][1:]) - 1): row["choice"] for row in view.rows(plan)}
+    table: dict[tuple[str, int], str] = {}
+    cell = cells_of(plan)
+    for layer in plan.layers:
+        table |= {(layer, split.level): cell(split, layer).text for split in plan.splits}
+    frame = {(row["layer"], int(row["level"][1:]) - 1): row["choice"] for row in plan.document().records()}
     assert frame == table
     assert read(plan, table) == planned(plan)
 
@@ -79,31 +77,21 @@ PLANS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", PLANS)
 def test_all_that_shows_a_plan_has_the_words_of_its_table(name: str) -> None:
     plan = hypar.plan_model(**PLANS[name])
-    table = {layer: words for layer, words, *_ in grid(plan)}
-    choices = planned(plan)
-    assert (
-        read(plan, {(layer, at): word for layer, words in table.items() for at, word in enumerate(words)})
-        == choices
-    )
-    titles = {unescape(title) for title in re.findall(r'class="cell" title="([^"]*)"', plan.render("html"))}
-    parts = {
-        text
-        for _, text in re.findall(r'<text class="c ([a-z_]+)-t"[^>]*>([^<]*)</text>', picture(run_plan(plan)))
-    }
-    (sheet, *_) = plan_page(plan, full=True).tables
-    shown = {
-        row[0].text: {cell.text for cell in row} for row in sheet.rows if isinstance(row[0], type(row[1]))
-    }
-    markdown = [line.strip("| ").split(" | ") for line in plan.render("markdown").splitlines()]
-    for layer, words in table.items():
-        assert [*words] == next(line[1 : 1 + len(words)] for line in markdown if line[0] == layer)
-        assert {*words} <= shown[layer]
-        for level, word in enumerate(words):
-            dims = [
-                f"{dim.replace('_', ' ')} {degree}"
-                for dim, degree in choices[layer, level].items()
-                if degree > 1
-            ]
-            said = {f"H{level + 1}: {word}: ", f"H{level + 1}: "}
-            assert titles & {own + (", ".join(dims) or "whole") for own in said}
-            assert {word, *word.split()} & parts
+    _, table, *_ = plan_document(plan, full=True).tables
+    levels = [column.key for column in table.columns if column.key.startswith("H")]
+    words = {row["layer"]: [row[level].text for level in levels] for row in table.rows}
+    if len(levels) == len(plan.array):
+        pins = {(layer, at): word for layer, own in words.items() for at, word in enumerate(own)}
+        assert read(plan, pins) == planned(plan)
+    full = plan_document(plan, full=True)
+    markdown = [line.strip("| ").split(" | ") for line in to_markdown(full).splitlines()]
+    page = re.findall(r"<tr><th[^>]*>([^<]*)</th>(.*?)</tr>", fragment(full))
+    cells = {layer: re.findall(r'<span class="choice">(.*?)</span>', row) for layer, row in page}
+    for layer, own in words.items():
+        assert [line[1 : 1 + len(own)] for line in markdown if line[0] == layer] == [own]
+        for cell, word in zip(cells[layer], own, strict=True):
+            said = re.findall(r">([^<]+)</i>", cell)
+            assert {piece for piece in word.split() if not re.fullmatch(r"[a-z_]+1", piece)} <= {*said}
+            assert {*said} - {"rep", "off"} <= {*word.split()}
+    drawn = plan_grid(plan)
+    assert {cell.text for _, row in drawn.rows for cell in row} == {*chain(*words.values())}

@@ -11,8 +11,8 @@ import pytest
 
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan
-from hypar.reports.traces import step_trace
-from hypar.studies.report.tasks import step_tasks
+from hypar.reports.trace import step_trace
+from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
@@ -32,7 +32,7 @@ def check_step_trace(text: str, ran: ScoredStep) -> None:
         for event in events
         if event["name"] == "thread_name"
     }
-    tasks = step_tasks(ran)
+    tasks = StepRows(ran=ran).tasks
     assert len(tasks) == len(ran.timeline.tasks)
     assert len(slices[2]) == len(tasks)
     assert len(slices[1]) == sum(len(task.lanes) for task in tasks)

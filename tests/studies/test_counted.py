@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypar.studies.report.gather import gather_report
 
 from hypar import (
     compare_strategies,
@@ -15,9 +16,8 @@ from hypar import (
 )
 from hypar.planning.counting import bytes_received
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
-from hypar.studies.notes import counting_lines, notes
-from hypar.studies.report.again import plan_command
-from hypar.studies.report.gather import gather_report
+from hypar.studies.again import plan_command
+from hypar.studies.remarks import counting, remarks
 from tests.staged import pipeline
 
 if TYPE_CHECKING:
@@ -58,17 +58,19 @@ def test_pipelines_are_counted_as_plans_in_stages_are() -> None:
 def test_a_line_says_what_the_cost_counted_and_what_moves() -> None:
     graph = load_model("vgg16")
     plan = plan_model(graph, levels=4)
-    (line,) = counting_lines(plan, graph)
-    assert line == "counted by paper: 2.18 GB; a correct execution moves 2.22 GB"
-    assert line in [*notes(plan, graph)]
+    (line,) = counting(plan, graph)
+    assert line.text == (
+        "2.18 GB by the convention 'paper', by which it was planned; 2.22 GB by 'moved', which a step moves"
+    )
+    assert line in remarks(plan, graph)
     for convention in BY_LEVELS:
         alike = plan_model("lenet-c", levels=2, convention=convention, hardware="hmc")
-        assert [*counting_lines(alike, load_model("lenet-c"))] == []
+        assert [*counting(alike, load_model("lenet-c"))] == []
     deep = load_model("resnet152")
-    (line,) = counting_lines(plan_model(deep, levels=4), deep)
-    assert re.fullmatch(r"counted by paper: [\d,]+ B; a correct execution moves [\d,]+ B", line)
+    (line,) = counting(plan_model(deep, levels=4), deep)
+    assert re.fullmatch(r"[\d,]+ B by the convention .*; [\d,]+ B by 'moved', which a step moves", line.text)
     one = plan_model(graph, levels=1)
-    assert [*counting_lines(one, graph)] == []
+    assert [*counting(one, graph)] == []
 
 
 def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> None:

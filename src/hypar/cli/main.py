@@ -12,7 +12,6 @@ import click
 
 from hypar import __version__
 from hypar.cli import gone
-from hypar.cli.interrupts import LINE, STATUS
 from hypar.errors import HyparError, UnknownNameError, printable
 from hypar.files.text import not_printed
 
@@ -46,7 +45,7 @@ def _one_line() -> Iterator[None]:
         error.message = printable(error.message)  # type: ignore[misc]
         raise
     except KeyboardInterrupt as error:
-        raise _Refusal(LINE, STATUS) from error
+        raise _Refusal("interrupted", 130) from error
     except BrokenPipeError as error:
         raise _Refusal("", HyparError.exit_status) from error
     except OSError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-import re
+import io
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import DocumentError, shown
@@ -12,14 +13,6 @@ from hypar.files.text import read_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-MOST_ROWS = 100_000
-"""Largest number of rows in one file, including empty ones."""
-
-MOST_COLUMNS = 100_000
-"""Largest number of cells in one line."""
-
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 class Row(NamedTuple):
@@ -38,18 +31,16 @@ def read_csv(file: Path) -> list[Row]:
     """Read a CSV file whose first row names the columns; empty rows and spaces around cells are ignored.
 
     Raises:
-        DocumentError: the file cannot be read, is empty or not CSV, repeats a column, has a row whose length differs from
-            the first, or exceeds ``MOST_ROWS`` rows or ``MOST_COLUMNS`` columns.
+        DocumentError: the file cannot be read, is empty or not CSV, repeats a column, or has a row whose length differs
+            from the first.
     """
     rows = _records(file, read_text(file))
-    _, head = next(rows, (0, None))
-    if head is None:
+    _, head = next(rows, (0, []))
+    if not head:
         raise DocumentError(str(file), "the file is empty")
-    seen: set[str] = set()
-    for column in head:
-        if column in seen:
-            raise DocumentError(f"{file}:1", f"column {shown(column)} given twice", "once")
-        seen.add(column)
+    twice = [column for column, times in Counter(head).items() if times > 1]
+    if twice:
+        raise DocumentError(f"{file}:1", f"column {shown(twice[0])} given twice", "once")
     found: list[Row] = []
     for line, cells in rows:
         if len(cells) != len(head):
@@ -60,24 +51,13 @@ def read_csv(file: Path) -> list[Row]:
 
 def _records(file: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line and the cells of each nonempty row."""
-    reader = csv.reader(_lines(file, text), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     try:
-        for number, record in enumerate(reader):
-            if number > MOST_ROWS:
-                raise DocumentError(f"{file}:{line}", "too many rows", f"at most {MOST_ROWS:,}")
+        for record in reader:
             cells = [cell.strip() for cell in record]
             if any(cells):
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as error:
         raise DocumentError(f"{file}:{line}", f"not CSV: {error}") from error
-
-
-def _lines(file: Path, text: str) -> Iterator[str]:
-    """Yield each line with its end; refuse lines of too many cells before they are split."""
-    for number, found in enumerate(_LINE.finditer(text), 1):
-        line = found[0]
-        if line.count(",") >= MOST_COLUMNS:
-            raise DocumentError(f"{file}:{number}", "too many columns", f"at most {MOST_COLUMNS:,}")
-        yield line

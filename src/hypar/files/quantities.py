@@ -33,23 +33,21 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
 
 
+def _read(kind: str) -> BeforeValidator:
+    return BeforeValidator(partial(parse_quantity, kind=kind))
+
+
 _EXPONENT = re.compile(r"[+-]?[0-9]+[eE][+-]?[0-9]{1,3}")
 AsNumber = BeforeValidator(_number)
-_AT_LEAST_0 = Field(ge=0, le=MOST)
-_MORE_THAN_0 = Field(gt=0, le=MOST)
-_NOT_TINY = AfterValidator(_not_tiny)
+_SIZE, _AMOUNT, _NOT_TINY = Field(gt=0, le=MOST), Field(ge=0, le=MOST), AfterValidator(_not_tiny)
 
-Bytes = Annotated[float, BeforeValidator(partial(parse_quantity, kind="bytes")), _MORE_THAN_0, _NOT_TINY]
-BytesPerSecond = Annotated[
-    float, BeforeValidator(partial(parse_quantity, kind="bytes_per_s")), _MORE_THAN_0, _NOT_TINY
-]
-FlopPerSecond = Annotated[
-    float, BeforeValidator(partial(parse_quantity, kind="flop_per_s")), _MORE_THAN_0, _NOT_TINY
-]
-Hertz = Annotated[float, BeforeValidator(partial(parse_quantity, kind="hertz")), _MORE_THAN_0, _NOT_TINY]
-Joules = Annotated[float, BeforeValidator(partial(parse_quantity, kind="joules")), _AT_LEAST_0]
-Seconds = Annotated[float, BeforeValidator(partial(parse_quantity, kind="seconds")), _AT_LEAST_0]
-Watts = Annotated[float, BeforeValidator(partial(parse_quantity, kind="watts")), _AT_LEAST_0]
+Bytes = Annotated[float, _read("bytes"), _SIZE, _NOT_TINY]
+BytesPerSecond = Annotated[float, _read("bytes_per_s"), _SIZE, _NOT_TINY]
+FlopPerSecond = Annotated[float, _read("flop_per_s"), _SIZE, _NOT_TINY]
+Hertz = Annotated[float, _read("hertz"), _SIZE, _NOT_TINY]
+Joules = Annotated[float, _read("joules"), _AMOUNT]
+Seconds = Annotated[float, _read("seconds"), _AMOUNT]
+Watts = Annotated[float, _read("watts"), _AMOUNT]
 Count = Annotated[int, Field(ge=1, le=2**20)]
 Part = Annotated[float, AsNumber, Field(gt=0, le=1), _NOT_TINY]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_not_blank)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import os
+import stat
+from pathlib import Path
+from uuid import uuid4
 
 from hypar.errors import DocumentError
-from hypar.files.targets import Target
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST_BYTES = 64 * 2**20
 """Largest size of a file in bytes."""
@@ -43,7 +43,7 @@ def require_writable(file: Path) -> None:
         DocumentError: the file or its folder is not writable, the folder is missing, or the name is invalid.
     """
     try:
-        Target.of(file)
+        _target(file)
     except (OSError, ValueError) as error:
         raise _not_written(file, error) from error
 
@@ -61,29 +61,24 @@ def make_folder(folder: Path) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text atomically, like ``write_bytes``.
-
-    Raises:
-        DocumentError: the file cannot be written.
-    """
-    try:
-        content = text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise DocumentError(str(file), f"cannot be written: {error}") from error
-    write_bytes(file, content)
+    """Write a text atomically, like ``write_bytes``, with ? for half a character."""
+    write_bytes(file, text.encode("utf-8", "replace"))
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Write a file atomically: a new file is written and synced, then renamed to the target.
+    """Write a file atomically: a new file beside it is written, then renamed; a link is followed, an old file's mode kept.
 
-    A link is followed to its target. An existing file keeps its mode, and its owner if permitted. A device or a pipe
-    is written to directly, as renaming would replace it by a file.
+    A device or a pipe is written to directly.
 
     Raises:
         DocumentError: the file cannot be written.
     """
     try:
-        Target.of(file).write(content)
+        path, mode = _target(file)
+        if mode is not None and not stat.S_ISREG(mode):
+            path.write_bytes(content)
+        else:
+            _replace(path, content, mode)
     except (OSError, ValueError) as error:
         raise _not_written(file, error) from error
 
@@ -91,6 +86,37 @@ def write_bytes(file: Path, content: bytes) -> None:
 def not_printed(error: OSError | ValueError) -> DocumentError:
     """Return the error for standard output that is closed or cannot take more."""
     return DocumentError("standard output", f"cannot be written: {_reason(error)}")
+
+
+def _target(file: Path) -> tuple[Path, int | None]:
+    """Return the file behind links and its mode, None if it is new; raise an error of the system if it cannot be written."""
+    path = Path(os.path.realpath(file))
+    try:
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        path.parent.stat()
+        mode = None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    replaced = [path.parent] if mode is None else [path.parent, path] if stat.S_ISREG(mode) else [path]
+    if not all(os.access(place, os.W_OK) for place in replaced):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return path, mode
+
+
+def _replace(path: Path, content: bytes, mode: int | None) -> None:
+    """Put a new file in the place of an old one, whole or not at all."""
+    new = path.with_name(f".{uuid4().hex}.tmp")
+    try:
+        with new.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if mode is not None:
+            new.chmod(stat.S_IMODE(mode))
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _not_written(file: Path, error: OSError | ValueError) -> DocumentError:

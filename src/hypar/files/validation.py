@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -28,11 +28,7 @@ MOST_FAULTS = 20
 
 
 class Faults:
-    """The faults of one file, gathered so that all of them are named at once.
-
-    Attributes:
-        found: the faults in the order in which they were found; each may have others in it.
-    """
+    """The faults of one file, gathered in order so that all of them are named at once."""
 
     def __init__(self) -> None:
         self.found: list[InputError] = []
@@ -44,8 +40,7 @@ class Faults:
         """Keep a fault that was raised inside."""
         if isinstance(fault, InputError):
             self.found.append(fault)
-            return True
-        return False
+        return isinstance(fault, InputError)
 
     def error(self) -> InputError:
         """Return the first fault, with the others in it; of all ``MOST_FAULTS`` at most."""
@@ -96,58 +91,72 @@ def validated(
     Raises:
         InputError: the data are invalid; of class ``error``.
     """
-    for large, size, most in _too_large(data, ()):
-        raise error(place(large), size, most)
     try:
+        for large, size, most in _too_large(data, ()):
+            raise error(place(large), size, most)
         return model.model_validate(data)
+    except RecursionError as deep:
+        raise error(place(()), "nested too deeply") from deep
     except ValidationError as found:
         details = found.errors(include_url=False)
-    faults = _faults(model, data, details, place, error, also_allowed)
+    faults = _Judged(model, data, place, error, (*also_allowed,)).faults(details)
     raise together(islice(faults, MOST_FAULTS)) if every else next(faults)
 
 
-def _faults(
-    model: type[BaseModel],
-    data: Any,
-    details: Sequence[ErrorDetails],
-    place: Callable[[Where], str],
-    error: type[InputError],
-    also_allowed: Iterable[str],
-) -> Iterator[InputError]:
-    """Yield the faults that pydantic found: unknown keys first, then missing ones, then values, each place once."""
-    meant: set[Where] = set()
-    for item in details:
-        if item["type"] == "extra_forbidden":
-            unknown = _unknown_key(model, item["loc"], place, error, also_allowed)
-            meant.add((*item["loc"][:-1], unknown.hint))
-            yield unknown
-    for item in details:
-        # A missing key that was misspelt is one fault.
-        *around, key = item["loc"] or ("",)
-        if item["type"] == "missing" and (*around, suggestion(str(key), [str(key)])) not in meant:
-            yield error(place(item["loc"]), f"{key!r} is missing")
-    values = [item for item in details if item["type"] not in {"extra_forbidden", "missing"}]
-    written = [_written(data, item["loc"]) for item in values]
-    for number, (first, where) in enumerate(zip(values, written, strict=True)):
-        if where in written[:number]:
-            continue
+class _Judged(NamedTuple):
+    """What ``validated`` is given."""
+
+    model: type[BaseModel]
+    data: Any
+    place: Callable[[Where], str]
+    error: type[InputError]
+    also_allowed: tuple[str, ...]
+
+    def faults(self, details: Sequence[ErrorDetails]) -> Iterator[InputError]:
+        """Yield the faults that pydantic found: unknown keys first, then missing ones, then values, each place once."""
+        meant: set[Where] = set()
+        for item in details:
+            if item["type"] == "extra_forbidden":
+                unknown = self.unknown_key(item["loc"])
+                meant.add((*item["loc"][:-1], unknown.hint))
+                yield unknown
+        for item in details:
+            # A missing key that was misspelt is one fault.
+            *around, key = item["loc"] or ("",)
+            if item["type"] == "missing" and (*around, suggestion(str(key), [str(key)])) not in meant:
+                yield self.error(self.place(item["loc"]), f"{key!r} is missing")
+        places: dict[Where, list[ErrorDetails]] = {}
+        for item in details:
+            if item["type"] not in {"extra_forbidden", "missing"}:
+                places.setdefault(_written(self.data, item["loc"]), []).append(item)
+        for where, items in places.items():
+            yield self.value(where, items)
+
+    def value(self, where: Where, items: Sequence[ErrorDetails]) -> InputError:
+        """Return the fault of a value; a union reports an error for each of its types."""
+        first, *_ = items
         if first["type"] == "value_error" and not where:
-            yield error(place(where), _allowed(first))
-            continue
-        # A union reports an error for each of its types.
-        allowed = dict.fromkeys(
-            _allowed(item) for item, own in zip(values, written, strict=True) if own == where
-        )
+            return self.error(self.place(where), _allowed(first))
         words = re.findall("'([^']*)'", first.get("ctx", {}).get("expected", ""))
         hint = suggestion(first["input"], words) if isinstance(first["input"], str) else ""
-        yield error(place(where), f"found {shown(first['input'])}", " or ".join(allowed), hint)
+        allowed = " or ".join(dict.fromkeys(map(_allowed, items)))
+        return self.error(self.place(where), f"found {shown(first['input'])}", allowed, hint)
+
+    def unknown_key(self, where: Where) -> InputError:
+        """Return the fault of a key that the model around it has not."""
+        model, key = self.model, str(where[-1])
+        for outer in where[:-1]:
+            named = (field for name, field in model.model_fields.items() if outer in {name, field.alias})
+            model = next((inner for field in named for inner in _models_in(field.annotation)), model)
+        own = (field.alias or name for name, field in model.model_fields.items())
+        known = (*(self.also_allowed if len(where) == 1 else ()), *own)
+        return self.error(
+            self.place(where), f"unknown key {shown(key)}", ", ".join(known), suggestion(key, known)
+        )
 
 
 def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:
-    """Yield the place of each list, mapping or text that is too large, the size found and the size allowed.
-
-    This check precedes pydantic, which would create a full error for each entry.
-    """
+    """Yield what is too large, before pydantic makes an error of each entry: its place, its size, and the size allowed."""
     if isinstance(data, str):
         if len(data) > MOST_CHARACTERS:
             yield where, f"found {len(data):,} characters", f"at most {MOST_CHARACTERS:,}"
@@ -155,22 +164,9 @@ def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:
         if len(data) > MOST_ENTRIES:
             yield where, f"found {len(data):,} entries", f"at most {MOST_ENTRIES:,}"
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):
-            if isinstance(value, str | dict | list):
-                yield from _too_large(value, (*where, key))
-            if isinstance(key, str) and len(key) > MOST_CHARACTERS:
-                yield from _too_large(key, (*where, key))
-
-
-def _unknown_key(
-    model: type[BaseModel],
-    where: Where,
-    place: Callable[[Where], str],
-    error: type[InputError],
-    also_allowed: Iterable[str],
-) -> InputError:
-    key = str(where[-1])
-    known = (*(also_allowed if len(where) == 1 else ()), *_keys(_model_around(model, where)))
-    return error(place(where), f"unknown key {shown(key)}", ", ".join(known), suggestion(key, known))
+            for inside in (key, value):
+                if isinstance(inside, str | dict | list):
+                    yield from _too_large(inside, (*where, key))
 
 
 def _written(data: Any, where: Where) -> Where:
@@ -193,18 +189,6 @@ def _allowed(item: ErrorDetails) -> str:
 def _plain(limit: Any) -> Any:
     whole = isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
     return int(limit) if whole else limit
-
-
-def _keys(model: type[BaseModel]) -> tuple[str, ...]:
-    return tuple(field.alias or name for name, field in model.model_fields.items())
-
-
-def _model_around(model: type[BaseModel], where: Where) -> type[BaseModel]:
-    """Return the model that validates the mapping around a place."""
-    for key in where[:-1]:
-        named = (field for name, field in model.model_fields.items() if key in {name, field.alias})
-        model = next((inner for field in named for inner in _models_in(field.annotation)), model)
-    return model
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -1,7 +1,7 @@
 """Reading of handwritten YAML files with the line of every field.
 
-PyYAML composes nodes with their lines; this module turns them into plain data. It refuses recursive
-aliases, repeated keys and excessive nesting.
+PyYAML composes nodes with their lines; this module turns them into plain data. It refuses repeated keys, too many values
+and excessive nesting, as of aliases inside their own anchors.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ MOST_NODES = 200_000
 
 MOST_DEPTH = 64
 """Largest nesting of lists and mappings; YAML's composer recurses in C and would end the process."""
-
-MOST_BITS = 10_000
-"""Largest number of bits in a whole number; Python refuses to print more than 4300 digits."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -97,28 +94,24 @@ def parse_yaml(text: str, file: Path) -> Document:
         root = loader.get_single_node()
         if root is None:
             raise DocumentError(str(file), "the file is empty")
-        lines: dict[Where, int] = {}
-        return Document(file=file, data=_Builder(loader, file, lines).build(root, ()), lines=lines)
+        return Document(file=file, data=loader.built(root, ()), lines=loader.lines)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         found = ", ".join(filter(None, (error.context, error.problem)))
         raise DocumentError(f"{file}{line}", f"not YAML: {found}") from error
-    except yaml.reader.ReaderError as error:
-        raise _character_error(file, text, chr(error.character)) from error
-    except UnicodeEncodeError as error:
-        raise _character_error(file, text, text[error.start]) from error
+    except (yaml.reader.ReaderError, UnicodeEncodeError) as error:
+        character = chr(error.character) if isinstance(error, yaml.reader.ReaderError) else text[error.start]
+        place = f"{file}:{text.count(chr(10), 0, text.find(character)) + 1}"
+        raise DocumentError(place, f"found the character U+{ord(character):04X}", "YAML text") from error
+    except RecursionError as error:
+        raise _too_deep(str(file)) from error
     finally:
         if loader is not None:
             loader.dispose()
 
 
-def _character_error(file: Path, text: str, character: str) -> DocumentError:
-    line = text.count("\n", 0, text.find(character)) + 1
-    return DocumentError(f"{file}:{line}", f"found the character U+{ord(character):04X}", "YAML text")
-
-
 class _Loader(_BASE):  # type: ignore[misc]
-    """A loader that refuses too many nodes and too deep a nesting before memory or the stack runs out.
+    """A loader that keeps the line of each place, and ends at too many values before memory or the stack does.
 
     PyYAML calls its resolver before and after each node; hypar needs only the calls.
     """
@@ -126,69 +119,46 @@ class _Loader(_BASE):  # type: ignore[misc]
     def __init__(self, text: str, file: Path) -> None:
         super().__init__(text)
         self.file, self.nodes, self.depth = file, 0, 0
+        self.lines: dict[Where, int] = {}
 
     def descend_resolver(self, parent: yaml.Node | None, _index: object) -> None:
         """Count one more node, inside ``parent``."""
         self.nodes += 1
         self.depth += 1
         if self.nodes > MOST_NODES or self.depth > MOST_DEPTH:
-            raise _too_much(self.file, parent, self.depth)
+            place = f"{self.file}:{parent.start_mark.line + 1}" if parent is not None else str(self.file)
+            raise _too_deep(place) if self.depth > MOST_DEPTH else _too_many(place)
 
     def ascend_resolver(self) -> None:
         """Leave a complete node."""
         self.depth -= 1
 
-
-def _too_much(file: Path, node: yaml.Node | None, depth: int) -> DocumentError:
-    place = f"{file}:{node.start_mark.line + 1}" if node is not None else str(file)
-    if depth > MOST_DEPTH:
-        return DocumentError(place, "nested too deeply", f"{MOST_DEPTH} lists and mappings inside each other")
-    return DocumentError(place, "too many values, aliases expanded", f"at most {MOST_NODES:,}")
-
-
-class _Builder:
-    """Turns composed nodes into plain data and records their lines."""
-
-    def __init__(self, loader: Any, file: Path, lines: dict[Where, int]) -> None:
-        self.loader, self.file, self.lines = loader, file, lines
-        self.around: list[yaml.Node] = []
-
-    def build(self, node: yaml.Node, where: Where) -> Any:
-        """Build one node and all nodes below it; an alias has the line of its anchor."""
-        line = node.start_mark.line + 1
-        self.lines[where] = line
-        if len(self.lines) > MOST_NODES or len(where) >= MOST_DEPTH:
-            raise _too_much(self.file, node, len(where) + 1)
+    def built(self, node: yaml.Node, where: Where) -> Any:
+        """Return the plain data of one node and all below it; an alias has the line of its anchor."""
+        self.lines[where] = node.start_mark.line + 1
+        if len(self.lines) > MOST_NODES:
+            raise _too_many(f"{self.file}:{self.lines[where]}")
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node, where)
-        if node in self.around:
-            raise DocumentError(f"{self.file}:{line}", "an alias inside its own anchor")
-        self.around.append(node)
         if isinstance(node, yaml.MappingNode):
-            found: Any = self.mapping(node, where)
-        else:
-            found = [self.build(item, (*where, index)) for index, item in enumerate(node.value)]
-        self.around.pop()
-        return found
+            return self.mapping(node, where)
+        return [self.built(item, (*where, index)) for index, item in enumerate(node.value)]
 
     def scalar(self, node: yaml.Node, where: Where) -> Any:
-        """Build one scalar, such as a number or a text."""
-        reason: Exception | None = None
+        """Return a number, a text, true, false or None."""
         try:
-            value = self.loader.construct_object(node)
-            if not isinstance(value, int) or value.bit_length() <= MOST_BITS:
-                return value
+            value = self.construct_object(node)
+            str(value)  # Python refuses to for a number of more than 4,300 digits.
         except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
             # Raised by PyYAML for a number too long to read, an impossible date, or ``!!int x``.
-            reason = error
-        place = f"{self.file}:{node.start_mark.line + 1}: {field_name(where)}".removesuffix(": ")
-        kind = node.tag.rpartition(":")[2]
-        allowed = "at most 3,000 digits" if kind == "int" else ""
-        found = f"found {shown(node.value)}, which cannot be read as {kind}"
-        raise DocumentError(place, found, allowed) from reason
+            place = f"{self.file}:{self.lines[where]}: {field_name(where)}".removesuffix(": ")
+            kind = node.tag.rpartition(":")[2]
+            found = f"found {shown(node.value)}, which cannot be read as {kind}"
+            raise DocumentError(place, found) from error
+        return value
 
     def mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
-        """Build a mapping whose keys are distinct words."""
+        """Return a mapping whose keys are distinct words."""
         found: dict[str, Any] = {}
         for key_node, value in node.value:
             place = f"{self.file}:{key_node.start_mark.line + 1}"
@@ -197,6 +167,14 @@ class _Builder:
             key = key_node.value
             if key in found:
                 raise DocumentError(place, f"key {shown(key)} given twice", "once")
-            found[key] = self.build(value, (*where, key))
+            found[key] = self.built(value, (*where, key))
             self.lines[*where, key] = key_node.start_mark.line + 1
         return found
+
+
+def _too_deep(place: str) -> DocumentError:
+    return DocumentError(place, "nested too deeply", f"{MOST_DEPTH} lists and mappings inside each other")
+
+
+def _too_many(place: str) -> DocumentError:
+    return DocumentError(place, "too many values, aliases expanded", f"at most {MOST_NODES:,}")

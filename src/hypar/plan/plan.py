@@ -6,20 +6,19 @@ comparing plans needs no model file.
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from hypar.document import Origin, remember
+from hypar.document import Origin, Result, remember
 from hypar.errors import OptionError, PlanError, Where, field_name, shown
 from hypar.files.json_file import format_json, read_json
 from hypar.files.text import write_text
 from hypar.files.validation import validated
 from hypar.plan.consistency import require_whole
 from hypar.plan.content import PlanContent
-from hypar.registry import load_plugin
-from hypar.results import Result, view_of
 
 
 class Plan(Result, PlanContent):
@@ -57,7 +56,7 @@ class Plan(Result, PlanContent):
         score: the score on a machine; None if no machine was named.
     """
 
-    _view: ClassVar[str] = "plan"
+    _document: ClassVar[str] = "plan"
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -93,13 +92,13 @@ class Plan(Result, PlanContent):
         """
         write_text(Path(file), self.to_json())
 
-    def render(self, report: str = "table") -> str:
-        """Render the plan as a report: ``table``, ``markdown`` or ``html``.
+    def render(self, form: str = "table") -> str:
+        """Render the plan as ``table``, ``markdown``, ``html`` or ``csv``.
 
         Raises:
-            UnknownNameError: there is no such report.
+            UnknownNameError: there is no such form.
         """
-        text: str = load_plugin("reports", report).render(self)
+        text: str = importlib.import_module("hypar.reports.renderers").rendered(self.document(), form)
         return text
 
     def explain(self, layer: str = "", *, model: Any = None) -> Any:
@@ -113,7 +112,10 @@ class Plan(Result, PlanContent):
             OptionError: there is no such layer, or no layer is cut.
             InputError: the network is not found or is another.
         """
-        return view_of(self).explain(self, layer, model)
+        sources = importlib.import_module("hypar.planning.sources")
+        found = sources.network_of(self, model), sources.scored_on(self), sources.times_of(self)
+        explain = importlib.import_module("hypar.studies.explain").explain_plan
+        return explain(self, found[0], layer=layer, machine=found[1], profile=found[2])
 
     def __repr__(self) -> str:
         """Return a readable table for a terminal."""

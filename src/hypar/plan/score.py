@@ -6,10 +6,10 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from hypar.document import Result
 from hypar.files.record import Record
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.conventions import Recorded
-from hypar.results import Result
 
 Amount = Annotated[int | float, Field(ge=0, le=1e200)]
 Items = dict[str, Amount]
@@ -74,7 +74,7 @@ class Score(Result, Record):
             one's. None for identical devices without stages.
     """
 
-    _view: ClassVar[str] = "score"
+    _document: ClassVar[str] = "score"
 
     hardware: str
     hardware_digest: str

@@ -24,7 +24,7 @@ def claim_of(request: Request, question: Question, answer: Answer, claim: str) -
     """
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     if question.leaves_no_choice:
-        return f"fixed: the space ({request.space}){pins} leave{'s' * (not pins)} every layer one choice"
+        return f"fixed: the only plan over ({request.space}){pins}"
     if answer.bounds and not answer.exact:
         claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search{_limited(answer)}"
     elif not answer.exact:

@@ -140,7 +140,7 @@ def run_plan(
     )
     choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
     request = replace(Request.of(plan, machine), optimizer=own, counted=counted)
-    work, ran, stages = _again(plan, request, graph, choices, f"{file}: chunks.layers")
+    work, ran, stages = run_again(plan, request, graph, choices, f"{file}: chunks.layers")
     return ScoredStep(
         plan=plan,
         graph=graph,
@@ -189,7 +189,7 @@ def costed_tree(
     return planner, as_branching(planner.costed(stored, entered)), entered
 
 
-def _again(
+def run_again(
     plan: Plan, request: Request, graph: LayerGraph, choices: Sequence[Options], place: str
 ) -> tuple[StepWork, Ran | Chunked, StagesRecord | None]:
     """Run a stored plan again: return its devices with their work, the step, and its stages if it has any."""

@@ -1,16 +1,21 @@
-"""Documents as HTML: a fragment for notebooks, and the elements of which the page of a report is made.
+"""Documents as HTML: a fragment for notebooks, and a page that needs nothing else.
 
 A fragment is one element with its own style, and without ids, scripts or links. All text is escaped.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from html import escape
+from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypar.document import Cell, Grid, Note, Section, Table
+from hypar.reports import charts
+from hypar.reports.palette import colours_of
+from hypar.reports.svg import svg
 from hypar.reports.text import bar_parts, longest_bar
 
 if TYPE_CHECKING:
@@ -30,8 +35,11 @@ VOID = frozenset({"meta", "rect", "line", "path"})
 THIN = "\u202f"
 """The narrow space between a number and its unit, where no line breaks."""
 
-TONES = {"": None, "good": "good", "warn": "warn", "bad": "bad"}
+TONES = {"": None, "good": "good", "warn": "warn", "bad": "bad", "this": "this"}
 """The class of what a value means for its reader."""
+
+NAMES = frozenset({"layer", "task", "what"})
+"""The keys of columns of names, which have letters of one width."""
 
 _QUANTITY = re.compile(r"(\d) ((?:[kMGTPmunpf]?(?:B|s|J|Hz)|%)(?![a-zA-Z]))")
 
@@ -95,6 +103,7 @@ def table(table: Table) -> Markup:
             ),
             tag("tbody", Markup("\n".join(body))),
             tag("tfoot", _row(table.total, shown, scales, None, whole=False)) if table.total else None,
+            class_="full" if scales else None,
         ),
         class_="x",
         tabindex=0,
@@ -104,9 +113,17 @@ def table(table: Table) -> Markup:
 
 
 def cell(value: Cell) -> Markup:
-    """Return a choice in the colours of the dims that it cuts."""
-    dims = " ".join(dict.fromkeys(dim for dim, _ in value.parts)) or "whole"
-    return tag("span", value.text, class_=f"choice {dims}")
+    """Return a choice in the colours of the dims that it cuts, each part as wide as its halvings."""
+    if not value.text:
+        return Markup("")
+    parts = []
+    for word, dim, degree in charts.pieces(value):
+        ground, text, _ = colours_of(dim)
+        look = "" if dim == "whole" else f"background:{ground};color:{text};"
+        halvings = math.log2(max(degree, 2))
+        width = "" if halvings == 1 else f"--k:{halvings:.3g}"
+        parts.append(tag("i", word, class_=dim, style=(look + width).rstrip(";") or None))
+    return tag("span", _spaced(parts), class_="choice")
 
 
 def bar(parts: Sequence[float], scale: float) -> Markup:
@@ -130,30 +147,16 @@ def notes(notes: Iterable[Note], *, full: bool = False) -> Markup:
     )
 
 
-def grid(grid: Grid) -> Markup:
-    """Return a grid of choices as a table, with what each of them means."""
-    heads = [tag("th", name, scope="col") for name in ("", *grid.columns)]
-    rows = (
-        tag("tr", _spaced([tag("th", name, scope="row"), *(tag("td", cell(own)) for own in cells)]))
-        for name, cells in grid.rows
-    )
-    keys = [Note(text, meaning) for text, meaning in grid.keys.items()]
-    body = tag("table", tag("thead", tag("tr", _spaced(heads))), tag("tbody", Markup("\n".join(rows))))
-    return markup(tag("p", grid.title, class_="title"), tag("div", body, class_="x"), notes(keys))
-
-
 def part(part: Part, *, full: bool = False, level: int = 2) -> Markup:
     """Return a part of a document.
 
     Args:
-        part: a table, grid, note, section, or anything to draw.
+        part: a table, note, section, or anything to draw.
         full: whether to show the notes on details too.
         level: the level of a section's heading.
     """
     if isinstance(part, Table):
         return table(part) if part.shown else markup()
-    if isinstance(part, Grid):
-        return grid(part)
     if isinstance(part, Note):
         return notes([part], full=full)
     if isinstance(part, Section):
@@ -162,26 +165,32 @@ def part(part: Part, *, full: bool = False, level: int = 2) -> Markup:
     return picture(part)
 
 
-def picture(part: Figure | Timeline) -> Markup:
+def picture(part: Figure | Grid | Timeline) -> Markup:
     """Return a figure as SVG."""
-    from hypar.reports.plots import svg  # noqa: PLC0415 (most documents of the command line have no figure)
+    drawn = Markup(svg(charts.picture(part)))
+    return tag(
+        "figure",
+        tag("figcaption", prose(part.title)) if part.title else None,
+        tag("div", drawn, class_="x", tabindex=0, role="region", aria_label=part.title or "picture"),
+    )
 
-    return tag("figure", Markup(svg(part)))
+
+def style() -> str:
+    """Return the style of fragments and pages."""
+    return (files("hypar.reports") / "report.css").read_text(encoding="utf-8")
 
 
 def fragment(document: Document, *, full: bool = False) -> str:
-    """Return a document as an element for a notebook, with the words that the terminal shows.
+    """Return a document as an element for a notebook, with the words that the terminal shows; ``plot`` draws its figures.
 
     Args:
         document: what to show.
         full: whether to show the notes on details too.
     """
-    from hypar.reports.page.css import cell_style  # noqa: PLC0415 (the style is made of the palette)
-
     return (
         tag(
             "div",
-            tag("style", Markup("\n" + cell_style())),
+            tag("style", Markup("\n" + style())),
             tag("p", prose(document.title), class_=" ".join(filter(None, ["title", TONES[document.tone]]))),
             tag("p", prose(document.about)) if document.about else None,
             *_parts(document.parts, full=full, level=3),
@@ -192,8 +201,74 @@ def fragment(document: Document, *, full: bool = False) -> str:
     )
 
 
+def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> str:
+    """Return the page of a document.
+
+    The ids of its sections are the first words of their titles.
+
+    Args:
+        document: what to show.
+        commands: the commands that make it again.
+        footer: a last line.
+    """
+    sections = [own for own in document.parts if isinstance(own, Section)]
+    links = [(_id(own), own.title) for own in sections] + [("again", "Make it again")] * bool(commands)
+    first = [own for own in document.parts if not isinstance(own, Section)]
+    nav = tag("nav", *(tag("a", title, href=f"#{name}") for name, title in links), aria_label="Sections")
+    head = tag(
+        "header",
+        tag("h1", prose(document.title), class_=document.tone or None),
+        tag("p", prose(document.about), class_="lead"),
+        *_unfolded(first),
+        notes(document.notes),
+        nav,
+        id="headline",
+    )
+    again = [_again(commands)] if commands else []
+    body = tag("main", head, *map(_section, sections), *again, tag("footer", footer) if footer else None)
+    return markup(
+        Markup('<!DOCTYPE html>\n<html lang="en">\n'),
+        tag(
+            "head",
+            Markup(
+                '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+            ),
+            tag("title", prose(document.title)),
+            tag("style", Markup("\n" + style())),
+        ),
+        tag("body", body, class_="hy"),
+        Markup("\n</html>\n"),
+    )
+
+
+def _id(section: Section) -> str:
+    return section.title.split()[0].lower()
+
+
+def _section(section: Section) -> Markup:
+    about = tag("p", prose(section.about), class_="note") if section.about else None
+    return tag("section", tag("h2", section.title), about, *_unfolded(section.parts), id=_id(section))
+
+
+def _unfolded(parts: Iterable[Part]) -> list[Content]:
+    """Return the parts of a section; a section inside it is folded."""
+    return [_folded(own) if isinstance(own, Section) else part(own, full=True) for own in parts]
+
+
+def _folded(section: Section) -> Markup:
+    about = tag("p", prose(section.about), class_="note") if section.about else None
+    inside = tag("div", about, *_unfolded(section.parts), class_="in")
+    return tag("details", tag("summary", section.title), inside)
+
+
+def _again(commands: Sequence[str]) -> Markup:
+    return tag("section", tag("h2", "Make it again"), tag("pre", "\n".join(commands), tabindex=0), id="again")
+
+
 def _parts(parts: Iterable[Part], *, full: bool, level: int) -> list[Content]:
-    return [part(own, full=full, level=level) for own in parts]
+    """Return the parts of a notebook's cell."""
+    told = (own for own in parts if isinstance(own, Note | Section) or (isinstance(own, Table) and own.shown))
+    return [part(own, full=full, level=level) for own in told]
 
 
 def _row(
@@ -208,18 +283,24 @@ def _row(
     cells = []
     for at, own in enumerate(shown):
         value = row.get(own.key)
-        content: Content = prose(own.text(value)) if whole or own.key in row else ""
+        content: Content
         if isinstance(value, Cell):
             content = cell(value)
         elif own.unit == "bar" and not isinstance(value, str):
             content = bar(bar_parts(value), scales[own.key])
-        kind = tag("th", content, scope="row") if not at else tag("td", content, class_=_side(own))
+        else:
+            content = prose(own.text(value)) if whole or own.key in row else ""
+        mono = "m" if own.key in NAMES else None
+        kind = (
+            tag("th", content, scope="row", class_=mono) if not at else tag("td", content, class_=_side(own))
+        )
         cells.append(kind)
     return tag("tr", _spaced(cells), class_=tone)
 
 
 def _scale(own: Column, table: Table) -> float:
-    return longest_bar([bar_parts(row.get(own.key)) for row in table.rows])
+    bars = [bar_parts(row.get(own.key)) for row in table.rows]
+    return longest_bar(bars, whole=table.total is not None)
 
 
 def _side(own: Column) -> str | None:

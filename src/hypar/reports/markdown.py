@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.document import Grid, Note, Section, Table
+from hypar.document import Note, Section, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", "[": "\\[", "|": "\\|"})
 
 
 def to_markdown(document: Document, *, full: bool = True) -> str:
-    """Return a document with its tables and grids in GitHub's syntax.
+    """Return a document with its tables in GitHub's syntax.
 
     Args:
         document: what to show.
@@ -38,12 +38,6 @@ def _part(part: Part, level: int, *, full: bool) -> list[list[str]]:
     if isinstance(part, Table):
         title = [[f"**{_escaped(part.title)}**"]] if part.title else []
         return [*title, _table(part)] if part.shown else []
-    if isinstance(part, Grid):
-        rows = [[name, *(cell.text for cell in cells)] for name, cells in part.rows]
-        return [
-            [f"**{_escaped(part.title)}**"],
-            _lines(["", *part.columns], "-" * (len(part.columns) + 1), rows),
-        ]
     if isinstance(part, Note):
         return [_notes([part], full=full)]
     if isinstance(part, Section):

@@ -1,76 +1,76 @@
-"""The colours of dims and of kinds of time, for a light page, a dark page and a terminal.
+"""The colours of dims, kinds of time, energies and series on a white ground, and the contrast of text on them.
 
-Colours are told apart with each of the three colour blindnesses, and every text on its ground has a contrast that
-WCAG 2.2 calls sufficient; the tests compute both.
+Each is told apart with each of the three colour blindnesses; the tests compute it. ``report.css`` has the dark ones.
 """
 
 from __future__ import annotations
 
+from colorsys import hls_to_rgb
 from typing import NamedTuple
 
-from hypar.network.dims import like
+from hypar.network.dims import CONTRACTED, MADE, READ, atom_of
 
 
-class DimColours(NamedTuple):
-    """The colours of a choice that cuts one dim.
+class Colours(NamedTuple):
+    """The colours of a choice that cuts one dim: its ground, the text on it, and the ANSI colour of its word."""
 
-    Attributes:
-        light: ground of a cell on a light page.
-        light_text: text of that cell.
-        dark: ground of a cell on a dark page.
-        dark_text: text of that cell.
-        terminal: ANSI colour of the word, whose tone the reader's theme sets.
-    """
-
-    light: str
-    light_text: str
-    dark: str
-    dark_text: str
+    ground: str
+    text: str
     terminal: str
 
 
-class Shades(NamedTuple):
-    """One colour on a light and on a dark page."""
+BLACK, WHITE, INK, MUTED, LINE, RULE = "#000000", "#ffffff", "#1b1f24", "#57606a", "#d8dee4", "#8c959f"
+TIMES = {"forward": "#7a91a6", "backward": "#52677a", "gradient": "#2b3a48", "update": "#0b0f13",
+         "communication": "#c4472b"}  # fmt: skip
+ENERGIES = {"arithmetic": "#1937a1", "registers": "#984ade", "array": "#370430", "buffer": "#488488", "memory": "#d08032",
+            "link": "#5a2225", "static": "#070661"}  # fmt: skip
+SERIES = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#5c4636", "#e69f00", "#d55e00", "#8c959f")
+"""Source: Okabe and Ito, Color Universal Design, 2008; the fifth and the last replace yellow and black."""
 
-    light: str
-    dark: str
-
-
-DIMS = {
-    "batch": DimColours("#bddaf3", "#1b1f24", "#1f4a70", "#e6e9ec", "bright_blue"),
-    "in_channels": DimColours("#f0a02e", "#1b1f24", "#ee9f2d", "#10151a", "yellow"),
-    "out_channels": DimColours("#8a3577", "#ffffff", "#b866a6", "#10151a", "magenta"),
-    "height": DimColours("#1f9e7a", "#10151a", "#2fbf93", "#10151a", "green"),
-    "width": DimColours("#f4e96a", "#1b1f24", "#f0e66b", "#10151a", "cyan"),
-    "groups": DimColours("#5c4636", "#ffffff", "#a08571", "#10151a", "red"),
-    "whole": DimColours("#ffffff", "#1b1f24", "#0f1419", "#e6e9ec", "dim"),
-}
-"""The colours of each dim, and of a layer that is left whole."""
-
-TIMES = {
-    "forward": Shades("#7a91a6", "#6c8196"),
-    "backward": Shades("#52677a", "#9bb0c4"),
-    "gradient": Shades("#2b3a48", "#d3dee8"),
-    "update": Shades("#0b0f13", "#ffffff"),
-    "communication": Shades("#c4472b", "#ff8a66"),
-}
-"""The colours of the phases' computation, and of communication."""
-
-PAGE = {
-    "ground": Shades("#ffffff", "#0f1419"),
-    "surface": Shades("#f6f7f9", "#181e25"),
-    "ink": Shades("#1b1f24", "#e6e9ec"),
-    "muted": Shades("#57606a", "#a2acb7"),
-    "line": Shades("#d8dee4", "#2e3740"),
-    "rule": Shades("#8c959f", "#6b7681"),
-}
-"""The colours of a page's ground, text and lines."""
+_DIMS = {"batch": ("#bddaf3", "bright_blue"), "in_channels": ("#f0a02e", "yellow"), "out_channels": ("#8a3577", "magenta"),
+         "height": ("#1f9e7a", "green"), "width": ("#f4e96a", "cyan"), "groups": ("#5c4636", "red"),
+         "whole": (WHITE, "dim")}  # fmt: skip
+_ATOMS = (
+    "hidden",
+    "heads",
+    "ff",
+    "vocab",
+    "kv_heads",
+    "head_dim",
+    "group",
+    "sequence",
+    "experts",
+    "slots",
+    "types",
+    "classes",
+)
+_ROLES = {READ: ("yellow", 0.09), CONTRACTED: ("yellow", 0.02), MADE: ("magenta", 0.86), "": ("green", 0.45)}
 
 
-def colours_of(dim: str | None) -> DimColours:
+def colours_of(dim: str | None) -> Colours:
     """Return the colours of a dim; a join's ``channels`` have those of ``in_channels``, no dim those of a whole layer.
 
-    A dim that a model names has those of the dim that it is like.
+    A dim that a model names has a hue by what an op does with it, and a shade of its own.
     """
     name = "in_channels" if dim == "channels" else dim or "whole"
-    return DIMS[name if name in DIMS else like(name) or "whole"]
+    if name in _DIMS:
+        ground, terminal = _DIMS[name]
+    else:
+        atom = atom_of(name)
+        terminal, hue = _ROLES[name.removesuffix(atom)]
+        shade = _ATOMS.index(atom) if atom in _ATOMS else sum(atom.encode()) % len(_ATOMS)
+        shares = hls_to_rgb(hue + 0.05 * (shade % 3 - 1), 0.3 + 0.04 * shade, 0.4 + 0.25 * (shade % 2))
+        ground = "#" + "".join(f"{round(255 * share):02x}" for share in shares)
+    return Colours(ground, max(BLACK, WHITE, key=lambda text: contrast(text, ground)), terminal)
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours by WCAG 2.2, from 1 to 21."""
+    low, high = sorted(map(_luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    coded = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (own / 12.92 if own <= 0.04045 else ((own + 0.055) / 1.055) ** 2.4 for own in coded)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from hypar.activity import listening
+from hypar.document import Note
 from hypar.errors import printable
 from hypar.files.json_file import format_json
 from hypar.files.text import not_printed
-from hypar.reports.prose import Note
 from hypar.reports.text import ASCII, FIRST, apart, hanging, note_lines, plain, render, wrapped
 
 if TYPE_CHECKING:
@@ -70,6 +71,20 @@ def show_document(document: Document, *, full: bool = False) -> None:
         DocumentError: stdout cannot be written to.
     """
     print_lines(render(document, width(), full=full))
+
+
+def show_shortened(document: Document, *, full: bool, folded: bool = False) -> None:
+    """Print a document; unless in full, its last note names the option that shows what is left out.
+
+    Args:
+        document: what to print.
+        full: whether to leave nothing out.
+        folded: whether a row of its table stands for several layers.
+    """
+    details = sum(note.detail for note in document.notes)
+    left_out = ["every layer"] * folded + [f"{details} more note{'s' * (details > 1)}"] * bool(details)
+    more = [] if full or not left_out else [Note("more", f"--full shows {' and '.join(left_out)}")]
+    show_document(replace(document, notes=(*document.notes, *more)), full=full)
 
 
 def print_lines(lines: Sequence[Line]) -> None:

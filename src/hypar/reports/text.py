@@ -39,10 +39,10 @@ FIRST, SECOND, LITTLE, CUT = "\u2501", "\u2505", "\u2578", "//"
 ASCII = str.maketrans({FIRST: "=", SECOND: "-", LITTLE: "."})
 """The marks of bars where the encoding has no lines."""
 
-OUTLIER = 100
+OUTLIER = 20
 """A bar so many times longer than the median is cut, because the others would vanish beside it."""
 
-TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red"}
+TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "this": "bold"}
 """The colour of what a value means for its reader."""
 
 _TOGETHER = re.compile(
@@ -216,6 +216,7 @@ class _Sheet(NamedTuple):
         columns: the columns without those of bars.
         bars: the columns of bars, whose texts are what stands there instead of a bar.
         lengths: the lengths of the parts of each bar, column by column.
+        whole: whether the rows add up to a whole.
         over: the rows that have a name alone, which may reach over the other columns.
     """
 
@@ -223,6 +224,7 @@ class _Sheet(NamedTuple):
     bars: list[_Shown]
     lengths: list[list[tuple[float, ...]]]
     over: frozenset[int]
+    whole: bool
 
     @classmethod
     def of(cls, table: Table) -> _Sheet:
@@ -249,14 +251,17 @@ class _Sheet(NamedTuple):
             ]
             styles = [_joined(_colour(value), tone) for value, tone in zip(values, tones, strict=True)]
             columns.append(_Shown(column, texts, styles))
-        return cls(columns, bars, lengths, frozenset(row for row, head in enumerate(heads) if head))
+        over = frozenset(row for row, head in enumerate(heads) if head)
+        return cls(columns, bars, lengths, over, table.total is not None)
 
     def beside(self, width: int) -> list[Line]:
         """Return the lines with all columns beside each other; none if they do not fit."""
         room = width - sum(own.width(self.over) + GAP for own in self.columns)
         longest = min(room - GAP * (len(self.bars) - 1), LONGEST_BAR)
         if self.bars and longest >= SHORTEST_BAR:
-            drawn = [_drawn(*each, longest) for each in zip(self.bars, self.lengths, strict=True)]
+            drawn = [
+                _drawn(*each, longest, whole=self.whole) for each in zip(self.bars, self.lengths, strict=True)
+            ]
             lines = self._lines([*self.columns, *drawn], width, GAP, whole=True)
             if lines:
                 return lines
@@ -322,20 +327,24 @@ def bar_parts(value: Any) -> tuple[float, ...]:
     return () if value is None or isinstance(value, str) else (value,)
 
 
-def longest_bar(bars: Iterable[tuple[float, ...]]) -> float:
+def longest_bar(bars: Iterable[tuple[float, ...]], *, whole: bool = False) -> float:
     """Return the length at which a column of bars ends, so that one far longer than the others does not flatten them.
 
+    Args:
+        bars: the lengths of the parts of each.
+        whole: whether they are parts of a whole; then none is cut.
+
     Examples:
-        >>> longest_bar([(1.0, 1.0), (3.0,), (999.0,)]), longest_bar([(1.0,), (40.0,)])
+        >>> longest_bar([(1.0, 1.0), (3.0,), (999.0,)]), longest_bar([(1.0,), (40.0,)], whole=True)
         (3.0, 40.0)
     """
     sums = sorted(own for own in map(sum, bars) if own > 0)
-    return max((own for own in sums if own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
+    return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
 
 
-def _drawn(shown: _Shown, lengths: Sequence[tuple[float, ...]], longest: int) -> _Shown:
+def _drawn(shown: _Shown, lengths: Sequence[tuple[float, ...]], longest: int, *, whole: bool) -> _Shown:
     """Return a column of bars as texts, each with its own text where it has no bar."""
-    scale = longest_bar(lengths)
+    scale = longest_bar(lengths, whole=whole)
     texts = [text or _bar(parts, scale, longest) for text, parts in zip(shown.texts, lengths, strict=True)]
     return shown._replace(texts=texts)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -144,7 +146,7 @@ def _runs(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
     for _, run in groupby(layers, key=key):
         own = tuple(run)
         first, last = own[0], own[-1]
-        name = first if first == last else f"{first} to {last}"
+        name = first if first == last else f"{first} to {last.removeprefix(f'{_stem(first)}.')}"
         if len(own) > 1 and {*map(_stem, own)} == {_stem(first)} and whole[_stem(first)] == len(own):
             name = _stem(first)
         found.append(Part(name, own))
@@ -208,6 +210,20 @@ def stage_numbers(plan: Plan) -> dict[str, int]:
 def layer_costs(plan: Plan) -> dict[str, float]:
     """Return the cost of each layer, over all levels that the plan's cost sums."""
     return {layer: math.fsum(split.costs.get(layer, 0) for split in plan.summed) for layer in plan.layers}
+
+
+def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
+    """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
+    cells, stages, counted = cells_of(plan), stage_numbers(plan), plan.in_grids
+    keys = {
+        layer: (
+            stages.get(layer),
+            tuple(cells(split, layer) for split in plan.splits),
+            plan.devices(layer) if counted else 0,
+        )
+        for layer in plan.layers
+    }
+    return fold(plan.layers, keys.__getitem__, most=most)
 
 
 def asked(plan: Plan) -> str:
@@ -300,7 +316,8 @@ def _unequal(score: Score | GroupScore) -> tuple[str, str]:
 
 def against(name: str, base: Score, own: Score) -> str:
     """Compare a step with that of a baseline: ``2.87x slower than dp, which does not fit``."""
-    return faster_than(name, base.time_s, own.time_s) + ("" if base.fits else ", which does not fit")
+    unfit = "" if base.fits else ", which does not fit" + " either" * (not own.fits)
+    return faster_than(name, base.time_s, own.time_s) + unfit
 
 
 def items(amounts: Mapping[str, float], unit: str) -> str:
@@ -310,18 +327,36 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
 
 def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     """Explain the words of choices in one note; none without choices."""
-    named = [*dict.fromkeys(cell for cell in cells if cell.text)]
-    grids = [cell for cell in named if cell.text[-1].isdecimal()]
-    plain = {cell.text: cell.parts[0][0] for cell in named if cell.parts and cell not in grids}
-    own = in_order({dim for dim in plain.values() if dim not in PLACES})
-    places = {dim: [word for word, cut in plain.items() if cut == dim] for dim in PLACES}
-    found = [f"{words[0]} cuts {PLACES[dim]}" for dim, words in places.items() if words]
-    found += [f"{', '.join(own)}: the model's own dims"] * bool(own)
-    found += ["rep cuts nothing"] * any(cell.text == WORDS[None][0] for cell in named)
-    if grids:
-        cut = {dim for cell in grids for dim, _ in cell.parts}
-        shards = ", ".join(f"{WORDS[dim][GRIDS]} of {PLACES.get(dim, dim)}" for dim in PLACES if dim in cut)
-        found.append(
-            f"{grids[0].text}: the shards, {shards}" if shards else f"{grids[0].text}: degrees of dims"
-        )
+    counted = Counter(cell for cell in cells if cell.text)
+    grids = [cell for cell, _ in counted.most_common() if cell.text[-1].isdecimal()]
+    letters = {letter for cell in grids for letter in re.findall("[a-z_]+", cell.text)}
+    cut = {dim for cell in counted for dim, _ in cell.parts}
+    means: dict[str, list[str]] = {}
+    for dim, place in PLACES.items():
+        named = [
+            cell.text for cell in counted if cell not in grids and cell.parts and cell.parts[0][0] == dim
+        ]
+        letter = WORDS[dim][GRIDS]
+        if letter in letters and (dim != "channels" or dim in cut):
+            named.append(letter)
+        for word in dict.fromkeys(named):
+            means.setdefault(word, []).append(place)
+    found = [f"{word} cuts {' or '.join(places)}" for word, places in means.items()]
+    found += [f"{WORDS[None][0]} cuts nothing"] * any(not cell.parts for cell in counted)
+    found += [f"the numbers of {grids[0].text} count shards" for _ in grids[:1]]
+    own = in_order(cut - {*PLACES})
+    found += [f"{', '.join(own)}: dims of the model"] * bool(own)
     return [Note("choices", "; ".join(found))] if found else []
+
+
+def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
+    """Return what the words of choices mean, for the legend of a grid: of a grid's choice those of its letters."""
+    found = dict[str, str]()
+    for cell in cells:
+        grid = cell.text[-1:].isdecimal()
+        for dim, _ in cell.parts:
+            word = WORDS[dim][GRIDS] if grid else cell.text
+            found[word] = f"cuts {PLACES[dim]}" if dim in PLACES else "a dim of the model"
+        if cell.text and not cell.parts:
+            found[cell.text] = "cuts nothing"
+    return found

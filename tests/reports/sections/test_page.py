@@ -8,15 +8,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypar.reports.sections.costs import AT_REST
+from hypar.reports.sections.page import page
+from hypar.studies.report.gather import gather_report
 
 from hypar.network.build import load_model
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
-from hypar.reports.sections.costs import AT_REST
-from hypar.reports.sections.page import page
 from hypar.sharding.dims import WORDS
-from hypar.studies.report.gather import gather_report
 from tests.effort import late
 from tests.reports.documents import parse_cell, parse_page, require_sound, words_of
 

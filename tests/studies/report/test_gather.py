@@ -7,11 +7,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypar.studies.report.gather import gather_report
 
 from hypar.cli.main import main
 from hypar.plan.plan import read_plan
 from hypar.planning.planner import plan_model
-from hypar.studies.report.gather import gather_report
 
 if TYPE_CHECKING:
     from pathlib import Path

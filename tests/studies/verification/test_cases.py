@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from hypar import plan_model, verify_plan
 from hypar.reports.listings.verifications import tensor_of, transfer_of
 from hypar.studies.verification.cases import REASONS
+
+from hypar import plan_model, verify_plan
 from tests.studies.verification.nets import chain, layer, mlp, network, planned, residual
 from tests.transformers import gpt
 

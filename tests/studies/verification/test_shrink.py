@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypar.studies.verification.shrink import LEAST_CHANNELS, changes_of, even_degrees, shrunk
 
 from hypar import load_model, plan_model
-from hypar.studies.verification.shrink import LEAST_CHANNELS, changes_of, even_degrees, shrunk
 from tests.goldens import NAMES, golden
 from tests.studies.verification.nets import layer, network, planned
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from hypar.studies.verification.shrink_dims import named_dims, with_smaller_dims
+
 from tests.transformers import listener, mixtral
 
 

@@ -17,10 +17,12 @@ from hypar.files.text import require_writable
 from hypar.machine.step_times import is_step_table
 from hypar.registry import data_names, plugin_names
 from hypar.reports.terminal import warn
+from hypar.reports.words import unfit
 
 if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
+    from hypar.plan.score import Score
 
 Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
@@ -75,7 +77,7 @@ def writable(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """Check before any work that a plot can be written to a file."""
     if value is not None:
-        from hypar.files.canvas import require_plot  # noqa: PLC0415 (only where it is asked for)
+        from hypar.reports.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
 
         require_plot(value)
     return value
@@ -114,7 +116,7 @@ full_option = option(
     "--full",
     heading=OUTPUT,
     is_flag=True,
-    help="Show every layer of a large network, not a row for each part.",
+    help="Show every layer of a large network, and notes on details.",
 )
 
 
@@ -122,6 +124,16 @@ def require_hardware(ctx: click.Context, *, fit: bool) -> None:
     """Refuse ``--fit`` without a machine."""
     if fit and ctx.params["hardware"] is None:
         raise click.UsageError("--fit needs --hardware")
+
+
+def exit_if_unfit(score: Score | None, *, fit: bool, as_data: bool) -> None:
+    """Exit 1 for a plan that exceeds its machine's memory if asked to; say so on stderr where stdout carries data."""
+    if score is None or score.fits:
+        return
+    if as_data:
+        warn(unfit(score), to_stderr=True)
+    if fit:
+        raise Exit(1)
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from hypar.activity import keeping_interrupted
 from hypar.cli.commands.base import (
     as_json,
     complete_model,
+    exit_if_unfit,
     fit_option,
     full_option,
-    judged,
     measured_or_named,
     plot_option,
     require_hardware,
@@ -25,12 +25,13 @@ from hypar.network.build import load_model
 from hypar.plan.files import recorded
 from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
-from hypar.reports.formats.base import unfit_line
-from hypar.reports.formats.tabular.page import plan_page
-from hypar.reports.terminal import Page, note, progress_bar, show_document, show_page, write, write_json
-from hypar.studies.notes import baseline_scores, dp_time, notes
+from hypar.reports.of.plan import planned_document
+from hypar.reports.terminal import note, progress_bar, show_document, show_shortened, write, write_json
+from hypar.reports.words import MOST_ROWS
+from hypar.studies.remarks import remarks
 
 if TYPE_CHECKING:
+    from hypar.document import Document
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -38,20 +39,20 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
 
 
-def explain(plan: Plan, network: LayerGraph, *, page: Page | None, **named: Any) -> None:
-    """Print the reasons for a plan below its page, or as JSON without one; ``named`` holds arguments of ``explain_plan``."""
+def explain(plan: Plan, network: LayerGraph, document: Document | None, **named: Any) -> None:
+    """Print the reasons for a plan beside its document, or as JSON without one; ``named`` holds arguments of ``explain_plan``."""
     from hypar.reports.of.explanation import document_of, explanation_data  # noqa: PLC0415 (only where it is asked for)
     from hypar.studies.explain import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)
-    if page is None:
+    if document is None:
         write_json({"plan": found.plan.to_data(), "explanation": explanation_data(found)})
         return
-    own = show_document, document_of(found)
-    first, last = (own, (show_page, page)) if found.explained else ((show_page, page), own)
-    first[0](first[1])
+    both = [document, document_of(found)]
+    first, last = both[::-1] if found.explained else both
+    show_document(first)
     write("")
-    last[0](last[1])
+    show_document(last)
 
 
 def _measured(plan: Plan, profile: str) -> tuple[Machine | HeterogeneousMachine | None, Profile | None]:
@@ -59,20 +60,6 @@ def _measured(plan: Plan, profile: str) -> tuple[Machine | HeterogeneousMachine 
     from hypar.planning.sources import scored_on, times_of  # noqa: PLC0415 (only where times are named)
 
     return scored_on(plan), None if is_step_table(profile) else times_of(plan)
-
-
-def _page(
-    plan: Plan,
-    network: LayerGraph,
-    machine: Machine | HeterogeneousMachine | None,
-    **shown: Any,
-) -> Page:
-    """Return the plan's page, with the bytes and the time of each layer where the plan has a machine."""
-    if machine is None:
-        return plan_page(plan, **shown)
-    from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
-
-    return plan_page(plan, ran=run_plan(plan, hardware=machine, model=network), **shown)
 
 
 @click.command("plan", cls=Command)
@@ -126,17 +113,15 @@ def command(
     if plot is not None:
         plan.plot(plot)
         note(f"wrote {plot}")
-    scores = baseline_scores(plan, network, machine, profile)
-    said = list(notes(plan, network, machine, profile, scores))
-    page = (
-        None if as_json else _page(plan, network, machine, full=full, said=said, dp_s=dp_time(plan, scores))
-    )
-    with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
-        if explained is not None:
-            explain(plan, network, page=page, layer=explained, machine=machine, profile=profile)
-        elif page is not None:
-            show_page(page)
-        else:
-            write(plan.to_json(), document=True)
-            for line in said:
-                note(line)
+    document = None if as_json else planned_document(plan, network, machine, profile, full=full)
+    if explained is not None:
+        explain(plan, network, document, layer=explained, machine=machine, profile=profile)
+    elif document is not None:
+        show_shortened(document, full=full, folded=len(plan.layers) > MOST_ROWS)
+    else:
+        write(plan.to_json(), document=True)
+        for remark in remarks(plan, network, machine, profile):
+            note(f"{remark.label}: {remark.text}" if remark.label else remark.text)
+    exit_if_unfit(plan.score, fit=fit, as_data=as_json)
+    if plan.limits is not None and plan.limits.cut == "interrupt":
+        raise KeyboardInterrupt

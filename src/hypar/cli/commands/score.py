@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hypar.cli.commands.base import as_json, complete_model, fit_option, judged, trace_option, writable
+from hypar.cli.commands.base import (
+    as_json,
+    complete_model,
+    exit_if_unfit,
+    fit_option,
+    full_option,
+    trace_option,
+    writable,
+)
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
 from hypar.cli.planning import OPTIMIZER_HELP, change_option, convention_option, machine_option
 from hypar.errors import OptionError
-from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.replay import run_plan
-from hypar.reports.formats.base import headline, unfit_line
-from hypar.reports.listings.scores import score_data, score_page, timeline_csv
 from hypar.reports.of.machines import times_document
-from hypar.reports.terminal import note, progress_bar, show_document, show_page, write_json
-from hypar.reports.traces import step_trace
-from hypar.reports.views.score import timeline_figure
+from hypar.reports.of.score import score_document, timeline_csv
+from hypar.reports.plots import plot as draw
+from hypar.reports.plots import require_plot
+from hypar.reports.terminal import note, progress_bar, show_document, show_shortened, write_json
+from hypar.reports.trace import step_trace
+from hypar.reports.words import headline
 from hypar.studies.layers import layers_of
 
 if TYPE_CHECKING:
@@ -79,11 +87,13 @@ def _picture_file(ctx: click.Context, param: click.Parameter, value: str | None)
     metavar="FILE",
     help="Draw the plan beside its step, layer by layer, as an SVG.",
 )
+@full_option
 @fit_option
 @as_json
 def command(
     plan: str,
     layers: bool,
+    full: bool,
     fit: bool,
     plot: str | None,
     trace: str | None,
@@ -97,27 +107,24 @@ def command(
         raise click.UsageError("two of --plot, --trace and --picture name one file")
     with progress_bar(f"scoring {plan}"):
         ran = run_plan(plan, **asked)
-    title = headline(ran.plan)
     if picture is not None:
         _draw_picture(ran, picture)
     _write_files(ran, plot, trace)
     rows = [row for row in layers_of(ran) if "time_s" in row] if layers else []
-    with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
-        if as_json:
-            write_json(rows if layers else score_data(ran.score))
-        elif layers:
-            show_document(times_document(rows, title))
-        else:
-            show_page(score_page(ran))
+    if as_json:
+        write_json(rows if layers else ran.score.to_data())
+    elif layers:
+        show_document(times_document(rows, headline(ran.plan)))
+    else:
+        show_shortened(score_document(ran.score, ran.plan, ran), full=full)
+    exit_if_unfit(ran.score, fit=fit, as_data=as_json or layers)
 
 
 def _draw_picture(ran: ScoredStep, file: str) -> None:
     """Write the picture of a plan, beside the time of data parallelism."""
-    import hypar.reports.picture as drawing  # noqa: PLC0415 (only where it is asked for)
-    from hypar.studies.grid import baseline_score  # noqa: PLC0415 (as above)
+    from hypar.reports.report import picture_document  # noqa: PLC0415 (only where it is asked for)
 
-    drawing.require_drawable(ran.plan)
-    write_text(Path(file), drawing.picture(ran, baseline_score(ran)))
+    draw(picture_document(ran), Path(file))
     note(f"wrote {file}")
 
 
@@ -128,6 +135,6 @@ def _write_files(ran: ScoredStep, timeline: str | None, trace: str | None) -> No
     if timeline is not None and timeline.endswith(".csv"):
         write_text(Path(timeline), timeline_csv(ran.timeline))
     elif timeline is not None:
-        draw(timeline_figure(ran), timeline)
+        draw(score_document(ran.score, ran.plan, ran), Path(timeline))
     for file in filter(None, (trace, timeline)):
         note(f"wrote {file}")

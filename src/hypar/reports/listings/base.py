@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.document import Note
 from hypar.reports.columns import Column, Sheet
-from hypar.reports.prose import Note
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

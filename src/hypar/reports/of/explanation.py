@@ -8,7 +8,7 @@ from hypar.document import Column, Document, Figure, Note, Section, Table
 from hypar.reports.of.base import data
 from hypar.reports.words import words_of
 from hypar.sharding.dims import choice_word
-from hypar.studies.notes import proven
+from hypar.studies.remarks import proven
 from hypar.units import amount
 
 if TYPE_CHECKING:

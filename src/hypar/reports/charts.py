@@ -1,0 +1,390 @@
+"""Figures, grids of choices and timelines of documents as pictures."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from hypar.document import Cell, Column, Grid, Timeline
+from hypar.reports.palette import ENERGIES, TIMES
+from hypar.reports.svg import ROW, WIDTH, WORDS, Picture, ticks, wide
+from hypar.reports.text import longest_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.document import Figure, Span
+
+BAR, GAP, UNIT = 12, 8, 30
+"""The height of a bar, a gap, and the width of a halving."""
+
+TALL = 26
+"""The height of a row whose spans have labels."""
+
+LONGEST_NAME = 36
+DECADES = 30.0
+"""The ratio of the largest to the smallest number from which an axis counts their multiples."""
+
+HIGH = 180.0
+"""The height of lines and areas."""
+
+Bar = list[tuple[str, float]]
+"""The parts of a bar: a colour and a length each."""
+
+
+def picture(part: Figure | Grid | Timeline) -> Picture:
+    """Return a part of a document as a picture."""
+    if isinstance(part, Grid):
+        return _grid(part)
+    if isinstance(part, Timeline):
+        return _timeline(part, WIDTH, named=True)
+    return _curves(part) if part.kind in {"lines", "area"} else _rows(part)
+
+
+def pictures(parts: Sequence[Figure | Grid | Timeline]) -> Picture:
+    """Return parts below each other as one picture; a timeline that has the rows of the grid before it, beside that."""
+    whole = None
+    for part in parts:
+        before = parts[0]
+        if (
+            whole is not None
+            and isinstance(before, Grid)
+            and isinstance(part, Timeline)
+            and _alike(before, part)
+        ):
+            whole.put(_timeline(part, max(440.0, WIDTH - whole.width), named=False), whole.width, 0)
+        elif whole is None:
+            follows = isinstance(part, Grid) and any(
+                isinstance(one, Timeline) and _alike(part, one) for one in parts
+            )
+            whole = _grid(part, alone=False) if follows and isinstance(part, Grid) else picture(part)
+        else:
+            whole.text(0, whole.y + 40, part.title)
+            whole.put(picture(part), 0, whole.y + 56)
+    assert whole is not None  # noqa: S101 (there is a part)
+    return whole
+
+
+def _alike(grid: Grid, timeline: Timeline) -> bool:
+    return timeline.tracks == tuple(name for name, _ in grid.rows)
+
+
+def _short(name: str) -> str:
+    """Return a name that fits, its middle left out."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:17]}\u2026{name[-18:]}"
+
+
+def _text(value: float | None, unit: str) -> str:
+    return "" if value is None else Column(key="", unit=unit).text(value)
+
+
+def _colours(figure: Figure) -> dict[str, str]:
+    """Return the colour of each series: its own if it is a phase or an energy, whatever follows its name."""
+    named = {*TIMES, *ENERGIES}
+    firsts = {name: name.partition(" ")[0] for name in figure.series}
+    if len(firsts) == 1 and not named & {*firsts.values()}:
+        return dict.fromkeys(firsts, "backward")
+    return {
+        name: own if own in named else f"series-{at % 8}" for at, (name, own) in enumerate(firsts.items())
+    }
+
+
+def _known(kind: str) -> str:
+    """Return the colour of a kind of length."""
+    return kind if kind in {*TIMES, *ENERGIES, "computes", "receives"} else "backward"
+
+
+def _worded(name: str) -> str:
+    """Return a name whose first word is a colour's with the word for it."""
+    first, _, rest = name.partition(" ")
+    return f"{WORDS.get(first, first)} {rest}".rstrip()
+
+
+def _start(figure: Figure) -> Picture:
+    """Return the legend of a figure, with its first values in words."""
+    few = range(min(len(figure.x), 12))
+    said = (
+        " ".join(filter(None, (str(figure.x[at]), name, _text(own[at], figure.unit))))
+        for at in few
+        for name, own in figure.series.items()
+    )
+    about = f"{figure.y_label or figure.title}: {'; '.join(said)}"
+    found = Picture(figure.title, f"{about}{'.' if len(few) == len(figure.x) else '; and more.'}")
+    if len(figure.series) > 1 or figure.kind == "stack":
+        found.legend({own: _worded(name) for name, own in _colours(figure).items()})
+    return found
+
+
+def _lines(figure: Figure) -> Iterator[tuple[str, Bar, str]]:
+    """Yield bars with the name in front and the text behind: one for each value, or of a stack for each sum."""
+    colours = _colours(figure)
+    for at, x in enumerate(figure.x):
+        parts = [(colours[name], own[at]) for name, own in figure.series.items()]
+        rows = [parts] if figure.kind == "stack" else [[part] for part in parts]
+        for number, row in enumerate(rows):
+            known = [own for _, own in row if own is not None]
+            mark = "" if number else figure.marks.get(at, "")
+            text = f"{_text(math.fsum(known) if known else None, figure.unit)}  {mark}".rstrip()
+            yield "" if number else _short(str(x)), [(colour, own or 0.0) for colour, own in row], text
+
+
+def _rows(figure: Figure) -> Picture:
+    """Return bars that lie on their side, stacks, or points on a scale of multiples, with their numbers."""
+    found, lines = _start(figure), [*_lines(figure)]
+    points = figure.log or figure.kind == "points"
+    left = max((wide(name) for name, *_ in lines), default=0.0) + GAP
+    room = WIDTH - left - max((wide(text) for *_, text in lines), default=0.0) - 2 * GAP
+    sums = [sum(own for _, own in bar) for _, bar, _ in lines]
+    most = (
+        max(sums, default=1.0)
+        if points
+        else max(longest_bar([(own,) for own in sums]), figure.limit or 0.0) or 1.0
+    )
+    top, least = found.y, min((own for own in sums if own > 0), default=1.0)
+    for (name, bar, text), total in zip(lines, sums, strict=True):
+        found.y += GAP - 3 if name and found.y > top else 0
+        found.text(left - GAP, found.y + BAR - 2, name, anchor="end", mono=True)
+        if points:
+            end = left + room * _logarithm(total, least, most)
+            found.rect(end - 4, found.y + 2, 8, 8, bar[0][0])
+        else:
+            end = _bar(found, bar, left, room / most, left + room)
+        found.text(end + GAP, found.y + BAR - 2, text)
+        found.y += BAR + 3
+    if figure.limit is not None:
+        x = left + room * figure.limit / most
+        found.line(x, top - 3, x, found.y, colour="ink")
+        found.text(x, found.y + 13, f"limit {_text(figure.limit, figure.unit)}", anchor="middle")
+        found.y += ROW
+    cut = not points and any(own > most * (1 + 1e-9) for own in sums)
+    if cut or points:
+        note = "A cut bar is longer than drawn." if cut else "Each step to the right is a multiple."
+        found.text(left, found.y + 13, note, "muted")
+        found.y += ROW
+    return found
+
+
+def _logarithm(value: float, least: float, most: float) -> float:
+    """Return the place of a number between others, counted in multiples."""
+    return math.log(max(value, least) / least) / (math.log(most / least) or 1.0) if value else 0.0
+
+
+def _bar(found: Picture, bar: Bar, x: float, scale: float, last: float) -> float:
+    """Draw the parts of a bar, up to a last place where it is cut; return its end."""
+    for colour, value in bar:
+        end = min(x + value * scale, last)
+        if value:
+            found.rect(x, found.y, max(end - x, 0.5), BAR, colour)
+        if x + value * scale > last + 0.1:
+            low, high = found.y + BAR, found.y
+            found.area(end - 14, low, end - 8, high, end - 4, high, end - 10, low, colour="ground")
+        x = end
+    return x
+
+
+def _curves(figure: Figure) -> Picture:
+    """Return lines over numbers, or areas that add up."""
+    found, colours, xs = _start(figure), _colours(figure), [float(x) for x in figure.x]
+    rows = [[own or 0.0 for own in row] for row in figure.series.values()]
+    if figure.kind == "area":
+        rows = [*accumulate(rows, lambda one, other: [a + b for a, b in zip(one, other, strict=True)])]
+    every = [own for row in rows for own in row if own > 0] or [1.0]
+    most, least = max(*every, figure.limit or 0.0, 0.0), min(every)
+    left, right, first, last = 78.0, WIDTH - 40, min(xs), max(xs)
+    multiples = first > 0 and last >= DECADES * first
+    bottom = found.y + 18 + HIGH
+
+    def across(x: float) -> float:
+        share = _logarithm(x, first, last) if multiples else (x - first) / (last - first or 1.0)
+        return left + (right - left) * share
+
+    def up(value: float) -> float:
+        return bottom - HIGH * (_logarithm(value, least, most) if figure.log else value / most)
+
+    found.text(left, found.y + 8, figure.y_label, "muted")
+    levels = [least * (most / least) ** (at / 3) for at in range(4)] if figure.log else ticks(most, 4)
+    for tick in levels:
+        found.line(left, up(tick), right, up(tick))
+        found.text(left - GAP, up(tick) + 4, _text(tick, figure.unit), "muted", "end")
+    for x in xs if len(xs) <= 8 else [tick for tick in ticks(last, 6) if tick >= first]:
+        found.text(across(x), bottom + 18, _text(x, figure.x_unit), "muted", "middle")
+    for colour, row in reversed([*zip(colours.values(), rows, strict=True)]):
+        places = [own for x, value in zip(xs, row, strict=True) for own in (across(x), up(value))]
+        if figure.kind == "area":
+            found.area(left, bottom, *places, right, bottom, colour=colour)
+        else:
+            found.line(*places, colour=colour)
+    if figure.limit is not None:
+        found.line(left, up(figure.limit), right, up(figure.limit), colour="ink")
+        found.text(left + 4, up(figure.limit) - 4, f"limit {_text(figure.limit, figure.unit)}")
+    for at, note in figure.marks.items():
+        x, y = across(xs[at]), up(rows[0][at])
+        found.rect(x - 3, y - 3, 6, 6, "ink")
+        found.text(x, y - 7, note, anchor="start" if x < (left + right) / 2 else "end")
+    found.text(right, bottom + 36, figure.x_label, "muted", "end")
+    found.y = bottom + (42 if figure.x_label else 24)
+    return found
+
+
+def _halvings(cell: Cell) -> float:
+    return max(1.0, math.log2(math.prod(degree for _, degree in cell.parts)))
+
+
+def _columns(grid: Grid) -> list[float]:
+    """Return the width of each column: one unit for each halving, and room for its words."""
+    widths = []
+    for at, head in enumerate(grid.columns):
+        cells = [cells[at] for _, cells in grid.rows]
+        words = max((len(cell.text) for cell in cells), default=0)
+        halvings = max(map(_halvings, cells), default=1.0)
+        widths.append(max(UNIT * halvings, 0.55 * 12 * words + 6, wide(head)))
+    return widths
+
+
+def _grid(grid: Grid, *, alone: bool = True) -> Picture:
+    """Return a row for each name with its cells, and at the end its lengths where the grid stands alone."""
+    found, widths = Picture(grid.title, _grid_in_words(grid)), _columns(grid)
+    left = max((wide(_short(name)) for name, _ in grid.rows), default=0.0) + GAP
+    end = left + sum(widths) + 3 * len(widths) + GAP
+    lengths = [sum(bar.values()) for bar in grid.bars]
+    texts = [_text(own, grid.unit) for own in lengths]
+    column = end + max(map(wide, texts), default=0.0)
+    found.width = max(WIDTH, column + 200) if alone else column + GAP
+    top = 0.0
+    x = left
+    for head, width in zip(grid.columns, widths, strict=True):
+        found.text(x + width / 2, top + 12, head, "muted", "middle")
+        x += width + 3
+    longest = longest_bar([(own,) for own in lengths]) or 1.0
+    for at, (name, cells) in enumerate(grid.rows):
+        found.y = top + ROW * (at + 1)
+        found.text(0, found.y + 13, _short(name), mono=True)
+        x = left
+        for cell, width in zip(cells, widths, strict=True):
+            _cell(found, cell, x, width)
+            x += width + 3
+        if grid.bars:
+            found.text(column, found.y + 13, texts[at], anchor="end")
+        if grid.bars and alone:
+            room = found.width - column - GAP
+            found.y += 3
+            bar = [(_known(kind), own) for kind, own in grid.bars[at].items()]
+            _bar(found, bar, column + GAP, room / longest, found.width)
+    found.y = top + ROW * (len(grid.rows) + 1) + 10
+    _keys(found, grid, lengths=alone)
+    return found
+
+
+def _keys(found: Picture, grid: Grid, *, lengths: bool) -> None:
+    """Draw what words and colours mean."""
+    kinds = dict.fromkeys(kind for bar in grid.bars for kind in bar if lengths)
+    words = {
+        colour: f"{text}: {meaning}"
+        for text, meaning in grid.keys.items()
+        for colour in [_dim_of(grid, text)]
+    }
+    found.legend({**words, **{_known(kind): WORDS.get(kind, kind) for kind in kinds}})
+
+
+def _dim_of(grid: Grid, text: str) -> str:
+    """Return the dim of the first choice with a word."""
+    cells = (cell for _, cells in grid.rows for cell in cells)
+    parts = (
+        part
+        for cell in cells
+        for part in [(cell.text, *part[1:]) if cell.text == text else part for part in pieces(cell)]
+    )
+    return next((dim for word, dim, _ in parts if word.rstrip("0123456789") == text or word == text), "whole")
+
+
+def _cell(found: Picture, cell: Cell, x: float, width: float) -> None:
+    """Draw a choice: a part for each dim that it cuts, as wide as its halvings, and one for copies."""
+    parts = pieces(cell)
+    halvings = sum(_halvings_of(degree) for _, _, degree in parts)
+    for word, dim, degree in parts:
+        own = width * _halvings_of(degree) / halvings
+        found.rect(x + 0.5, found.y + 1.5, own - 1, ROW - 4, dim)
+        found.text(x + own / 2, found.y + 13, word, f"{dim}-t", "middle", mono=True)
+        x += own
+
+
+def pieces(cell: Cell) -> list[tuple[str, str, int]]:
+    """Return the parts of a choice: the word of each dim that it cuts, the dim and its degree, and one for copies.
+
+    Examples:
+        >>> pieces(Cell("n8 c2", (("batch", 8), ("out_channels", 2)))), pieces(Cell("rep"))
+        ([('n8', 'batch', 8), ('c2', 'out_channels', 2)], [('rep', 'whole', 2)])
+    """
+    words = [word for word in cell.text.split() if not re.fullmatch("[a-z]1", word)] or [cell.text]
+    parts = [*cell.parts]
+    if len(words) == len(parts) + 1:
+        parts.append(("whole", 2))
+    if len(words) != len(parts):
+        words = [cell.text, *[""] * (len(parts) - 1)]
+    joins = {"channels": "out_channels" if re.match(r"c\d", words[-1]) else "in_channels"}
+    return [(word, joins.get(dim, dim), degree) for word, (dim, degree) in zip(words, parts, strict=True)]
+
+
+def _halvings_of(degree: int) -> float:
+    return math.log2(max(degree, 2))
+
+
+def _grid_in_words(grid: Grid) -> str:
+    rows = [f"{name} {', '.join(cell.text for cell in cells)}" for name, cells in grid.rows[:24]]
+    return f"{len(grid.rows)} rows; {'; '.join(rows)}{'.' if len(grid.rows) <= 24 else '; and more.'}"
+
+
+def _timeline(timeline: Timeline, width: float, *, named: bool) -> Picture:
+    """Return a row for each track, with its spans from left to right."""
+    longest = max(timeline.spans, key=lambda span: span.end - span.start, default=None)
+    most = max((span.end for span in timeline.spans), default=0.0) or 1.0
+    about = f"{len(timeline.spans)} spans on {len(timeline.tracks)} tracks in {_text(most, 'seconds')}"
+    if longest is not None:
+        about += f"; the longest is {longest.kind} of {longest.track}, {_text(longest.end - longest.start, 'seconds')}"
+    found = Picture(timeline.title, f"{about}.", width)
+    used = {span.kind for span in timeline.spans}
+    kinds = [kind for kind in (*TIMES, *sorted(used - {*TIMES})) if kind in used]
+    left = max((wide(_short(name)) for name in timeline.tracks), default=0.0) + GAP if named else GAP
+    row = TALL if any(span.label for span in timeline.spans) else ROW
+    top, scale = 0.0 if named else float(ROW), (width - left - 1) / most
+    bottom = top + row * len(timeline.tracks)
+    for tick in ticks(most, 5 if width >= WIDTH else 4):
+        found.line(left + tick * scale, top - 2, left + tick * scale, bottom)
+        found.text(
+            left + tick * scale, bottom + 15, _text(tick, "seconds"), "muted", "middle" if tick else "start"
+        )
+    for at, track in enumerate(timeline.tracks):
+        found.text(0, top + row * at + row / 2 + 4, _short(track) if named else "", mono=True)
+        for span in _merged([span for span in timeline.spans if span.track == track], 0.25 / scale):
+            _span(found, span, left, scale, (top + row * at + 2, row - 4))
+    found.y = bottom + 26
+    found.legend({kind: WORDS.get(kind, kind) for kind in kinds})
+    return found
+
+
+def _merged(spans: list[Span], gap: float) -> Iterator[Span]:
+    """Yield spans in their order, those of one kind that nearly touch as one."""
+    last = None
+    for span in sorted(spans, key=lambda span: (span.start, span.end)):
+        if last is None:
+            last = span
+        elif span[3:] == last[3:] and not span.label and span.start - last.end < gap:
+            last = last._replace(end=max(last.end, span.end))
+        else:
+            yield last
+            last = span
+    if last is not None:
+        yield last
+
+
+def _span(found: Picture, span: Span, left: float, scale: float, place: tuple[float, float]) -> None:
+    """Draw a span, off the critical path in two fifths of the height, with its label where there is room."""
+    y, high = place
+    if not span.critical:
+        y, high = y + 0.6 * high, 0.4 * high
+    x, width = left + span.start * scale, max((span.end - span.start) * scale, 0.4)
+    found.rect(x, y, width, high, span.kind)
+    if span.label and width > wide(span.label):
+        found.text(x + width / 2, place[0] + place[1] / 2 + 4, span.label, "ground", "middle")

@@ -1,1 +1,0 @@
-"""Plans as text, one module for each format."""

@@ -1,1 +1,0 @@
-"""Plans as tables for a terminal: their rows, their page, the notes below it."""

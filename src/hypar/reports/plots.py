@@ -1,0 +1,151 @@
+"""Plots of documents: SVG of our own, and the same shapes drawn by matplotlib where a .png or .pdf is asked for."""
+
+from __future__ import annotations
+
+import io
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypar.document import Figure, Grid, Section, Timeline
+from hypar.errors import OptionError
+from hypar.files.text import require_writable, write_bytes, write_text
+from hypar.reports.charts import pictures
+from hypar.reports.svg import MARGIN, TEXT, colour_of, svg_file, titled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.document import Document, Part
+    from hypar.reports.svg import Picture, Shape
+
+ENDINGS = (".png", ".svg", ".pdf")
+"""File endings of the supported formats."""
+
+DOTS = 110
+_KEPT_OUT = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
+"""Metadata to omit, so that the same input gives the same bytes."""
+
+
+class Plot:
+    """A picture that a notebook shows."""
+
+    def __init__(self, picture: Picture) -> None:
+        """Keep the picture."""
+        self.picture = picture
+
+    def _repr_svg_(self) -> str:
+        return svg_file(self.picture)
+
+    def __repr__(self) -> str:
+        """Return what it shows."""
+        return f"<Plot: {self.picture.title}>"
+
+
+def plot(document: Document, file: Path | None = None) -> Plot:
+    """Draw the figures of a document, and write them to a file if one is named.
+
+    Raises:
+        OptionError: matplotlib is not installed where it is needed, the ending is not a supported format, or nothing is to be drawn.
+        DocumentError: the folder is missing or not writable.
+    """
+    if file is not None:
+        require_plot(file)
+    found = Plot(drawn(document))
+    if file is not None:
+        if file.suffix == ".svg":
+            write_text(file, svg_file(found.picture))
+        else:
+            write_bytes(file, _with_matplotlib(found.picture, file.suffix))
+    return found
+
+
+def drawn(document: Document) -> Picture:
+    """Return the figures of a document as one picture.
+
+    Raises:
+        OptionError: it has none.
+    """
+    parts = [*_figures(document.parts)]
+    if not parts:
+        hint = "a score of hypar.score_plan knows its step"
+        raise OptionError("plot", "there is nothing to draw", hint=hint)
+    found = pictures(parts)
+    found.title = document.title if len(parts) > 1 else parts[0].title
+    return found
+
+
+def require_plot(file: str | Path, also: str = "") -> None:
+    """Raise if a picture could not be drawn, before anything is computed for it.
+
+    Args:
+        file: the target file.
+        also: another ending to list as allowed.
+
+    Raises:
+        OptionError: matplotlib is not installed where it is needed, or the ending is not a supported format.
+        DocumentError: the folder is missing or not writable.
+    """
+    require_writable(Path(file))
+    ending = Path(file).suffix
+    if ending not in ENDINGS:
+        allowed = f"a name that ends in {', '.join(filter(None, (*ENDINGS, also)))}"
+        raise OptionError("plot", f"found the file {str(file)!r}", allowed)
+    if ending != ".svg" and find_spec("matplotlib") is None:
+        raise OptionError(
+            "plot", "matplotlib is not installed", "a name that ends in .svg", "pip install matplotlib"
+        )
+
+
+def _figures(parts: Sequence[Part]) -> Iterator[Figure | Grid | Timeline]:
+    for part in parts:
+        if isinstance(part, Section):
+            yield from _figures(part.parts)
+        elif isinstance(part, Figure | Grid | Timeline):
+            yield part
+
+
+def _with_matplotlib(picture: Picture, ending: str) -> bytes:
+    """Return a picture as the bytes of a .png or .pdf."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
+
+    whole = titled(picture)
+    width, height = whole.width + 2 * MARGIN, whole.y + 2 * MARGIN
+    canvas = Canvas(figsize=(width / 100, height / 100), facecolor="white")
+    FigureCanvasAgg(canvas)
+    axes = canvas.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(-MARGIN, width - MARGIN), ylim=(height - MARGIN, -MARGIN))
+    axes.set_axis_off()
+    for shape in whole.shapes:
+        _draw(axes, shape)
+    stream = io.BytesIO()
+    canvas.savefig(stream, format=ending[1:], dpi=DOTS, metadata=_KEPT_OUT[ending])
+    return stream.getvalue()
+
+
+def _draw(axes: Any, shape: Shape) -> None:
+    """Draw a shape on axes whose units are pixels."""
+    colour, at = colour_of(shape.colour), shape.at
+    if shape.kind == "text":
+        side = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
+        font = "monospace" if shape.mono else "sans-serif"
+        text = shape.text.replace("$", r"\$")
+        weight = "bold" if shape.size > TEXT else "normal"
+        axes.text(
+            *at,
+            text,
+            color=colour,
+            ha=side,
+            va="baseline",
+            family=font,
+            size=0.66 * shape.size,
+            weight=weight,
+        )
+    elif shape.kind == "line":
+        axes.plot(at[::2], at[1::2], color=colour, linewidth=0.8)
+    else:
+        corners = (at[0], at[1], at[0] + at[2], at[1], at[0] + at[2], at[1] + at[3], at[0], at[1] + at[3])
+        at = corners if shape.kind == "rect" else at
+        edge = colour_of("rule") if shape.colour == "whole" else "none"
+        axes.fill(at[::2], at[1::2], facecolor=colour, edgecolor=edge, linewidth=0.6)

@@ -1,0 +1,430 @@
+"""The report of a plan: its document, with the step it makes, the strategies beside it and why it is as it is."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypar.document import Cell, Column, Document, Note, Section, Table
+from hypar.errors import InputError, OptionError, TableLimitError
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.load_heterogeneous import as_hardware
+from hypar.machine.routing import primes
+from hypar.plan.plan import read_plan
+from hypar.planning.replay import run_plan
+from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
+from hypar.reports.breakdown import (
+    energy_figure,
+    kinds_figure,
+    layers_table,
+    levels_table,
+    longest_table,
+    memory_parts,
+    rows_of,
+    step_timeline,
+)
+from hypar.reports.html import page
+from hypar.reports.of.comparison import document_of as comparison_document
+from hypar.reports.of.explanation import nearest, price
+from hypar.reports.of.machines import machine_data, value_text
+from hypar.reports.of.plan import plan_document, plan_grid
+from hypar.reports.words import on_machine, words_of
+from hypar.sharding.conventions import PAPER
+from hypar.sharding.dims import choice_word
+from hypar.sharding.space import parse_space
+from hypar.studies.again import plan_command, uneven_array
+from hypar.studies.explain import explain_plan
+from hypar.studies.grid import Comparison, Row, compare_strategies, costs_of
+from hypar.studies.remarks import baseline_scores, remarks
+from hypar.studies.step import StepRows
+from hypar.units import format_bytes, format_gain, format_joules, format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hypar.document import Part
+    from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
+    from hypar.plan.score import Score
+    from hypar.planning.replay import ScoredStep
+    from hypar.studies.explain import Alternative, LayerExplanation
+
+OPEN = ("open in ", "not given", "assumed")
+"""How a source begins that leaves a number open."""
+
+CLOSEST = 6
+"""The number of closest calls."""
+
+THIS = "(this plan)"
+STEP = {"time", "critical"}
+TOLD = {"bytes", "energy", "memory"}
+"""The labels of notes that stand with the costs of a step, and of those whose numbers are in its tables."""
+
+UNKNOWN = "Not known: the plan names no machine."
+AT_REST = "Power at rest, of all devices for the whole step, belongs to no layer."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What a report is made of: the plan with its score on the machine, the network, the machine and the step on it."""
+
+    plan: Plan
+    graph: LayerGraph
+    machine: Machine | HeterogeneousMachine | None
+    profile: Any
+    ran: ScoredStep | None
+    convention: str | None
+
+
+def report_page(
+    file: str | Path,
+    version: str,
+    *,
+    hardware: str | Path | None = None,
+    model: str | Path | None = None,
+    profile: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    convention: str | None = None,
+) -> str:
+    """Run a stored plan, compare it with other strategies, explain it, and return the page.
+
+    Args:
+        file: the plan file.
+        version: hypar's version.
+        hardware: a machine, if not the one of the plan's score.
+        model: the model file, if the plan's model name does not find it.
+        profile: the measured times that the plan's cost counted, if they are not found beside it.
+        changes: changes to the machine.
+        convention: how bytes are counted: ``paper``, ``moved`` or ``fused``; if it is not given, as ``score_plan`` does.
+
+    Raises:
+        InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
+    """
+    path = Path(file)
+    stored = read_plan(path)
+    network = model_of(stored, path, model)
+    sized = as_planned(stored, network, path)
+    machine = (
+        machine_of(stored, path, changes=changes)
+        if hardware is None
+        else as_hardware(hardware, changes or {})
+    )
+    if machine is None and changes:
+        raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
+    ran = None
+    if machine is not None:
+        ran = run_plan(stored, hardware=machine, model=sized, convention=convention)
+    found = Reported(
+        plan=stored if ran is None else stored.model_copy(update={"score": ran.score}),
+        graph=sized,
+        machine=machine,
+        profile=profile_of(stored, path, profile),
+        ran=ran,
+        convention=convention,
+    )
+    options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
+    given = [
+        word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))
+    ]
+    given += [word for name, value in (changes or {}).items() for word in ("--set", f"{name}={value}")]
+    commands = (
+        plan_command(stored, path.name, network, machine),
+        shlex.join(["hypar", "report", path.name, *given, "-o", "plan.html"]),
+        shlex.join(["hypar", "check", path.name]),
+    )
+    return page(report_document(found, stored), commands, _footer(found.plan, version))
+
+
+def _footer(plan: Plan, version: str) -> str:
+    """Name what the report starts from."""
+    named = [f"model {plan.model.name} {plan.model.digest}"]
+    if plan.score is not None:
+        named.append(f"machine {plan.score.hardware} {plan.score.hardware_digest}")
+    if plan.profile is not None:
+        named.append(f"profile {plan.profile.name} {plan.profile.digest}")
+    return ", ".join([*named, f"hypar {version}"])
+
+
+def report_document(found: Reported, stored: Plan) -> Document:
+    """Return the document of a report.
+
+    Args:
+        found: what it is made of.
+        stored: the plan as it is stored, with its own score.
+    """
+    plan = found.plan
+    scores = baseline_scores(plan, found.graph, found.machine, found.profile)
+    base = scores.get("dp")
+    said = remarks(plan, found.graph, found.machine, found.profile, scores)
+    whole = plan_document(plan, ran=found.ran, base=base, said=said)
+    section, answer = _strategies(found)
+    tables = (own for own in whole.parts if isinstance(own, Table) and own.shown)
+    choices = (own for own in whole.notes if own.label == "choices")
+    spent = [own for own in whole.notes if own.label in STEP]
+    claimed = [own for own in whole.notes if own.label not in {"choices", *STEP, *TOLD}]
+    several = " or several alike" * (len({*rows_of(plan).values()}) < len(plan.layers))
+    about = f"A row is a layer{several}; levels go from the outermost to the innermost."
+    return Document(
+        title=whole.title,
+        about=f"{whole.about}; {answer}",
+        tone=whole.tone,
+        parts=(
+            *_against(plan.score, base),
+            Section(title="Plan", about=about, parts=(*tables, *choices)),
+            *_step_sections(found, spent, several),
+            section,
+            _why(found),
+            _claim(found, claimed),
+            _machine(found, stored),
+        ),
+    )
+
+
+def _against(score: Score | None, base: Score | None) -> Iterator[Table]:
+    """Yield the totals of a step beside those of dp."""
+    if score is None or base is None:
+        return
+    pairs = (
+        ("a step takes", score.time_s, base.time_s, format_seconds),
+        ("energy", score.energy_j, base.energy_j, format_joules),
+        ("devices receive", score.communication_bytes, base.communication_bytes, format_bytes),
+        ("memory of a device", score.memory_bytes, base.memory_bytes, format_bytes),
+    )
+    yield Table(
+        columns=(
+            Column(key="total", head=""),
+            Column(key="own", head="this plan", unit="ratio"),
+            Column(key="dp", head="dp" if base.fits else "dp (does not fit)", unit="ratio"),
+            Column(key="gain", unit="ratio"),
+        ),
+        rows=[
+            {"total": total, "own": text(own), "dp": text(dp), "gain": format_gain(dp, own)}
+            for total, own, dp, text in pairs
+            if own is not None and dp is not None
+        ],
+    )
+
+
+def _step_sections(found: Reported, notes: Sequence[Note], several: str) -> Iterator[Section]:
+    """Yield what the step spends, when it does what, and what it holds."""
+    titles = ("Costs of a step", "Step over time", "Memory over the step")
+    if found.ran is None:
+        yield from (Section(title=title, parts=(Note("", UNKNOWN),)) for title in titles)
+        return
+    rows, score, row_of = StepRows(ran=found.ran), found.ran.score, rows_of(found.plan)
+    at_rest = (Note("", AT_REST),) if "static" in (score.energy or {}) else ()
+    about = f"Seconds on the critical path; memory of a device{' of the stage' * bool(found.ran.stages)}."
+    layers = Section(title="Layer by layer", about=about, parts=(layers_table(rows, row_of), *at_rest))
+    yield Section(
+        title=titles[0],
+        parts=(kinds_figure(score), *notes, levels_table(rows), energy_figure(score), layers),
+    )
+    tasks = Section(title=f"The longest of {len(rows.tasks)} tasks", parts=(longest_table(rows),))
+    timeline = step_timeline(rows, row_of, f"A step of {format_seconds(score.time_s)}")
+    yield Section(title=titles[1], about=_about_timeline(rows, several), parts=(timeline, tasks))
+    yield Section(title=titles[2], parts=tuple(memory_parts(rows)))
+
+
+def _about_timeline(rows: StepRows, several: str) -> str:
+    if rows.ran.stages is not None:
+        return "A row is a stage. A box has the number of its microbatch; the low boxes are what the stage receives."
+    critical, number = sum(task.critical for task in rows.tasks), len(rows.tasks)
+    path = f"{critical} of {number} tasks lie on the critical path; the low boxes run beside it"
+    if critical == number:
+        path = f"All {number} tasks lie on the critical path: nothing runs beside anything else"
+    return f"A row is a layer{several}. {path}."
+
+
+def compared(found: Reported) -> Comparison:
+    """Return the strategies that minimise dp's cost for the plan's devices, the plan among them.
+
+    Raises:
+        InputError: they cannot be compared on these devices.
+        TableLimitError: no search fits.
+    """
+    plan, score, convention = found.plan, found.plan.score, None
+    if not plan.heterogeneous:
+        convention = (score.convention or PAPER) if score else found.convention or plan.convention or PAPER
+    weight = plan.cost.parameters.get("inter_weight")
+    rows = compare_strategies(
+        found.graph,
+        array=_array(plan, found.machine),
+        batch=plan.model.batch,
+        inter_weight=None if weight is None else float(weight),
+        hardware=found.machine,
+        optimizer="sgd" if score is None else score.optimizer,
+        convention=convention,
+    )
+    costs = tuple(split.cost for split in plan.summed)
+    if convention is not None and not plan.staged:
+        costs = costs_of(plan, found.graph, convention, found.machine)
+    own = Row(name=f"{own_name(plan)} {THIS}", plan=plan, costs=costs, gain=None, note=plan.claim)
+    alike = [row.plan is not None and _same(row.plan, plan) and row.name == own_name(plan) for row in rows]
+    kept = [own if same else row for row, same in zip(rows, alike, strict=True)]
+    return Comparison(kept if any(alike) else [*kept, own], rows.convention)
+
+
+def own_name(plan: Plan) -> str:
+    """Return the strategy of a plan, with what sets it apart from the strategy alone."""
+    stages = f"{len(plan.stages.stages)} stages" if plan.stages is not None and plan.staged else ""
+    pins = f"{len(plan.pins)} pin{'s' * (len(plan.pins) > 1)}" if plan.pins else ""
+    more = ("refined" if plan.refined else "", "chunks" if plan.chunks else "")
+    return ", ".join(filter(None, (plan.strategy, stages, pins, *more)))
+
+
+def _same(one: Plan, own: Plan) -> bool:
+    times = [None if each.score is None else each.score.time_s for each in (one, own)]
+    return one.splits == own.splits and times[0] == times[1]
+
+
+def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
+    """Return the levels for the other strategies: the plan's own, with a level for each prime factor of its stages."""
+    if isinstance(machine, HeterogeneousMachine):
+        return uneven_array(plan, machine) if plan.uneven else None
+    if plan.stages is None:
+        return tuple(plan.array)
+    outside = plan.stages.outside or 0
+    return (*plan.array[:outside], *primes(len(plan.stages.stages)), *plan.array[outside:])
+
+
+def _strategies(found: Reported) -> tuple[Section, str]:
+    """Return the strategies with their totals, and which of them is best."""
+    title = "Strategies side by side"
+    try:
+        document = comparison_document(compared(found))
+    except (InputError, TableLimitError) as error:
+        return Section(
+            title=title, parts=(Note("", f"None is compared: {error}."),)
+        ), "not compared with other strategies"
+    answer = f"of the strategies compared, {document.title.partition(': ')[2]}"
+    tables = [own._replace(rows=[*map(_marked, own.rows)]) for own in document.tables if own.shown]
+    notes = Section(title="What each is optimal over", parts=document.notes)
+    return Section(title=title, about=f"{answer[:1].upper()}{answer[1:]}.", parts=(*tables, notes)), answer
+
+
+def _marked(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"tone": "this"} if row["strategy"].endswith(THIS) and not row.get("tone") else row
+
+
+def _why(found: Reported) -> Section:
+    """Return the choices that would change first, and the next choice of every layer at every level."""
+    title = "Why this cut"
+    try:
+        known = explain_plan(found.plan, found.graph, layer="*", machine=found.machine, profile=found.profile)
+    except OptionError as error:
+        text = f"Not covered: {error.found}; the strategies above show what other choices reach."
+        return Section(title=title, parts=(Note("", text),))
+    except (InputError, TableLimitError) as error:
+        return Section(title=title, parts=(Note("", f"Not covered: {error}."),))
+    calls = [(one, other) for one in known.explained for other in [nearest(one)] if other is not None]
+    if not calls:
+        return Section(title=title, parts=(Note("", "No layer has another choice in this space."),))
+    closest = sorted(calls, key=lambda call: (call[1].replanned is None, price(*call)))[:CLOSEST]
+    anew = all(other.replanned is not None for _, other in closest)
+    what = (
+        "the level would cost more, the others planned anew"
+        if anew
+        else "it would cost more, the others as planned"
+    )
+    every = Section(title=f"All {len(calls)} choices, each with the next", parts=(_calls(found.plan, calls),))
+    about = f"Where the plan would change first: the next choice of a layer, and what {what}."
+    return Section(title=title, about=about, parts=(_calls(found.plan, closest), every))
+
+
+def _calls(plan: Plan, calls: Sequence[tuple[LayerExplanation, Alternative]]) -> Table:
+    """Return a row for each choice beside the next."""
+    grids, words = parse_space(plan.space, None).grids, words_of(plan)
+
+    def cell(one: LayerExplanation, each: Alternative) -> Cell:
+        cut = tuple((dim, degree) for dim, degree in each.choice.degrees if degree > 1)
+        return Cell(choice_word(each.choice.degrees, one.ways, words, grids=grids), cut)
+
+    columns = (
+        Column(key="layer"),
+        Column(key="level"),
+        Column(key="plan", head="the plan"),
+        Column(key="next"),
+        Column(key="more", head="costs more", unit=plan.cost.unit),
+        Column(key="share", head="of the plan", unit="percent"),
+    )
+    rows = [
+        {
+            "layer": one.layer,
+            "level": one.place,
+            "plan": cell(one, one.chosen),
+            "next": cell(one, other),
+            "more": price(one, other),
+            "share": price(one, other) / (plan.cost.value or 1.0),
+        }
+        for one, other in calls
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _claim(found: Reported, notes: Sequence[Note]) -> Section:
+    """Return how the plan was found, and what its numbers assume."""
+    parts: list[Part] = [*notes]
+    if found.machine is None:
+        parts.append(Note("", "Nothing is said about time, energy and memory: the plan names no machine."))
+    else:
+        values = machine_data(found.machine)
+        assumed = [own for own in values if str(own["source"]).startswith(OPEN)]
+        parts.append(
+            Note("model", "times, energies and bytes are those of a model of the machine, not measured")
+        )
+        if assumed:
+            title = f"{len(assumed)} of the machine's {len(values)} numbers are assumed or left open by their source"
+            parts.append(Section(title=title, parts=(_values(assumed),)))
+    return Section(title="Claim and assumptions", parts=tuple(parts))
+
+
+def _machine(found: Reported, stored: Plan) -> Section:
+    """Return every number of the machine with its source."""
+    if found.machine is None:
+        return Section(title="Machine", parts=(Note("", "None is named; hypar plan --hardware names one."),))
+    values = machine_data(found.machine)
+    return Section(
+        title="Machine",
+        about=f"{found.machine.name}: every number with its source.",
+        parts=(
+            *(Note("", line) for line in _other_machine(found.plan.score, stored.score)),
+            Section(title=f"{len(values)} numbers and their sources", parts=(_values(values),)),
+        ),
+    )
+
+
+def _values(values: Sequence[Mapping[str, Any]]) -> Table:
+    return Table(
+        columns=(Column(key="what"), Column(key="value", unit="ratio"), Column(key="source", prose=True)),
+        rows=[
+            {"what": own["what"], "value": value_text(own["value"], own["unit"]), "source": own["source"]}
+            for own in values
+        ],
+    )
+
+
+def _other_machine(score: Score | None, planned: Score | None) -> Iterator[str]:
+    """Yield how the machine differs from its file, and from the one that the plan was made for."""
+    if score is None:
+        return
+    if score.hardware_changes:
+        yield f"With changes: {on_machine(score)}."
+    if planned is None:
+        yield "The plan itself names no machine."
+    elif on_machine(planned) != on_machine(score):
+        yield f"The plan itself was scored {on_machine(planned)}."
+    elif planned.hardware_digest != score.hardware_digest:
+        yield "The machine's file has changed since the plan was made."
+
+
+def picture_document(ran: ScoredStep) -> Document:
+    """Return the plan beside its step, row by row, for ``score --picture``."""
+    plan = ran.plan.model_copy(update={"score": ran.score})
+    base = baseline_scores(plan, ran.graph, ran.machine).get("dp")
+    title = plan_document(plan, ran=ran, base=base).title
+    return Document(
+        title=title, parts=(plan_grid(plan, ran), step_timeline(StepRows(ran=ran), rows_of(plan)))
+    )

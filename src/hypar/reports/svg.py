@@ -1,0 +1,200 @@
+"""Pictures as shapes with places and colours, and shapes as SVG: the same bytes on every machine.
+
+Places are pixels from the top left. No font is measured: a letter is taken to be six tenths as wide as it is high.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from html import escape
+from textwrap import wrap
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from hypar.reports.palette import ENERGIES, INK, LINE, MUTED, RULE, SERIES, TIMES, WHITE, colours_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
+MONO = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace"
+WIDTH, TEXT, HEAD, ROW = 880.0, 12, 16, 19
+"""The width of a picture, the size of its text and of its title, and the height of a row."""
+
+MARGIN = 20
+WORDS = {"communication": "receives", "link": "links", "static": "at rest"}
+"""The words for colours whose name is none."""
+
+_NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES, **ENERGIES,
+          "computes": TIMES["backward"], "receives": TIMES["communication"]}  # fmt: skip
+_NAMED |= {f"series-{at}": colour for at, colour in enumerate(SERIES)}
+
+Anchor = Literal["start", "middle", "end"]
+
+
+class Shape(NamedTuple):
+    """A mark of a picture.
+
+    Attributes:
+        kind: ``rect`` (x, y, width, height), ``line`` or ``area`` (x and y of each corner), ``text`` (x, y of its base line).
+        at: its place.
+        colour: the name of its colour, which is its class in SVG too.
+        text: what a text says.
+        anchor: the end of a text that is at its place.
+        mono: whether a text has letters of one width.
+        size: the size of a text; a larger one is bold.
+    """
+
+    kind: Literal["rect", "line", "area", "text"]
+    at: tuple[float, ...]
+    colour: str
+    text: str = ""
+    anchor: Anchor = "start"
+    mono: bool = False
+    size: int = TEXT
+
+
+@dataclass(slots=True)
+class Picture:
+    """Shapes, what they show in words, and the place up to which the picture is drawn.
+
+    Attributes:
+        title: what it shows, in a line.
+        about: its first numbers, for those who do not see it.
+        width: its width.
+        y: the height that is drawn.
+        shapes: what is drawn.
+    """
+
+    title: str
+    about: str
+    width: float = WIDTH
+    y: float = 0.0
+    shapes: list[Shape] = field(default_factory=list)
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        colour: str = "ink",
+        anchor: Anchor = "start",
+        *,
+        mono: bool = False,
+    ) -> None:
+        """Write words on a base line."""
+        if words:
+            self.shapes.append(Shape("text", (x, y), colour, words, anchor, mono))
+
+    def rect(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """Draw a rectangle."""
+        self.shapes.append(Shape("rect", (x, y, width, height), colour))
+
+    def line(self, *at: float, colour: str = "line") -> None:
+        """Draw a line through places."""
+        self.shapes.append(Shape("line", at, colour))
+
+    def area(self, *at: float, colour: str) -> None:
+        """Fill the area between places."""
+        self.shapes.append(Shape("area", at, colour))
+
+    def legend(self, words: Mapping[str, str]) -> None:
+        """Draw a mark and words for each colour, in as many lines as they need."""
+        x = 0.0
+        for colour, each in words.items():
+            if x and x + 18 + wide(each) > self.width:
+                x, self.y = 0.0, self.y + ROW
+            self.rect(x, self.y + 1, 11, 11, colour)
+            self.text(x + 17, self.y + 11, each)
+            x += 32 + wide(each)
+        self.y += ROW + 6 if words else 0
+
+    def put(self, other: Picture, right: float, down: float) -> None:
+        """Draw another picture at a place."""
+        for shape in other.shapes:
+            places = zip(shape.at[::2], shape.at[1::2], strict=True)
+            corners = [(x + right, y + down) for x, y in places]
+            if shape.kind == "rect":
+                corners[1] = shape.at[2], shape.at[3]
+            self.shapes.append(shape._replace(at=tuple(own for corner in corners for own in corner)))
+        self.width, self.y = max(self.width, right + other.width), max(self.y, down + other.y)
+
+
+def colour_of(name: str) -> str:
+    """Return the colour of a name: of a phase, an energy, a series, a dim, or with ``-t`` of the text on a dim."""
+    colours = colours_of(name.removesuffix("-t"))
+    return _NAMED.get(name) or (colours.text if name.endswith("-t") else colours.ground)
+
+
+def svg(picture: Picture) -> str:
+    """Return a picture as an element of a page, which has its title beside it."""
+    view = f'viewBox="0 0 {_n(picture.width)} {_n(picture.y)}"'
+    return f"<svg {view} {_inside(picture)}</svg>\n"
+
+
+def svg_file(picture: Picture) -> str:
+    """Return a picture as a file: with its title, on a ground of its own, whatever is around it."""
+    whole = titled(picture)
+    width, height = whole.width + 2 * MARGIN, whole.y + 2 * MARGIN
+    view = f'viewBox="{-MARGIN} {-MARGIN} {_n(width)} {_n(height)}"'
+    whole.shapes.insert(0, Shape("rect", (-MARGIN, -MARGIN, width, height), "ground"))
+    size = f'width="{_n(width)}" height="{_n(height)}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {_inside(whole)}</svg>\n'
+
+
+def titled(picture: Picture) -> Picture:
+    """Return a picture with its title above it."""
+    whole = Picture(picture.title, picture.about)
+    for at, line in enumerate(wrap(picture.title, int(picture.width / (0.6 * HEAD)))):
+        whole.shapes.append(Shape("text", (0, HEAD * (1 + 1.3 * at)), "ink", line, size=HEAD))
+        whole.y = HEAD * (2.2 + 1.3 * at)
+    whole.put(picture, 0, whole.y)
+    return whole
+
+
+def _inside(picture: Picture) -> str:
+    known = f"<title>{escape(picture.title)}</title><desc>{escape(picture.about)}</desc>"
+    lines = "\n".join(map(_element, picture.shapes))
+    return f'role="img" font-family="{SANS}" font-size="{TEXT}">{known}\n{lines}\n'
+
+
+def _element(shape: Shape) -> str:
+    """Return a shape as an element with its class and, where no style is known, its colour."""
+    at, colour = [*map(_n, shape.at)], colour_of(shape.colour)
+    look = f'class="{escape(shape.colour)}" fill="{colour}"'
+    if shape.kind == "text":
+        end = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
+        font = f' font-family="{MONO}"' if shape.mono else ""
+        font += f' font-size="{shape.size}" font-weight="600"' if shape.size > TEXT else ""
+        return f'<text x="{at[0]}" y="{at[1]}" {look}{end}{font}>{escape(shape.text)}</text>'
+    if shape.kind == "rect":
+        edge = f' stroke="{RULE}"' if shape.colour == "whole" else ""
+        return f'<rect x="{at[0]}" y="{at[1]}" width="{at[2]}" height="{at[3]}" {look}{edge}/>'
+    path = "M" + "L".join(f"{x} {y}" for x, y in zip(at[::2], at[1::2], strict=True))
+    if shape.kind == "area":
+        return f'<path d="{path}" {look}/>'
+    return f'<path d="{path}" class="{escape(shape.colour)} stroke" fill="none" stroke="{colour}"/>'
+
+
+def _n(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def wide(text: str) -> float:
+    """Return the width of a text."""
+    return 0.6 * TEXT * len(text)
+
+
+def ticks(most: float, count: int) -> list[float]:
+    """Return round numbers from 0 to at most a number, about so many.
+
+    Examples:
+        >>> ticks(1.94, 5), ticks(0, 5)
+        ([0.0, 0.5, 1.0, 1.5], [0.0])
+    """
+    if most <= 0:
+        return [0.0]
+    rough = most / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(own * power for own in (1, 2, 5, 10) if own * power >= rough * 0.999)
+    return [at * step for at in range(int(most / step * (1 + 1e-9)) + 1)]

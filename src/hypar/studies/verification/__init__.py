@@ -1,1 +1,0 @@
-"""Verification of stored plans: a training step on simulated devices, held against one device and the plan's own count."""

@@ -1,0 +1,180 @@
+"""The documents of plans and scores: the answer first, equal layers folded, each word said once."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hypar
+from hypar.machine.load_heterogeneous import load_hardware
+from hypar.reports.of.plan import plan_document, planned_document
+from hypar.reports.words import MOST_ROWS, cells_of, fold
+
+if TYPE_CHECKING:
+    from hypar.document import Document, Table
+
+
+def words_by_label(document: Document) -> dict[str, str]:
+    return {note.label: note.text for note in document.notes}
+
+
+def layers_table(document: Document) -> Table:
+    return document.tables[1]
+
+
+@pytest.mark.parametrize(
+    ("layers", "rows"),
+    [
+        (["a.0.x", "a.1.x", "a.2.y"], ["a.0-1.x x2", "a.2.y"]),
+        (["a.0.x", "a.0.mp", "a.1.x", "a.1.mp"], ["a.0-1.x x2", "a.0-1.mp x2"]),
+        (["a.0.x", "a.2.x", "b"], ["a x2", "b"]),
+        (["a.0.x", "a.0.y", "a.2.mp", "a.3.x"], ["a.0.x to 0.y x2", "a.2.mp", "a.3.x"]),
+        (["x", "y", "mp"], ["x to y x2", "mp"]),
+    ],
+)
+def test_equal_blocks_share_rows_and_then_equal_neighbours(layers: list[str], rows: list[str]) -> None:
+    found = fold(layers, lambda layer: layer.endswith("mp"), most=len(rows))
+    assert [part.title for part in found] == rows
+
+
+@pytest.mark.parametrize("model", ["resnet50", "inception-v3", "gpt2", "unet", "llama3-8b"])
+def test_a_folded_table_has_every_layer_once_and_the_same_sums(model: str) -> None:
+    plan = hypar.plan_model(model, levels=3, strategy="accpar", convention="paper")
+    cell = cells_of(plan)
+    keys = {layer: tuple(cell(split, layer) for split in plan.splits) for layer in plan.layers}
+    parts = fold(plan.layers, keys.__getitem__)
+    assert len(parts) <= MOST_ROWS
+    assert sorted(chain(*(part.layers for part in parts))) == sorted(plan.layers)
+    assert all(len({keys[layer] for layer in part.layers}) == 1 for part in parts)
+    few, all_ = (layers_table(plan_document(plan, full=full)) for full in (False, True))
+    assert len(few.rows) < len(all_.rows) == len(plan.layers)
+    for table in (few, all_):
+        assert math.isclose(math.fsum(row["cost"] for row in table.rows), plan.cost.value)
+
+
+@pytest.mark.parametrize(
+    ("batch", "strategy", "tone", "said"),
+    [
+        (256, "hypar", "good", r"fits, \S+x faster than dp"),
+        (1664, "hypar", "warn", r"barely fits \(7\.91 GB of 8\.00 GB\), \S+x faster than dp, which does not fit"),
+        (1664, "dp", "bad", r"does not fit \(9\.18 GB of 8\.00 GB\)"),
+        (4096, "hypar", "bad", r"does not fit \(.*\), \S+x faster than dp, which does not fit either"),
+    ],
+)  # fmt: skip
+def test_the_title_says_what_fits(batch: int, strategy: str, tone: str, said: str) -> None:
+    plan = hypar.plan_model("vgg16", levels=4, batch=batch, strategy=strategy, hardware="hmc")
+    document = plan.document()
+    assert document.tone == tone
+    assert re.fullmatch(rf"vgg16 on hmc: \S+ m?s a step, {said}", document.title)
+
+
+def test_a_plan_with_pins_is_not_compared_with_dp() -> None:
+    plan = hypar.plan_model("lenet-c", levels=2, hardware="hmc", pins=["fc1=dp"])
+    assert plan.document().title.endswith("a step, fits")
+
+
+def test_items_that_overlap_are_said_to_add_up_to_more() -> None:
+    machine = load_hardware("hmc", {"overlap": "full"})
+    for hardware, overlaps in (("hmc", False), (machine, True)):
+        text = words_by_label(hypar.plan_model("alexnet", levels=4, hardware=hardware).document())["time"]
+        assert (" overlap" in text) == overlaps
+
+
+@pytest.mark.parametrize(
+    ("machine", "asked", "said"),
+    [
+        ("hmc", {"levels": 4}, False),
+        ("tpu-v2", {"levels": 4}, True),
+        ("tpu-v2", {"array": [16]}, False),
+        ("h100-8x", {"array": [8, 8]}, False),
+        ("h100-8x", {"levels": 6}, True),
+    ],
+)
+def test_an_array_of_another_form_is_named_where_it_matters(
+    machine: str, asked: dict[str, Any], said: bool
+) -> None:
+    """Where the note stands, the one level takes another time; on an H tree both take the same."""
+    times = set()
+    for array in (asked, {"array": [math.prod(asked.get("array", [2 ** asked.get("levels", 0)]))]}):
+        plan = hypar.plan_model("lenet-c", strategy="dp", hardware=machine, **array)
+        assert plan.score is not None
+        times.add(f"{plan.score.time_s:.9g}")
+        if array is asked:
+            assert ("array" in words_by_label(plan.document())) == said
+    assert len(times) == 2 or not said
+
+
+def test_details_are_the_notes_that_few_need() -> None:
+    plan = hypar.plan_model("lenet-c", levels=3, hardware="tpu-v2")
+    notes = plan.document().notes
+    details = {note.label for note in notes if note.detail}
+    assert details == {"cost", "numbers", "counted", "not timed"}
+    assert not details & {note.label for note in notes if not note.detail}
+    bare = hypar.plan_model("lenet-c", levels=3).document().notes
+    assert [note.label for note in bare if not note.detail] == ["cost", "search", "", "choices"]
+
+
+def test_the_rows_of_a_group_or_stage_say_which_does_not_fit() -> None:
+    plan = hypar.plan_model("sfc", levels=1, hardware="hmc", stages=2)
+    (table,) = plan.document().tables[2:]
+    assert [row["stage"] for row in table.rows] == [1, 2]
+    assert not any(row["fits"] for row in table.rows)
+    mixed = hypar.plan_model("lenet-c", hardware="tpu-v2-v3").document().tables[2]
+    assert [row["group"] for row in mixed.rows] == ["tpu-v2", "tpu-v3"]
+
+
+def test_data_frames_have_a_row_for_each_layer_and_level() -> None:
+    plan = hypar.plan_model("lenet-c", levels=2)
+    rows = plan.document().records()
+    assert [(row["layer"], row["level"], row["dim"]) for row in rows] == [
+        (layer, f"H{level + 1}", dim) for layer in plan.layers for level, dim in enumerate(plan.dims(layer))
+    ]
+    assert sum(row["cost"] for row in rows) == plan.cost.value
+    staged = hypar.plan_model("sfc", levels=1, hardware="hmc", stages=2).document().records()
+    assert {row["stage"] for row in staged} == {1, 2}
+    mixed = hypar.plan_model("lenet-c", hardware="tpu-v2-v3").document().records()
+    assert {row["group"] for row in mixed} == {"all", "tpu-v2", "tpu-v3"}
+
+
+def test_a_score_has_its_items_and_the_words_of_its_plan() -> None:
+    plan = hypar.plan_model("lenet-c", levels=2, hardware="hmc")
+    assert plan.score is not None
+    document = plan.score.document()
+    rows = {(row["quantity"], row["item"]): row["value"] for row in document.records()}
+    assert rows["time", "total"] == plan.score.time_s
+    assert rows["communication", "H1"] == plan.score.communication["H1"]
+    shared = {note for note in document.notes if note.label in {"bytes", "energy", "memory"}}
+    assert len(shared) == 3
+    assert shared <= {*plan.document().notes}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"model": "unet", "array": [4, 2], "space": "batch*out_channels"},
+        {"model": "unet", "levels": 2, "space": "batch,out_channels,channels"},
+        {"model": "resnet18", "array": [4, 2], "space": "all"},
+        {"model": "llama3-8b", "array": [8], "batch": 8},
+    ],
+)
+def test_the_legend_explains_each_word_once(asked: dict[str, Any]) -> None:
+    plan = hypar.plan_model(strategy="optimal", **asked)
+    text = words_by_label(plan_document(plan))["choices"]
+    said = re.findall(r"(\w+) cuts ([\w' ]+)", text)
+    assert len({word for word, _ in said}) == len(said) == len({place for _, place in said})
+    dims = {dim for split in plan.splits for layer in split.choices for dim, _ in split.choice(layer).degrees}
+    assert all(dim in text for dim in dims if "_" in dim and dim not in {"in_channels", "out_channels"})
+
+
+def test_a_plan_that_is_read_has_the_document_of_its_file_alone(tmp_path: Any) -> None:
+    plan = hypar.plan_model("lenet-c", levels=2, hardware="hmc")
+    plan.write(tmp_path / "plan.json")
+    read = hypar.read_plan(tmp_path / "plan.json").document()
+    machine = load_hardware("hmc", {})
+    assert plan.document() == planned_document(plan, hypar.load_model("lenet-c"), machine)
+    assert read == plan_document(plan)
+    assert {*read.notes} - {*plan.document().notes} <= {note for note in read.notes if note.label == "time"}
