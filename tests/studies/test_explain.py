@@ -148,7 +148,7 @@ def test_the_command_prints_tables_or_json() -> None:
     asked = ("plan", "lenet-c", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
     code, text, _ = run(*asked, "--explain", "pool2")
     assert code == 0
-    assert re.match(r"pool2 H1: \w+ costs least; next is \w+, [\d.]+ us more\n", text)
+    assert re.match(r"pool2 H1: n4 c1 costs least; next is [\w ]+, [\d.]+ us more\n", text)
     assert "left out  height: 4 elements" not in text
     code, text, _ = run(*asked, "--json", "--explain", "fc1")
     data = json.loads(text)
