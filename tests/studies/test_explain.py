@@ -97,7 +97,7 @@ def test_the_eliminations_name_every_layer_once_and_the_rules_leave_two() -> Non
 
 def test_an_unknown_layer_is_one_line() -> None:
     plan = plan_model("lenet-c", levels=1)
-    with pytest.raises(OptionError, match="no layer that is planned is named 'fc9'; did you mean 'fc2'"):
+    with pytest.raises(OptionError, match="no layer that is cut is named 'fc9'; did you mean 'fc2'"):
         explain_plan(plan, load_model("lenet-c"), layer="fc9")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 from hypar.document import Result
 from hypar.errors import HardwareError, OptionError, TableLimitError
@@ -209,9 +209,10 @@ class _Runs:
         if chosen.get("levels") == 0 and not has_stages(*self._stages, cut=False):
             found = _on_one_device(graph, machine, self.asked.get("optimizer", "sgd"))
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
-        array: PlanArguments = {"levels": chosen.get("levels"), "array": chosen.get("array")}
-        asked = {**self._of_array(chosen), **array}
-        plan = plan_and_score(graph, chosen["strategy"], self.convention, hardware=machine, **asked)  # type: ignore[misc]
+        asked = {**self._of_array(chosen), "levels": chosen.get("levels"), "array": chosen.get("array")}
+        plan = plan_and_score(
+            graph, chosen["strategy"], self.convention, hardware=machine, **cast("PlanArguments", asked)
+        )
         fits = plan.score is not None and plan.score.fits
         return Run(axes=chosen, totals=totals_of(plan.score), fits=fits, note=plan.claim)
 
