@@ -6,17 +6,18 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Figure, Note, Table
+from hypar.document import Column, Document, Note
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
 from hypar.machine.profiles import Profile
 from hypar.planning.arguments import HeldArguments
-from hypar.reports.of.base import FITS_NOT, data, spans_decades, totals_cells, totals_columns
+from hypar.reports.of.base import FITS_NOT, Step, data, picture, steps_table, totals_data
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hypar.document import Figure, Table
     from hypar.plan.score import Totals
     from hypar.studies.sweep import Run, Sweep
 
@@ -53,7 +54,7 @@ def sweep_rows(runs: Sweep) -> list[dict[str, Any]]:
             **{name: _text(value) if name in TEXTS else value for name, value in run.axes.items()},
             **_asked(runs),
             "convention": runs.convention,
-            **totals_cells(run.totals),
+            **totals_data(run.totals),
             "fits": run.fits,
             "note": run.note,
         }
@@ -121,21 +122,16 @@ def _seconds_a_sample(run: Run) -> float:
 def _table(runs: Sweep) -> Table:
     """Return one row for each combination with its varying axes; times relative to the first row of the same batch."""
     first: dict[int, Totals] = {}
-    rows = []
+    steps = []
     for run in runs:
         base = first.setdefault(run.axes["batch"], run.totals) if run.totals else None
-        rows.append(
-            {
-                **{name: _text(run.axes[name]) for name in _axes(runs)},
-                **totals_cells(run.totals),
-                "gain": base and run.totals and base.time_s / run.totals.time_s,
-                "said": NOT_PLANNED if run.totals is None else "" if run.fits else FITS_NOT,
-                "tone": "" if run.fits else "bad",
-            }
-        )
-    units = {"levels": "count", "array": "count", "batch": "count"}
-    axes = (Column(key=name, unit=units.get(name, "text")) for name in _axes(runs))
-    return Table(columns=(*axes, *totals_columns(), Column(key="said", head="")), rows=rows)
+        said = NOT_PLANNED if run.totals is None else "" if run.fits else FITS_NOT
+        names = {name: _text(run.axes[name]) for name in _axes(runs)}
+        steps.append(Step(names, run.totals, base, said, "" if run.fits else "bad"))
+    right = {"levels", "array", "batch"}
+    return steps_table(
+        (Column(key=name, unit="count" if name in right else "text") for name in _axes(runs)), steps
+    )
 
 
 def _refusals(runs: Sweep) -> Iterator[Note]:
@@ -163,21 +159,13 @@ def _figure(runs: Sweep, title: str) -> Figure:
     for run in runs:
         values = series.setdefault(", ".join(_named(name, run) for name in others), [None] * len(places))
         values[places.index(_text(run.axes[along]))] = run.totals and run.totals.time_s
-    numbers = [run.axes[along] for run in runs]
-    lines = len(places) > 1 and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in numbers
-    )
-    log = spans_decades([value for values in series.values() for value in values if value])
-    return Figure(
-        kind="lines" if lines else "points" if log else "bars",
-        title=title,
-        x=list(dict.fromkeys(map(float, numbers))) if lines else places,
-        series=series,
-        unit="seconds",
-        x_label=along if lines else "",
-        y_label="time of a step",
-        log=log,
-    )
+    if len(places) == 1 or not all(_number(run.axes[along]) for run in runs):
+        return picture(title, places, series)
+    return picture(title, list(map(float, places)), series, kind="lines", x_label=along)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _named(name: str, run: Run) -> str:
