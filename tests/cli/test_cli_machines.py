@@ -32,7 +32,7 @@ from hypar.reports.steps import step_notes
 from hypar.reports.words import unfit
 from tests.kit import output, run
 from tests.prose import unbroken
-from tests.reports.test_traces import check_step_trace
+from tests.reports.test_trace import check_step_trace
 
 
 def data(*arguments: str) -> Any:
@@ -477,7 +477,7 @@ def test_the_line_is_red_where_there_is_colour(tmp_path: Path) -> None:
     run("plan", "vgg16", *UNFIT, "-o", file)
     for colour, start in (
         ({"FORCE_COLOR": "1"}, "\x1b[1;31m"),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, ""),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, "\x1b[1m"),
         ({}, ""),
     ):
         result = CliRunner().invoke(
