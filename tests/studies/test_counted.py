@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from hypar.studies.report.gather import gather_report
 
 from hypar import (
     compare_strategies,
+    load_machine,
     load_model,
     plan_model,
     score_plan,
 )
 from hypar.planning.counting import bytes_received
+from hypar.planning.replay import run_plan
+from hypar.reports.report import Reported, compared
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.again import plan_command
 from hypar.studies.remarks import counting, remarks
 from tests.staged import pipeline
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STRATEGIES = ("dp", "mp", "hypar", "accpar", "optimal")
 
@@ -73,20 +72,18 @@ def test_a_line_says_what_the_cost_counted_and_what_moves() -> None:
     assert [*counting(one, graph)] == []
 
 
-def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    plan_model("lenet-c", levels=2, hardware="hmc").write(file)
+def test_a_report_counts_all_by_the_convention_of_its_step() -> None:
+    graph = load_model("lenet-c")
+    machine = load_machine("hmc")
     for asked in (None, *BY_LEVELS):
-        found = gather_report(file, convention=asked)
-        assert found.score is not None
-        counted = asked or MOVED
-        assert (found.score.convention or PAPER) == counted
-        assert {row.score.convention or PAPER for row in found.rivals.rows if row.score} == {counted}
-        assert (f"--convention {counted}" in " ".join(found.options)) == (asked is not None)
-    plan_model("lenet-c", levels=2).write(file)
-    costs = {row.name: row.cost for row in gather_report(file).rivals.rows}
-    rows = compare_strategies("lenet-c", levels=2)
-    assert costs == {row.name: row.cost for row in rows}
+        ran = run_plan(plan_model(graph, levels=2, hardware=machine), convention=asked)
+        plan = ran.plan.model_copy(update={"score": ran.score})
+        found = Reported(plan=plan, graph=graph, machine=machine, profile=None, ran=ran, convention=asked)
+        rows = compared(found)
+        assert rows.convention == (asked or MOVED)
+        assert {row.plan.score.convention or PAPER for row in rows if row.plan and row.plan.score} == {
+            rows.convention
+        }
 
 
 @pytest.mark.parametrize(
