@@ -7,15 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
+from hypar.costs.base import load_cost
 from hypar.document import Result
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
+from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
 from hypar.planning.arguments import HeldArguments, PlanArguments, require_known
 from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
+from hypar.planning.checks.words import checked_optimizer
 from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.scoring import totals
@@ -144,8 +147,7 @@ def sweep_model(
     if not 0 < number <= MOST_RUNS:
         found = f"{number:,} combinations" if number else "nothing"
         raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
-    for name in axes["strategy"]:
-        load_strategy(name)
+    _check(axes, asked)
     runs = _Runs(axes, graph, convention_for(convention), tuple(changes or ()), scale, asked)
     grid({name: axes[name] for name in ("hardware", *runs.changed)}, runs.machine)
     answers = grid(axes, runs.run, (HardwareError, OptionError, TableLimitError), progress)
@@ -179,6 +181,19 @@ def _arrays(
         raise refusal("levels", "an array")
     one = all(isinstance(ways, int | str) for ways in array)
     return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
+
+
+def _check(axes: Axes, asked: HeldArguments) -> None:
+    """Refuse values that no combination allows, before the first one runs; those of one device are not planned."""
+    most = MOST_DEVICES.bit_length() - 1
+    for count in axes.get("levels", ()):
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
+            raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
+    checked_optimizer(asked.get("optimizer", "sgd"))
+    weight = asked.get("inter_weight")
+    for name in axes["strategy"]:
+        cost = asked.get("cost") or load_strategy(name).cost
+        load_cost(cost, {} if weight is None else {"inter_weight": weight})
 
 
 @dataclass(frozen=True, eq=False)
