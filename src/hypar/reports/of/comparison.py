@@ -12,7 +12,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.reports.of.base import FITS_NOT, Step, data, picture, steps_table, totals_data
 from hypar.reports.words import against, asked, fit, on_machine, tone_of, unfit
 from hypar.sharding.conventions import DIRECT
-from hypar.units import exact_number, format_gain
+from hypar.units import exact_number, format_bytes, format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +135,8 @@ def _answer(found: Comparison) -> tuple[str, Tone]:
     scores = {row.name: score for row in found if (score := _score(row))}
     values = {name: own for name, own in _values(found).items() if name not in scores or scores[name].fits}
     if not values:
-        return "no strategy fits", "bad"
+        nearest = min(scores, key=lambda name: scores[name].memory_bytes)
+        return f"no strategy fits; {nearest} needs least, {format_bytes(scores[nearest].memory_bytes)}", "bad"
     base, least = found[0], min(values.values())
     best = [name for name, value in values.items() if value <= least * (1 + (ALIKE if scores else 0))]
     tone = tone_of(scores.get(best[0]))

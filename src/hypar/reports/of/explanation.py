@@ -27,13 +27,8 @@ MOST_BARS = 24
 """The largest number of alternatives in a picture."""
 
 
-def document_of(found: Explanation, *, full: bool = False) -> Document:
-    """Return the document of an explanation.
-
-    Args:
-        found: the explanation.
-        full: whether the eliminations are shown beside layers too.
-    """
+def document_of(found: Explanation) -> Document:
+    """Return the document of an explanation: of the layers that are asked for, or of the eliminations."""
     name, own = found.plan.model.name, found.explained
     names = [*dict.fromkeys(one.layer for one in own)]
     layers = ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} layers"
@@ -51,13 +46,9 @@ def document_of(found: Explanation, *, full: bool = False) -> Document:
             for one in own
         ]
     else:
-        title = f"{name}: {rules_line(found)}"
-    if full or not own:
+        title = f"{name}: {_rules_line(found)}"
         parts.append(_eliminations(found))
-    notes = [*_prices(own)] if own else []
-    if full and own:
-        notes.append(Note("eliminations", rules_line(found)))
-    return Document(title=title, parts=(*parts, *_figures(found, layers)), notes=tuple(notes))
+    return Document(title=title, parts=(*parts, *_figures(found, layers)), notes=tuple(_prices(own)))
 
 
 plugin = document_of
@@ -237,10 +228,11 @@ def _prices(explained: Sequence[LayerExplanation]) -> Iterator[Note]:
     """Yield what the two prices of a choice are."""
     if any(each.replanned is not None for one in explained for each in one.alternatives):
         yield Note("anew", "what the level costs more with this choice, all other layers planned anew for it")
-    yield Note("stays", "what it costs more, all other layers as planned")
+    if explained:
+        yield Note("stays", "what it costs more, all other layers as planned")
 
 
-def rules_line(found: Explanation) -> str:
+def _rules_line(found: Explanation) -> str:
     """Describe the nodes left by DeePa's two rules, and the size of elimination's tables."""
     nodes = sum(step.kind == "node" for step in found.rules.steps)
     edges = len(found.rules.steps) - nodes
@@ -263,13 +255,12 @@ def _eliminations(found: Explanation) -> Table:
     )
     rows = [
         {
+            **row,
             "number": number,
-            "layer": found.layers[step.node],
-            "kind": step.kind,
-            "into": ", ".join(found.layers[node] for node in step.scope),
-            "entries": f"{step.entries:,}",
+            "into": ", ".join(row["into"]),
+            "entries": f"{row['entries']:,}",
         }
-        for number, step in enumerate(found.order.steps, 1)
+        for number, row in enumerate(explanation_data(found)["eliminations"], 1)
     ]
     return Table(columns=columns, rows=rows)
 
