@@ -16,7 +16,7 @@ from hypar.network.build import load_model
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
-from hypar.reports.report import AT_REST, THIS, report_page
+from hypar.reports.report import AT_REST, THIS, read_reported, report_page
 from hypar.sharding.dims import WORDS
 from hypar.units import format_bytes, format_seconds
 from tests.effort import late
@@ -54,7 +54,7 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[P
         model, asked = PLANS[name]
         file = tmp_path_factory.mktemp("plans") / f"{model}.plan.json"
         plan_model(model, **asked).write(file)
-        return file, report_page(file, "0.0")
+        return file, report_page(read_reported(file), "0.0")
 
     return written
 
@@ -144,7 +144,7 @@ def test_the_command_leads_to_the_plan_again(
 def test_a_page_is_the_same_twice(page_of: Callable[[str], tuple[Path, str]]) -> None:
     for name in ("mixed", "sfc"):
         file, text = page_of(name)
-        assert report_page(file, "0.0") == text
+        assert report_page(read_reported(file), "0.0") == text
 
 
 def test_a_notebooks_cell_is_one_small_valid_element(written: tuple[Path, str]) -> None:
@@ -187,7 +187,7 @@ def test_the_timeline_of_stages_has_the_numbers_of_microbatches(
 def test_a_machine_without_energies_says_so(tmp_path: Path) -> None:
     file = tmp_path / "lenet-c.plan.json"
     plan_model("lenet-c", hardware="p100-4x4").write(file)
-    text = text_of((file, report_page(file, "0.0")))
+    text = text_of((file, report_page(read_reported(file), "0.0")))
     assert "energy not known: the machine's file gives none" in text
 
 
@@ -202,7 +202,7 @@ def test_names_from_files_are_escaped(tmp_path: Path, monkeypatch: pytest.Monkey
     machine.write_text(text.replace('"HyPar, section 6.1: a cube"', json.dumps(HOSTILE)), encoding="utf-8")
     plan = plan_model(load_model(model), levels=2, hardware=str(machine))
     plan.write(tmp_path / "odd.plan.json")
-    text = report_page(tmp_path / "odd.plan.json", HOSTILE)
+    text = report_page(read_reported(tmp_path / "odd.plan.json"), HOSTILE)
     root = parse_page(text)
     require_sound(root, text)
     assert HOSTILE not in text

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hypar import (
     compare_strategies,
-    load_machine,
     load_model,
     plan_model,
     score_plan,
 )
+from hypar.planning.asked import plan_command
 from hypar.planning.counting import bytes_received
-from hypar.planning.replay import run_plan
-from hypar.reports.report import Reported, compared
+from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
-from hypar.studies.again import plan_command
 from hypar.studies.remarks import counting, remarks
 from tests.staged import pipeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STRATEGIES = ("dp", "mp", "hypar", "accpar", "optimal")
 
@@ -72,18 +73,20 @@ def test_a_line_says_what_the_cost_counted_and_what_moves() -> None:
     assert [*counting(one, graph)] == []
 
 
-def test_a_report_counts_all_by_the_convention_of_its_step() -> None:
-    graph = load_model("lenet-c")
-    machine = load_machine("hmc")
+def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    plan_model("lenet-c", levels=2, hardware="hmc").write(file)
     for asked in (None, *BY_LEVELS):
-        ran = run_plan(plan_model(graph, levels=2, hardware=machine), convention=asked)
-        plan = ran.plan.model_copy(update={"score": ran.score})
-        found = Reported(plan=plan, graph=graph, machine=machine, profile=None, ran=ran, convention=asked)
-        rows = compared(found)
-        assert rows.convention == (asked or MOVED)
-        assert {row.plan.score.convention or PAPER for row in rows if row.plan and row.plan.score} == {
-            rows.convention
-        }
+        found = read_reported(file, convention=asked)
+        assert found.plan.score is not None
+        counted = asked or MOVED
+        assert (found.plan.score.convention or PAPER) == counted
+        scores = [row.plan.score for row in compared(found) if row.plan]
+        assert {score.convention or PAPER for score in scores if score} == {counted}
+        assert (f"--convention {counted}" in found.commands[1]) == (asked is not None)
+    plan_model("lenet-c", levels=2).write(file)
+    costs = [row.cost for row in compared(read_reported(file))]
+    assert costs == [row.cost for row in compare_strategies("lenet-c", levels=2)]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_a_report_counts_all_by_the_convention_of_its_step() -> None:
 def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked: Any, option: str) -> None:
     graph = load_model("lenet-c")
     plan = plan_model(graph, array=[4], **asked)
-    command = plan_command(plan, "p.json", graph, None)
+    command = plan_command(plan, "p.json", graph.batch, None)
     assert ("--convention" in command) == bool(option)
     assert option in command
 
@@ -117,8 +120,8 @@ def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
     asked: dict[str, Any] = {"levels": 2, "cost": "time", "hardware": "hmc"}
     named, unnamed = plan_model(graph, strategy="hypar", **asked), plan_model(graph, **asked)
     assert (named.convention, unnamed.convention) == (None, "moved")
-    assert "--strategy hypar" in plan_command(named, "p.json", graph, None)
+    assert "--strategy hypar" in plan_command(named, "p.json", graph.batch, None)
     for plan in (named, unnamed):
-        command = plan_command(plan, "p.json", graph, None)
+        command = plan_command(plan, "p.json", graph.batch, None)
         assert "--convention" not in command
         assert ("--strategy" in command) == (plan is named)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load_heterogeneous import as_hardware
+from hypar.plan.content import rooted
+from hypar.plan.request import Request
 from hypar.plan.score import Totals, totals_of
-from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.arguments import BASELINE, PlanArguments, require_known
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.replay import run_plan
+from hypar.planning.resolved import BASELINE
 from hypar.planning.sources import times_of
 from hypar.planning.uneven.replay import branch_of
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
 from hypar.units import format_seconds
 
@@ -99,7 +101,7 @@ def explore_model(
     strategy: str = "hypar",
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
-    **asked: Unpack[PlanArguments],
+    **asked: Any,
 ) -> Exploration:
     """Score every combination of the choices of some layers or levels.
 
@@ -118,7 +120,7 @@ def explore_model(
     Raises:
         InputError: the request cannot be met; nothing varies, or more than 10,000 points.
     """
-    require_known("explore_model", asked, PlanArguments)
+    Request.of("explore_model", asked)
     graph, machine, counted = network_of(model), as_hardware(hardware), convention_for(convention)
     plan = plan_and_score(graph, strategy, counted, hardware=machine, **asked)
     graph = graph.with_batch(plan.model.batch)
@@ -238,7 +240,7 @@ def _with(plan: Plan, chosen: Mapping[_Place, Choices]) -> Plan:
         split.model_copy(update={"choices": {**split.choices, **given.get((split.level, split.group), {})}})
         for split in plan.splits
     ]
-    return plan.model_copy(update={"splits": splits, "chunks": None})
+    return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 
 
 def _scored(
