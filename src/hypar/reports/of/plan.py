@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Cell, Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
-from hypar.reports.steps import data_table, groups_table, headed, step_notes
+from hypar.reports.steps import chunks_table, data_table, groups_table, headed, stages_memory, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
     Level,
@@ -113,6 +113,8 @@ def plan_document(
             data_table([*_choice_rows(plan)]),
             _layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
             *groups_table(score, plan.stages),
+            *(stages_memory(ran) if full else ()),
+            *chunks_table(ran),
             plan_grid(plan, ran),
         ),
         notes=(
@@ -182,12 +184,12 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     folded = len(parts) < len(plan.layers)
     columns = (
         Column(key="layer", head="layers" if folded else "layer"),
-        Column(key="stage", unit="count"),
+        Column(key="stage", unit="whole"),
         *(Column(key=_key(level), head=level.name, group=level.group) for level in levels),
         Column(key="received", unit="bytes"),
         Column(key="time", unit="seconds"),
         Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
-        Column(key="devices", unit="count"),
+        Column(key="devices", unit="whole"),
         Column(key="bar", head="", unit="bar"),
     )
     total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers"} | values.sums(plan.layers)
