@@ -13,6 +13,14 @@ from hypar.cli.main import main
 if TYPE_CHECKING:
     from click.testing import Result
 
+FREE = (
+    "arrays.*", "chunks", "chunks.asked", "convention", "cost.name", "cost.parameters.*", "files", "files.*", "graph", "limits",
+    "limits.*", "model.batch", "model.name", "pins", "pins.*", "profile.name", "score", "score.convention", "score.hardware",
+    "score.hardware_changes.*", "search", "solver", "space", "stages.array", "stages.asked_microbatches", "stages.balance",
+    "stages.parts", "stages.schedule", "stages.solver", "strategy",
+)  # fmt: skip
+"""Fields of a plan file, ``*`` for any key, that ``hypar check`` follows, so that they may change without drift: the request."""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -40,7 +40,7 @@ from hypar.network.spec.expansion import MOST_LAYERS
 from hypar.plan import chunks, plan, records, score, splits
 from hypar.planning.refusals import REFUSALS
 from hypar.registry import GROUPS, data_names, load_plugin
-from hypar.studies.check import FREE
+from tests.kit import FREE
 from tests.test_layers import FLOORS, MAY_IMPORT
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "execution": "errors registry network program",
     "studies": "activity errors units registry timeline files document results solve network sharding machine plan schedule costs planning program execution",
     "reports": "activity errors units registry timeline files document results solve network sharding machine plan schedule costs planning program execution studies",
-    "cli": "activity errors registry units timeline files network importers sharding machine plan schedule costs planning studies reports",
+    "cli": "activity errors registry units timeline files document network importers sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
 
@@ -72,8 +72,8 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies arguments checks request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
-    "studies": "step again verification problems layers counted comparison explanation remarks chunks_stages field exploration sweep",
-    "reports": "words palette svg text charts plots tables html markdown page columns terminal steps renderers breakdown trace exports of report listings views",
+    "studies": "step again verification problems layers choices grid explain sweep explore remarks chunks_stages",
+    "reports": "words palette svg text charts plots tables html markdown columns terminal steps renderers breakdown trace exports of report listings views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

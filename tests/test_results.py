@@ -15,7 +15,7 @@ import hypar
 from hypar.document import Origin, origin_of
 from hypar.errors import OptionError, PlanError
 from hypar.plan.score import Score
-from hypar.studies.comparison import Row
+from hypar.studies.grid import Row
 from hypar.studies.sweep import Run
 
 if TYPE_CHECKING:

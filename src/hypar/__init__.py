@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from hypar.registry import machines as machines, models as models, strategies as strategies
     from hypar.reports.exports.base import Exported as Exported, export_plan as export_plan
     from hypar.studies.check import Verdict as Verdict, check_plan as check_plan
-    from hypar.studies.comparison import (
+    from hypar.studies.explain import Explanation as Explanation, explain_plan as explain_plan
+    from hypar.studies.explore import Exploration as Exploration, explore_model as explore_model
+    from hypar.studies.grid import (
         Comparison as Comparison,
         Row as Row,
         compare_strategies as compare_strategies,
     )
-    from hypar.studies.explanation import Explanation as Explanation, explain_plan as explain_plan
-    from hypar.studies.exploration import Exploration as Exploration, explore_model as explore_model
     from hypar.studies.layers import score_layers as score_layers
     from hypar.studies.profiling.measure import profile_model as profile_model
     from hypar.studies.sweep import Run as Run, Sweep as Sweep, sweep_model as sweep_model
@@ -76,9 +76,9 @@ _PUBLIC = {
     "registry": "machines models strategies",
     "reports.exports.base": "Exported export_plan",
     "studies.check": "Verdict check_plan",
-    "studies.comparison": "Comparison Row compare_strategies",
-    "studies.explanation": "Explanation explain_plan",
-    "studies.exploration": "Exploration explore_model",
+    "studies.grid": "Comparison Row compare_strategies",
+    "studies.explain": "Explanation explain_plan",
+    "studies.explore": "Exploration explore_model",
     "studies.layers": "score_layers",
     "studies.profiling.measure": "profile_model",
     "studies.sweep": "Run Sweep sweep_model",

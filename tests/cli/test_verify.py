@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from hypar.studies.verification import run as module
 from hypar.studies.verification.cases import REASONS
 from rich.cells import cell_len
 
@@ -18,7 +19,6 @@ from hypar import verify_plan
 from hypar.cli.commands import verify as command
 from hypar.cli.main import main
 from hypar.execution.verify import verify_program
-from hypar.studies.verification import run as module
 from tests.goldens import golden
 from tests.kit import run
 from tests.prose import unbroken

@@ -14,7 +14,7 @@ from hypar.planning.counting import (
 )
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import BY_LEVELS
-from hypar.studies.counted import costs_of
+from hypar.studies.grid import costs_of
 
 OF_PAPERS = {"hypar", "accpar", "deepa"}
 from tests.planning.parts import scored

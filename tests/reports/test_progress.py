@@ -20,7 +20,7 @@ from hypar import plan_model
 from hypar.activity import listening
 from hypar.cli.main import main
 from hypar.reports import terminal
-from hypar.studies.comparison import compare_strategies
+from hypar.studies.grid import compare_strategies
 from tests.effort import late
 
 if TYPE_CHECKING:

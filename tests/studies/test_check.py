@@ -24,10 +24,10 @@ from hypar.planning.planner import follow
 from hypar.planning.request import Request
 from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
-from hypar.studies.check import FREE
 from tests.benches import FakeBench
 from tests.effort import examples, late
 from tests.heterogeneous import group, kind, write_machine
+from tests.kit import FREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -385,5 +385,28 @@ def test_a_machine_whose_file_changed_is_seen(tmp_path: Path) -> None:
     changes = check_plan(tmp_path / "plan.json").changes
     assert str(changes[0]).startswith("plan hardware: own sha256:")
     assert "plan capacity_bytes: 8,000,000,000 -> 9,000,000,000" in map(str, changes)
-    assert re.search(r"\n +hardware +own sha256:\w+ -> own sha256:\w+\n", result.stdout)
-    assert re.search(r"\n +capacity_bytes +8.00 GB -> 9.00 GB  \+12%\n", result.stdout)
+    assert re.search(r"\nhardware +own sha256:\w+ -> own sha256:\w+\n", result.stdout)
+    assert re.search(r"\ncapacity_bytes +8.00 GB -> 9.00 GB +\+12%\n", result.stdout)
+
+
+def test_numbers_within_the_tolerance_are_no_drift_and_choices_always_are() -> None:
+    plan = planned(**KINDS["scored"])
+    assert plan.score is not None
+    near = {"cost.value": plan.cost.value * (1 + 1e-7), "score.time_s": plan.score.time_s * 1.004}
+    file = str(written(plan, **near))
+    assert check(file).exit_code == 1
+    assert check(file, "--tolerance", "1e-6").exit_code == 1
+    result = check(file, "--tolerance", "1%")
+    assert (result.exit_code, result.stdout) == (0, "ok       changed.json, 2 numbers within the tolerance\n")
+    (found,) = json.loads(check(file, "--tolerance", "1%", "--json").stdout)
+    assert (found["changes"], [one["what"] for one in found["tolerated"]]) == ([], ["cost", "time_s"])
+    for place, other in {
+        "splits.0.choices": {layer: {"batch": 2} for layer in plan.layers},
+        "claim": "the best of all",
+    }.items():
+        assert check(str(written(plan, **{place: other})), "--tolerance", "50%").exit_code == 1
+    for text in ("x", "1%%", "-1e-6", "100%", "nan"):
+        refused = check(file, f"--tolerance={text}")
+        assert (refused.exit_code, refused.stdout) == (3, "")
+        assert "tolerance: found" in refused.stderr
+        assert refused.stderr.count("\n") == 1

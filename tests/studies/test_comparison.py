@@ -19,8 +19,7 @@ from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.plan.score import totals_of
 from hypar.planning.strategies.base import load_strategy
-from hypar.results import view_of
-from hypar.studies.counted import costs_of
+from hypar.studies.grid import costs_of
 from hypar.units import amount, format_seconds
 from tests.benches import lenet_profile
 from tests.prose import unbroken
@@ -35,7 +34,7 @@ def test_without_a_cost_each_strategy_keeps_its_own() -> None:
         assert row.plan.cost.name == load_strategy(row.name).cost
     runs = sweep_model("lenet-c", strategy=STRATEGIES, **asked)
     assert runs.cost is None
-    assert "cost" not in view_of(runs).rows(runs)[0]
+    assert "cost" not in runs.document().records()[0]
 
 
 def printed(*arguments: str) -> str:

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from hypar import load_machine, plan_model, score_plan, sweep_model
 from hypar.cli.main import main
+from hypar.errors import OptionError
 from hypar.plan.score import totals_of
-from hypar.results import view_of
 
 
 def printed(*arguments: str) -> str:
@@ -33,7 +33,7 @@ def test_one_array_and_several_are_told_apart() -> None:
 def test_arrays_are_written_as_they_are_asked_for() -> None:
     asked = ("--hardware", "hmc", "--array", "4,16,4x4", "--strategy", "hypar")
     head, _, table = printed(*asked).partition("\n\n")
-    assert head.startswith("lenet-c: array 4x4 is fastest\n")
+    assert head.startswith("lenet-c: array 4x4 is fastest, ")
     assert [line.split()[0] for line in table.splitlines()[:4]] == ["array", "4", "16", "4x4"]
     assert [row["array"] for row in json.loads(printed(*asked, "--json"))] == ["4", "16", "4x4"]
     assert [row["array"] for row in csv.DictReader(io.StringIO(printed(*asked, "--csv")))] == [
@@ -42,7 +42,7 @@ def test_arrays_are_written_as_they_are_asked_for() -> None:
         "4x4",
     ]
     runs = sweep_model("lenet-c", hardware="hmc", array=[(4,), (4, 4)])
-    assert [row["array"] for row in view_of(runs).rows(runs)] == ["4", "4x4"]
+    assert [row["array"] for row in runs.document().records()] == ["4", "4x4"]
     assert "4x4" in runs._repr_html_()
 
 
@@ -96,12 +96,27 @@ def test_the_head_and_the_data_name_what_is_held() -> None:
 def test_rows_that_cannot_be_planned_say_so() -> None:
     arrays: list[tuple[int | str, ...]] = [(8,), (2, "s4"), (2, "s8"), ("s4",)]
     runs = sweep_model("lenet-c", hardware="hmc", array=arrays, schedule="gpipe")
-    assert [run.totals is not None for run in runs] == [False, True, False, True]
-    assert [run.fits for run in runs] == [False, True, False, True]
-    assert runs[0].note == "schedule: given without stages; allowed: stages, as --stages 4"
+    assert [run.totals is not None for run in runs] == [True, True, False, True]
+    assert [run.fits for run in runs] == [True, True, False, True]
+    assert runs[0].totals == totals_of(
+        plan_model("lenet-c", hardware="hmc", array=(8,), convention="moved").score
+    )
     assert runs[2].note == "stages: found 8; allowed: 1 to 4, one for each layer that is cut"
     plan = plan_model("lenet-c", hardware="hmc", array=(2, "s4"), schedule="gpipe")
     assert runs[1].totals == totals_of(plan.score)
-    asked = ("--hardware", "hmc", "--array", "8,2xs4", "--strategy", "hypar", "--schedule", "gpipe")
-    assert [row["time_s"] is None for row in json.loads(printed(*asked, "--json"))] == [True, False]
-    assert "allowed: stages, as --stages 4" in " ".join(printed(*asked).split())
+    asked = ("--hardware", "hmc", "--array", "8,2xs8,4xs8", "--strategy", "dp,hypar", "--schedule", "gpipe")
+    said = " ".join(printed(*asked).split())
+    assert said.count("not planned array") == 1
+    assert "array 2xs8, 4xs8: stages: found 8; allowed: 1 to 4, one for each layer that is cut" in said
+    with pytest.raises(OptionError, match="schedule: given without stages; allowed: stages, as --stages 4"):
+        sweep_model("lenet-c", hardware="hmc", array=[(8,), (4,)], schedule="gpipe")
+
+
+def test_a_machine_that_is_too_small_names_the_option_that_scales_it() -> None:
+    more = "allowed: at most 16, all that it has; --scale gives it as many as the array needs"
+    *_, last = sweep_model("lenet-c", hardware="hmc", levels=[4, 5])
+    assert last.note == f"hardware 'hmc': found an array of 32 devices (2x2x2x2x2); {more}"
+    said = " ".join(printed("--hardware", "hmc", "--levels", "4..5").split())
+    assert said.count("found an array of 32 devices") == 1
+    assert "not planned levels 5: hardware 'hmc'" in said
+    assert all(run.totals for run in sweep_model("lenet-c", hardware="hmc", levels=[4, 5], scale=True))

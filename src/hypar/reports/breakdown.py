@@ -204,9 +204,8 @@ def memory_parts(rows: StepRows) -> Iterator[Figure | Note | Table]:
         columns=(
             Column(key="item"),
             Column(key="held", unit="bytes"),
-            Column(key="bar", head="", unit="bar"),
         ),
-        rows=[{"item": item, "held": own, "bar": own} for item, own in score.memory.items()],
+        rows=[{"item": item, "held": own} for item, own in score.memory.items()],
         total={"item": "together", "held": score.memory_bytes},
     )
 

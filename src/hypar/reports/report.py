@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +26,20 @@ from hypar.reports.breakdown import (
     step_timeline,
 )
 from hypar.reports.html import page
+from hypar.reports.of.comparison import document_of as comparison_document
+from hypar.reports.of.explanation import nearest, price
 from hypar.reports.of.machines import machine_data, value_text
 from hypar.reports.of.plan import plan_document, plan_grid
-from hypar.reports.words import on_machine, tone_of
+from hypar.reports.words import on_machine, words_of
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.dims import choice_word
+from hypar.sharding.space import parse_space
 from hypar.studies.again import plan_command, uneven_array
-from hypar.studies.comparison import compare_strategies
-from hypar.studies.counted import costs_of
-from hypar.studies.explanation import explain_plan
+from hypar.studies.explain import explain_plan
+from hypar.studies.grid import Comparison, Row, compare_strategies, costs_of
 from hypar.studies.remarks import baseline_scores, remarks
 from hypar.studies.step import StepRows
-from hypar.units import amount, format_bytes, format_gain, format_joules, format_seconds
+from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
-    from hypar.studies.explanation import Alternative, LayerExplanation
+    from hypar.studies.explain import Alternative, LayerExplanation
 
 OPEN = ("open in ", "not given", "assumed")
 """How a source begins that leaves a number open."""
@@ -56,40 +58,13 @@ OPEN = ("open in ", "not given", "assumed")
 CLOSEST = 6
 """The number of closest calls."""
 
-FASTER = 1.001
-"""The gain from which another strategy is said to be better."""
+THIS = "(this plan)"
+STEP = {"time", "critical"}
+TOLD = {"bytes", "energy", "memory"}
+"""The labels of notes that stand with the costs of a step, and of those whose numbers are in its tables."""
 
 UNKNOWN = "Not known: the plan names no machine."
 AT_REST = "Power at rest, of all devices for the whole step, belongs to no layer."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
-    """A strategy beside a plan, or the plan itself.
-
-    Attributes:
-        name: the strategy.
-        plan: its plan; None if its search would not fit.
-        cost: its cost, counted by the convention of all; 0 without a plan.
-        this: whether it is the plan itself.
-        note: what the plan is optimal over, or why there is none.
-    """
-
-    name: str
-    plan: Plan | None
-    cost: float
-    this: bool
-    note: str
-
-    @property
-    def score(self) -> Score | None:
-        """Its score; None without a machine."""
-        return self.plan.score if self.plan else None
-
-    @property
-    def worth(self) -> float:
-        """The time of a step, or without a machine the cost."""
-        return self.cost if self.score is None else self.score.time_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,25 +160,27 @@ def report_document(found: Reported, stored: Plan) -> Document:
     base = scores.get("dp")
     said = remarks(plan, found.graph, found.machine, found.profile, scores)
     whole = plan_document(plan, ran=found.ran, base=base, said=said)
-    notes = {
-        label: [own for own in whole.notes if (own.label == "choices") == label] for label in (True, False)
-    }
-    rivals, refused = strategies(found)
+    section, answer = _strategies(found)
+    tables = (own for own in whole.parts if isinstance(own, Table) and own.shown)
+    choices = (own for own in whole.notes if own.label == "choices")
+    spent = [own for own in whole.notes if own.label in STEP]
+    claimed = [own for own in whole.notes if own.label not in {"choices", *STEP, *TOLD}]
+    several = " or several alike" * (len({*rows_of(plan).values()}) < len(plan.layers))
+    about = f"A row is a layer{several}; levels go from the outermost to the innermost."
     return Document(
         title=whole.title,
-        about=f"{whole.about}. {_lead(rivals, refused)}",
+        about=f"{whole.about}; {answer}",
         tone=whole.tone,
         parts=(
             *_against(plan.score, base),
-            Section(title="Plan", about="A row is a layer, or several alike; levels go from the outermost to the innermost.",
-                    parts=(*(own for own in whole.parts if isinstance(own, Table) and own.shown), *notes[True])),
-            *_step_sections(found),
-            _strategies(rivals, refused, plan.cost.unit),
+            Section(title="Plan", about=about, parts=(*tables, *choices)),
+            *_step_sections(found, spent, several),
+            section,
             _why(found),
-            _claim(found, notes[False]),
+            _claim(found, claimed),
             _machine(found, stored),
         ),
-    )  # fmt: skip
+    )
 
 
 def _against(score: Score | None, base: Score | None) -> Iterator[Table]:
@@ -218,80 +195,76 @@ def _against(score: Score | None, base: Score | None) -> Iterator[Table]:
     )
     yield Table(
         columns=(
-            Column(key="what", head=""),
+            Column(key="total", head=""),
             Column(key="own", head="this plan", unit="ratio"),
             Column(key="dp", head="dp" if base.fits else "dp (does not fit)", unit="ratio"),
             Column(key="gain", unit="ratio"),
-            Column(key="bar", head="against dp", unit="bar"),
         ),
         rows=[
-            {
-                "what": what,
-                "own": text(own),
-                "dp": text(dp),
-                "gain": format_gain(dp, own),
-                "bar": own / (dp or 1.0),
-            }
-            for what, own, dp, text in pairs
+            {"total": total, "own": text(own), "dp": text(dp), "gain": format_gain(dp, own)}
+            for total, own, dp, text in pairs
             if own is not None and dp is not None
         ],
     )
 
 
-def _step_sections(found: Reported) -> Iterator[Section]:
+def _step_sections(found: Reported, notes: Sequence[Note], several: str) -> Iterator[Section]:
     """Yield what the step spends, when it does what, and what it holds."""
+    titles = ("Costs of a step", "Step over time", "Memory over the step")
     if found.ran is None:
-        for title in ("Costs of a step", "Step over time", "Memory over the step"):
-            yield Section(title=title, parts=(Note("", UNKNOWN),))
+        yield from (Section(title=title, parts=(Note("", UNKNOWN),)) for title in titles)
         return
     rows, score, row_of = StepRows(ran=found.ran), found.ran.score, rows_of(found.plan)
-    each = "a stage" if found.ran.stages else "a layer, or several alike"
-    critical = sum(task.critical for task in rows.tasks)
-    path = f"{critical} of {len(rows.tasks)} tasks lie on the critical path; the low boxes run beside it."
-    if found.ran.stages:
-        path = "A box has the number of its microbatch; below it is what the stage receives."
     at_rest = (Note("", AT_REST),) if "static" in (score.energy or {}) else ()
-    layers = Section(title="Layer by layer", about="Seconds on the critical path.",
-                     parts=(layers_table(rows, row_of), *at_rest))  # fmt: skip
+    about = f"Seconds on the critical path; memory of a device{' of the stage' * bool(found.ran.stages)}."
+    layers = Section(title="Layer by layer", about=about, parts=(layers_table(rows, row_of), *at_rest))
     yield Section(
-        title="Costs of a step", parts=(kinds_figure(score), levels_table(rows), energy_figure(score), layers)
+        title=titles[0],
+        parts=(kinds_figure(score), *notes, levels_table(rows), energy_figure(score), layers),
     )
     tasks = Section(title=f"The longest of {len(rows.tasks)} tasks", parts=(longest_table(rows),))
     timeline = step_timeline(rows, row_of, f"A step of {format_seconds(score.time_s)}")
-    yield Section(title="Step over time", about=f"A row is {each}. {path}", parts=(timeline, tasks))
-    yield Section(title="Memory over the step", parts=tuple(memory_parts(rows)))
+    yield Section(title=titles[1], about=_about_timeline(rows, several), parts=(timeline, tasks))
+    yield Section(title=titles[2], parts=tuple(memory_parts(rows)))
 
 
-def strategies(found: Reported) -> tuple[list[Strategy], str]:
-    """Return the strategies that minimise dp's cost for the plan's devices, the plan among them; or why there are no others.
+def _about_timeline(rows: StepRows, several: str) -> str:
+    if rows.ran.stages is not None:
+        return "A row is a stage. A box has the number of its microbatch; the low boxes are what the stage receives."
+    critical, number = sum(task.critical for task in rows.tasks), len(rows.tasks)
+    path = f"{critical} of {number} tasks lie on the critical path; the low boxes run beside it"
+    if critical == number:
+        path = f"All {number} tasks lie on the critical path: nothing runs beside anything else"
+    return f"A row is a layer{several}. {path}."
 
-    The fastest comes first, without a machine that of the least cost; strategies without a plan last.
+
+def compared(found: Reported) -> Comparison:
+    """Return the strategies that minimise dp's cost for the plan's devices, the plan among them.
+
+    Raises:
+        InputError: they cannot be compared on these devices.
+        TableLimitError: no search fits.
     """
     plan, score, convention = found.plan, found.plan.score, None
     if not plan.heterogeneous:
         convention = (score.convention or PAPER) if score else found.convention or plan.convention or PAPER
-    cost = plan.cost.value
-    if score is None and convention is not None:
-        cost = math.fsum(costs_of(plan, found.graph, convention, found.machine))
-    own = Strategy(name=own_name(plan), plan=plan, cost=cost, this=True, note=plan.claim)
     weight = plan.cost.parameters.get("inter_weight")
-    try:
-        rows = compare_strategies(
-            found.graph,
-            array=_array(plan, found.machine),
-            batch=plan.model.batch,
-            inter_weight=None if weight is None else float(weight),
-            hardware=found.machine,
-            optimizer="sgd" if score is None else score.optimizer,
-            convention=convention,
-        )
-    except (InputError, TableLimitError) as error:
-        return [own], str(error)
-    others = [
-        Strategy(name=row.name, plan=row.plan, cost=row.cost, this=False, note=row.note) for row in rows
-    ]
-    kept = [each for each in others if not _same(each, own)]
-    return sorted((own, *kept), key=lambda each: (each.plan is None, each.worth, not each.this)), ""
+    rows = compare_strategies(
+        found.graph,
+        array=_array(plan, found.machine),
+        batch=plan.model.batch,
+        inter_weight=None if weight is None else float(weight),
+        hardware=found.machine,
+        optimizer="sgd" if score is None else score.optimizer,
+        convention=convention,
+    )
+    costs = tuple(split.cost for split in plan.summed)
+    if convention is not None and not plan.staged:
+        costs = costs_of(plan, found.graph, convention, found.machine)
+    own = Row(name=f"{own_name(plan)} {THIS}", plan=plan, costs=costs, gain=None, note=plan.claim)
+    alike = [row.plan is not None and _same(row.plan, plan) and row.name == own_name(plan) for row in rows]
+    kept = [own if same else row for row, same in zip(rows, alike, strict=True)]
+    return Comparison(kept if any(alike) else [*kept, own], rows.convention)
 
 
 def own_name(plan: Plan) -> str:
@@ -302,11 +275,9 @@ def own_name(plan: Plan) -> str:
     return ", ".join(filter(None, (plan.strategy, stages, pins, *more)))
 
 
-def _same(one: Strategy, own: Strategy) -> bool:
-    """Return whether a strategy's plan is the plan itself."""
-    if one.plan is None or own.plan is None or one.name != own.name:
-        return False
-    return one.plan.splits == own.plan.splits and one.worth == own.worth
+def _same(one: Plan, own: Plan) -> bool:
+    times = [None if each.score is None else each.score.time_s for each in (one, own)]
+    return one.splits == own.splits and times[0] == times[1]
 
 
 def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
@@ -319,101 +290,57 @@ def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[
     return (*plan.array[:outside], *primes(len(plan.stages.stages)), *plan.array[outside:])
 
 
-def _lead(rivals: Sequence[Strategy], refused: str) -> str:
-    """Say which strategy is better still."""
-    if refused:
-        return f"Not compared with other strategies: {refused}."
-    own = next(each for each in rivals if each.this)
-    fitting = [each for each in rivals if each.plan and (each.score is None or each.score.fits)]
-    best = fitting[0] if fitting else own
-    adjective = "cheaper" if own.score is None else "faster"
-    if best.this or own.worth <= FASTER * best.worth:
-        return f"No strategy compared{' that fits' * (own.score is not None)} is noticeably {adjective}."
-    shown = best.plan.cost.unit if best.plan and best.score is None else "seconds"
-    return f"Of the strategies compared, {best.name} is {adjective}: {amount(best.worth, shown)}."
+def _strategies(found: Reported) -> tuple[Section, str]:
+    """Return the strategies with their totals, and which of them is best."""
+    title = "Strategies side by side"
+    try:
+        document = comparison_document(compared(found))
+    except (InputError, TableLimitError) as error:
+        return Section(
+            title=title, parts=(Note("", f"None is compared: {error}."),)
+        ), "not compared with other strategies"
+    answer = f"of the strategies compared, {document.title.partition(': ')[2]}"
+    tables = [own._replace(rows=[*map(_marked, own.rows)]) for own in document.tables if own.shown]
+    notes = Section(title="What each is optimal over", parts=document.notes)
+    return Section(title=title, about=f"{answer[:1].upper()}{answer[1:]}.", parts=(*tables, notes)), answer
 
 
-def _strategies(rivals: Sequence[Strategy], refused: str, unit: str) -> Section:
-    """Return the strategies with their totals."""
-    if refused:
-        return Section(title="Strategies side by side", parts=(Note("", f"None is compared: {refused}."),))
-    base = next((each for each in rivals if each.name == "dp" and each.plan), None)
-    return Section(
-        title="Strategies side by side",
-        about="The best first; gain is dp's over its own.",
-        parts=(
-            Table(
-                columns=(
-                    Column(key="strategy"),
-                    Column(key="bar", head="", unit="bar"),
-                    Column(key="time", unit="seconds"),
-                    Column(key="cost", unit=unit),
-                    Column(key="gain", unit="ratio"),
-                    Column(key="energy", unit="joules"),
-                    Column(key="received", unit="bytes"),
-                    Column(key="memory", unit="bytes"),
-                    Column(key="fits", head=""),
-                ),
-                rows=[_strategy(each, base) for each in rivals],
-            ),
-            Section(
-                title="What each is optimal over",
-                parts=tuple(Note(each.name, each.note) for each in rivals),
-            ),
-        ),
-    )
-
-
-def _strategy(each: Strategy, base: Strategy | None) -> dict[str, Any]:
-    score = each.score
-    row: dict[str, Any] = {"strategy": f"{each.name} (this plan)" if each.this else each.name}
-    if each.plan is None:
-        return row | {"fits": "the search does not fit"}
-    row |= {"bar": each.worth, "gain": None if base is None or not each.worth else base.worth / each.worth}
-    if score is None:
-        return row | {"cost": each.cost, "tone": "this" if each.this else ""}
-    totals = {"time": score.time_s, "energy": score.energy_j, "received": score.communication_bytes}
-    tone = tone_of(score) if not score.fits else "this" if each.this else ""
-    return (
-        row
-        | totals
-        | {"memory": score.memory_bytes, "fits": "" if score.fits else "does not fit", "tone": tone}
-    )
+def _marked(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"tone": "this"} if row["strategy"].endswith(THIS) and not row.get("tone") else row
 
 
 def _why(found: Reported) -> Section:
     """Return the choices that would change first, and the next choice of every layer at every level."""
-    title, plan = "Why this cut", found.plan
+    title = "Why this cut"
     try:
-        explained = explain_plan(
-            plan, found.graph, layer="*", machine=found.machine, profile=found.profile
-        ).explained
+        known = explain_plan(found.plan, found.graph, layer="*", machine=found.machine, profile=found.profile)
     except OptionError as error:
-        return Section(
-            title=title,
-            parts=(Note("", f"Not covered: {error.found}; the strategies show what other choices reach."),),
-        )
+        text = f"Not covered: {error.found}; the strategies above show what other choices reach."
+        return Section(title=title, parts=(Note("", text),))
     except (InputError, TableLimitError) as error:
         return Section(title=title, parts=(Note("", f"Not covered: {error}."),))
-    calls = [(one, *call) for one in explained for call in [_next(one)] if call is not None]
-    closest = sorted(calls, key=lambda call: (not call[3], call[2]))[:CLOSEST]
-    rest = all(call[3] for call in closest)
+    calls = [(one, other) for one in known.explained for other in [nearest(one)] if other is not None]
+    if not calls:
+        return Section(title=title, parts=(Note("", "No layer has another choice in this space."),))
+    closest = sorted(calls, key=lambda call: (call[1].replanned is None, price(*call)))[:CLOSEST]
+    anew = all(other.replanned is not None for _, other in closest)
     what = (
-        "the level would cost more, the other layers planned anew"
-        if rest
-        else "the layer would cost more, its neighbours as planned"
+        "the level would cost more, the others planned anew"
+        if anew
+        else "it would cost more, the others as planned"
     )
-    cells = _choices(plan)
+    every = Section(title=f"All {len(calls)} choices, each with the next", parts=(_calls(found.plan, calls),))
+    about = f"Where the plan would change first: the next choice of a layer, and what {what}."
+    return Section(title=title, about=about, parts=(_calls(found.plan, closest), every))
 
-    def row(one: LayerExplanation, other: Alternative, more: float) -> dict[str, Any]:
-        share = more / (plan.cost.value or 1.0)
-        own = {
-            "layer": one.layer,
-            "level": one.place,
-            "plan": cells(one, one.chosen),
-            "next": cells(one, other),
-        }
-        return own | {"more": more, "share": share}
+
+def _calls(plan: Plan, calls: Sequence[tuple[LayerExplanation, Alternative]]) -> Table:
+    """Return a row for each choice beside the next."""
+    grids, words = parse_space(plan.space, None).grids, words_of(plan)
+
+    def cell(one: LayerExplanation, each: Alternative) -> Cell:
+        cut = tuple((dim, degree) for dim, degree in each.choice.degrees if degree > 1)
+        return Cell(choice_word(each.choice.degrees, one.ways, words, grids=grids), cut)
 
     columns = (
         Column(key="layer"),
@@ -423,43 +350,18 @@ def _why(found: Reported) -> Section:
         Column(key="more", head="costs more", unit=plan.cost.unit),
         Column(key="share", head="of the plan", unit="percent"),
     )
-    every = Table(columns=columns, rows=[row(*call[:3]) for call in calls])
-    return Section(
-        title=title,
-        about=f"Where the plan would change first: the next choice of a layer, and what {what}.",
-        parts=(
-            Table(columns=columns, rows=[row(*call[:3]) for call in closest]),
-            Section(title=f"All {len(calls)} choices, each with the next", parts=(every,)),
-        )
-        if calls
-        else (Note("", "No layer has another choice in this space."),),
-    )
-
-
-def _choices(plan: Plan) -> Any:
-    """Return the function that gives the cell of an alternative."""
-    from hypar.reports.words import words_of  # noqa: PLC0415
-    from hypar.sharding.dims import choice_word  # noqa: PLC0415
-    from hypar.sharding.space import parse_space  # noqa: PLC0415
-
-    grids, words = parse_space(plan.space, None).grids, words_of(plan)
-
-    def cell(one: LayerExplanation, each: Alternative) -> Cell:
-        degrees = each.choice.degrees
-        text = choice_word(degrees, one.ways, words, grids=grids)
-        return Cell(text, tuple((dim, degree) for dim, degree in degrees if degree > 1))
-
-    return cell
-
-
-def _next(one: LayerExplanation) -> tuple[Alternative, float, bool] | None:
-    """Return the cheapest other choice, what it costs more, and whether the rest is planned anew with it."""
-    others = [each for each in one.alternatives if not each.chosen]
-    known = [(each.replanned, at) for at, each in enumerate(others) if each.replanned is not None]
-    if known:
-        more, at = min(known)
-        return others[at], more, True
-    return (others[0], others[0].total - one.chosen.total, False) if others else None
+    rows = [
+        {
+            "layer": one.layer,
+            "level": one.place,
+            "plan": cell(one, one.chosen),
+            "next": cell(one, other),
+            "more": price(one, other),
+            "share": price(one, other) / (plan.cost.value or 1.0),
+        }
+        for one, other in calls
+    ]
+    return Table(columns=columns, rows=rows)
 
 
 def _claim(found: Reported, notes: Sequence[Note]) -> Section:

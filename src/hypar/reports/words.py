@@ -100,20 +100,6 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
     return rows if len(rows) <= most else _runs(layers, key)
 
 
-def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
-    """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
-    cells, stages, counted = cells_of(plan), stage_numbers(plan), plan.in_grids
-    keys = {
-        layer: (
-            stages.get(layer),
-            tuple(cells(split, layer) for split in plan.splits),
-            plan.devices(layer) if counted else 0,
-        )
-        for layer in plan.layers
-    }
-    return fold(plan.layers, keys.__getitem__, most=most)
-
-
 def _stem(layer: str) -> str:
     return layer.partition(".")[0]
 

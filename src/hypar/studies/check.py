@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.errors import InputError, PlanError, ProblemError, TableLimitError, UnknownNameError
+from hypar.errors import InputError, OptionError, PlanError, ProblemError, TableLimitError, UnknownNameError
 from hypar.files.json_file import read_json
 from hypar.files.text import read_text
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.planner import follow
 from hypar.planning.refusals import Asked, require_together
+from hypar.planning.replay import recosted, score_plan
 from hypar.planning.request import Request
 from hypar.planning.sources import machine_of, model_of, profile_of
 from hypar.planning.strategies.base import load_strategy
@@ -26,42 +28,8 @@ if TYPE_CHECKING:
 FAMILY = SCHEMA.partition("/")[0]
 """The name of the format of plans, of all its versions."""
 
-FREE = (
-    "arrays.*",
-    "chunks",
-    "chunks.asked",
-    "convention",
-    "cost.name",
-    "cost.parameters.*",
-    "files",
-    "files.*",
-    "graph",
-    "limits",
-    "limits.*",
-    "model.batch",
-    "model.name",
-    "pins",
-    "pins.*",
-    "profile.name",
-    "score",
-    "score.convention",
-    "score.hardware",
-    "score.hardware_changes.*",
-    "search",
-    "solver",
-    "space",
-    "stages.array",
-    "stages.asked_microbatches",
-    "stages.balance",
-    "stages.parts",
-    "stages.schedule",
-    "stages.solver",
-    "strategy",
-)
-"""Fields of a plan file, ``*`` for any key, that may change without drift, because planning again follows them.
-
-All of them record the request: see ``docs/plans.md``. A change of any other field is a difference.
-"""
+RESULTS = re.compile(r"cost|bound|(time|critical|busy|energy|communication|memory|groups) .*|.*_(s|j|bytes)")
+"""Entries of a plan that planning computes, as numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +40,16 @@ class Verdict:
         model_changed: whether the network differs from the one that was planned.
         changes: every difference between the stored plan's file and the new one's.
         fresh: the new plan.
-        notes: where the recorded strategy or solver is not what hypar takes for the rest of the request.
+        notes: where the recorded strategy or solver is not what hypar takes for the rest of the request, and what is not
+            planned again.
+        tolerated: the numbers that differ by no more than the tolerance, no part of ``changes``.
     """
 
     model_changed: bool
     changes: tuple[Change, ...]
     fresh: Plan
     notes: tuple[str, ...] = ()
+    tolerated: tuple[Change, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -92,11 +63,13 @@ def check_plan(
     model: str | Path | None = None,
     hardware: str | Path | None = None,
     profile: str | Path | None = None,
+    tolerance: float = 0.0,
 ) -> Verdict:
     """Plan again from a stored plan's request, and compare the whole file with the one written today.
 
-    If the model has changed so that the recorded solver no longer suits it, the cheapest exact one is used instead, so
-    that the differences are still shown.
+    A search that the clock or its user cut short is not repeated, as it would end elsewhere: the stored choices are priced again,
+    and their bound stands for the machine that found it. If the model has changed so that the recorded solver no longer suits
+    it, the cheapest exact one is used instead, so that the differences are still shown.
 
     Args:
         file: the plan file.
@@ -104,10 +77,13 @@ def check_plan(
             the current folder or its ``models/``, or among the models that hypar brings.
         hardware: the hardware file of the plan's score, if it is not found likewise.
         profile: the measured times that the plan's cost counted, if they are not found beside it or here.
+        tolerance: the relative difference up to which costs, bounds and numbers of the score are no drift, from 0 up to 1.
 
     Raises:
         InputError: the plan or its model cannot be read.
     """
+    if not 0 <= tolerance < 1:
+        raise OptionError("tolerance", f"found {tolerance}", "a share from 0 to below 1, as 1e-6")
     stored = read_plan(file)
     graph = model_of(stored, Path(file), model)
     machine = machine_of(stored, Path(file), hardware, profile=profile)
@@ -115,13 +91,28 @@ def check_plan(
     changed = graph.digest != stored.model.digest
     try:
         require_together(Asked.of(request))
-        fresh, notes = _followed(request, graph.with_batch(stored.model.batch), changed=changed)
+        fresh, notes = _again(stored, request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
         raise PlanError(where, error.found, error.allowed, error.hint) from None
     fresh = fresh.model_copy(update={"files": stored.files})
-    notes = (*_not_its_own(request), *notes)
-    return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh, notes=notes)
+    found = changes_between(stored, fresh)
+    tolerated = tuple(change for change in found if _near(change, tolerance))
+    return Verdict(
+        model_changed=changed,
+        changes=tuple(change for change in found if change not in tolerated),
+        fresh=fresh,
+        notes=(*_not_its_own(request), *notes),
+        tolerated=tolerated,
+    )
+
+
+def _near(change: Change, tolerance: float) -> bool:
+    """Return whether a difference is of a number that planning computes, and within the tolerance."""
+    before, after = change.before, change.after
+    if isinstance(before, str) or isinstance(after, str) or not RESULTS.fullmatch(change.what):
+        return False
+    return abs(after - before) <= tolerance * max(abs(before), abs(after))
 
 
 def _not_its_own(request: Request) -> tuple[str, ...]:
@@ -137,11 +128,16 @@ def _not_its_own(request: Request) -> tuple[str, ...]:
     )
 
 
-def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> tuple[Plan, tuple[str, ...]]:
+def _again(
+    stored: Plan, request: Request, graph: LayerGraph, *, changed: bool
+) -> tuple[Plan, tuple[str, ...]]:
     """Plan the request today, and say if hypar would take another solver than the recorded one.
 
     If the changed model no longer suits the recorded solver, it is planned by the one that hypar takes.
     """
+    if request.cut is not None and not changed:
+        return _priced(stored, request, graph)
+    request = replace(request, cut=None)
     free, own = replace(request, solver=None), None
     if request.solver is not None and not request.limited:
         with suppress(ProblemError, TableLimitError):
@@ -155,6 +151,16 @@ def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> tuple[Pl
         if not changed:
             raise
         return follow(free, graph), ()
+
+
+def _priced(stored: Plan, request: Request, graph: LayerGraph) -> tuple[Plan, tuple[str, ...]]:
+    """Return a plan with its choices priced and run again."""
+    fresh = recosted(stored, graph, request)
+    if stored.score is not None:
+        score = score_plan(fresh, hardware=request.machine, model=graph)
+        fresh = fresh.model_copy(update={"score": score})
+    said = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"
+    return fresh, (said,)
 
 
 def plans_below(folder: Path) -> tuple[list[Path], list[Path]]:

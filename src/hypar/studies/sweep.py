@@ -1,43 +1,36 @@
-"""Sweeps: a model planned and scored for every combination of arrays, batches, strategies and machines."""
+"""Sweeps: a network planned and scored for every combination of machines, arrays, batches and strategies."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-from hypar.costs.base import load_cost
+from hypar.document import Result
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
-from hypar.network.build import load_model
-from hypar.network.graph import LayerGraph
-from hypar.plan.consistency import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
-from hypar.planning.arguments import BASELINE, HeldArguments, of_baseline, require_known
-from hypar.planning.checks.levels import checked_array
+from hypar.planning.arguments import HeldArguments, PlanArguments, require_known
 from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
-from hypar.planning.checks.words import checked_optimizer
 from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
-from hypar.results import Result
 from hypar.schedule.scoring import totals
 from hypar.sharding.conventions import MOVED
-from hypar.studies.counted import convention_for, planned
+from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
-Hardware = Machine | HeterogeneousMachine | str | Path
-"""A machine, or the name of one."""
+    from hypar.network.graph import LayerGraph
+    from hypar.studies.grid import Axes, Chosen
 
-MOST_RUNS = 10_000
-"""The largest number of combinations of a sweep."""
+OF_STAGES = ("schedule", "microbatches", "parts", "balance")
+"""The options of stages, which the arrays of a sweep that have none do without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +59,7 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
         asked: the arguments of ``plan_model`` that all runs share.
     """
 
-    _view: ClassVar[str] = "sweep"
+    _document: ClassVar[str] = "sweep"
     model: str
     convention: str
     asked: HeldArguments
@@ -85,14 +78,17 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
 
     @property
     def cost(self) -> str | None:
-        """Return the cost that every strategy minimises; None if each minimises its own."""
+        """The cost that every strategy minimises; None if each minimises its own."""
         return self.asked.get("cost")
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The axes that have more than one value."""
+        return tuple(name for name in self[0].axes if len({_key(run.axes[name]) for run in self}) > 1)
 
     def __repr__(self) -> str:
         """Return the network, the number of runs and the axes that vary, short enough for a prompt."""
-        return (
-            f"<Sweep of {self.model}: {len(self)} runs over {', '.join(varied(self)) or 'one combination'}>"
-        )
+        return f"<Sweep of {self.model}: {len(self)} runs over {', '.join(self.varied) or 'one combination'}>"
 
 
 def sweep_model(
@@ -112,7 +108,7 @@ def sweep_model(
     """Plan and score a network for every combination of the given values.
 
     Zero levels mean one device. An array smaller than its machine uses some of its devices; a combination that does
-    not fit has a note with the reason instead of totals.
+    not fit has a note with the reason instead of totals. Options of stages count for the arrays that have stages.
 
     Args:
         model: a network, the path of a model file, or a bare name.
@@ -136,37 +132,27 @@ def sweep_model(
         InputError: the request cannot be met by any combination.
     """
     require_known("sweep_model", asked, HeldArguments)
-    graph = model if isinstance(model, LayerGraph) else load_model(model)
-    axes: dict[str, Sequence[Any]] = {
+    graph = network_of(model)
+    axes = {
         "hardware": _values(hardware),
         **{name: _values(values) for name, values in (changes or {}).items()},
         "batch": (graph.batch,) if batch is None else _values(batch) or (graph.batch,),
         "strategy": _values(strategy),
         **_arrays(levels, array),
     }
-    _check(axes, asked)
-    graphs = {samples: graph.with_batch(samples) for samples in axes["batch"]}
-    combinations = list(itertools.islice(itertools.product(*axes.values()), MOST_RUNS + 1))
-    if not 0 < len(combinations) <= MOST_RUNS:
-        found = "nothing" if not combinations else f"more than {MOST_RUNS:,} combinations"
+    number = math.prod(map(len, axes.values()))
+    if not 0 < number <= MOST_RUNS:
+        found = f"{number:,} combinations" if number else "nothing"
         raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
-    every = [dict(zip(axes, values, strict=True)) for values in combinations]
-    machines = _Machines(tuple(changes or ()), _stages(asked))
-    for chosen in every:
-        machines.of(chosen)
-    counted = convention_for(convention)
-    runs, refused = [], []
-    for chosen in every:
-        try:
-            machine = machines.scaled(chosen) if scale else machines.of(chosen)
-            runs.append(_run(graphs[chosen["batch"]], machine, chosen, counted, asked))
-        except (HardwareError, OptionError, TableLimitError) as error:
-            refused.append(error)
-            runs.append(Run(axes=chosen, totals=None, fits=False, note=str(error)))
-        progress(len(runs), len(every))
-    if len(refused) == len(runs) and isinstance(refused[0], OptionError):
-        raise refused[0]
-    return Sweep(runs, graph.name, counted, asked)
+    for name in axes["strategy"]:
+        load_strategy(name)
+    runs = _Runs(axes, graph, convention_for(convention), tuple(changes or ()), scale, asked)
+    grid({name: axes[name] for name in ("hardware", *runs.changed)}, runs.machine)
+    answers = grid(axes, runs.run, (HardwareError, OptionError, TableLimitError), progress)
+    first = answers[0][1]
+    if isinstance(first, OptionError) and not any(isinstance(found, Run) for _, found in answers):
+        raise first
+    return Sweep((runs.answered(*each) for each in answers), graph.name, runs.convention, asked)
 
 
 def _values(given: Any) -> tuple[Any, ...]:
@@ -178,9 +164,14 @@ def _values(given: Any) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
+def _key(value: Any) -> str:
+    """Return a key that identifies a value of an axis; for machines their digest, as several may have one name."""
+    return value.digest if isinstance(value, Machine | HeterogeneousMachine) else repr(value)
+
+
 def _arrays(
     levels: int | Sequence[int] | None, array: Sequence[int | str] | Sequence[Sequence[int | str]] | None
-) -> dict[str, Sequence[Any]]:
+) -> dict[str, tuple[Any, ...]]:
     """Return the axis of the arrays: of numbers of two-way levels, or of the ways of all levels."""
     if array is None:
         return {"levels": _values(4 if levels is None else levels)}
@@ -190,59 +181,71 @@ def _arrays(
     return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
 
 
-def _key(value: Any) -> str:
-    """Return a key that identifies a value of an axis; for machines their digest, as several may have one name."""
-    return value.digest if isinstance(value, Machine | HeterogeneousMachine) else repr(value)
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """The runs of a sweep; ``changed`` are the axes of the machine's fields."""
 
+    axes: Axes
+    graph: LayerGraph
+    convention: str
+    changed: tuple[str, ...]
+    scale: bool
+    asked: HeldArguments
+    machines: dict[str, Machine | HeterogeneousMachine] = field(default_factory=dict)
 
-def _stages(asked: HeldArguments) -> int:
-    """Return the number of stages, each of which has an array of its own."""
-    stages, starts = asked.get("stages"), asked.get("starts")
-    if starts:
-        return len(named_starts(starts))
-    return stages if isinstance(stages, int) else 1
+    def machine(self, chosen: Chosen, **more: Any) -> Machine | HeterogeneousMachine:
+        """Return the machine of a combination with further changes, which is loaded once."""
+        changes = {**{name: chosen[name] for name in self.changed}, **more}
+        key = f"{_key(chosen['hardware'])} {changes!r}"
+        if key not in self.machines:
+            self.machines[key] = as_hardware(chosen["hardware"], changes)
+        return self.machines[key]
 
+    def run(self, chosen: Chosen) -> Run:
+        """Plan and score one combination."""
+        graph, machine = self.graph.with_batch(chosen["batch"]), self.machine(chosen)
+        if self.scale and self._scalable(machine) and self._devices(chosen) not in {1, machine.num_devices}:
+            machine = self.machine(chosen, devices=self._devices(chosen))
+        if chosen.get("levels") == 0 and not has_stages(*self._stages, cut=False):
+            found = _on_one_device(graph, machine, self.asked.get("optimizer", "sgd"))
+            return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
+        array: PlanArguments = {"levels": chosen.get("levels"), "array": chosen.get("array")}
+        asked = {**self._of_array(chosen), **array}
+        plan = plan_and_score(graph, chosen["strategy"], self.convention, hardware=machine, **asked)  # type: ignore[misc]
+        fits = plan.score is not None and plan.score.fits
+        return Run(axes=chosen, totals=totals_of(plan.score), fits=fits, note=plan.claim)
 
-def _check(axes: Mapping[str, Sequence[Any]], asked: HeldArguments) -> None:
-    """Refuse values that no combination allows, before the first one runs."""
-    checked_optimizer(asked.get("optimizer", "sgd"))
-    most = MOST_DEVICES.bit_length() - 1
-    for count in axes.get("levels", ()):
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
-            raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
-    for ways in axes.get("array", ()):
-        nodes = checked_nodes(ways, None)
-        checked_array(None, nodes.array, stages=nodes.stages is not None)
-    for name in axes["strategy"]:
-        own, cost, weight = load_strategy(name).cost, asked.get("cost"), asked.get("inter_weight")
-        load_cost(own if cost is None else cost, {} if weight is None else {"inter_weight": weight})
+    def answered(self, chosen: Chosen, found: Any) -> Run:
+        """Return a run, or one that says why there is none."""
+        if isinstance(found, Run):
+            return found
+        machine, note = self.machine(chosen), str(found)
+        short = isinstance(found, HardwareError) and self._devices(chosen) > machine.num_devices
+        if short and not self.scale and self._scalable(machine):
+            note += "; --scale gives it as many as the array needs"
+        return Run(axes=chosen, totals=None, fits=False, note=note)
 
+    @property
+    def _stages(self) -> tuple[int | str | None, str | Sequence[str] | None]:
+        return self.asked.get("stages"), self.asked.get("starts")
 
-def _run(
-    graph: LayerGraph,
-    machine: Machine | HeterogeneousMachine,
-    chosen: Mapping[str, Any],
-    convention: str,
-    asked: HeldArguments,
-) -> Run:
-    """Plan and score one combination."""
-    levels = chosen.get("levels")
-    if levels == 0 and not has_stages(asked.get("stages"), asked.get("starts"), cut=False):
-        found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
-        fits = machine.fits(found.memory_bytes)  # type: ignore[union-attr]
-        return Run(axes=chosen, totals=found, fits=fits, note="one device")
-    given = of_baseline(asked) if chosen["strategy"] == BASELINE else asked
-    plan = planned(
-        graph,
-        chosen["strategy"],
-        convention,
-        hardware=machine,
-        levels=levels,
-        array=chosen.get("array"),
-        **given,
-    )
-    fits = plan.score is not None and plan.score.fits
-    return Run(axes=chosen, totals=totals_of(plan.score), fits=fits, note=plan.claim)
+    def _of_array(self, chosen: Chosen) -> HeldArguments:
+        """Return the arguments for an array: without those of stages where others have stages and it has none."""
+        own = checked_nodes(chosen.get("array"), None).stages
+        mixed = any(isinstance(ways, str) for array in self.axes.get("array", ()) for ways in array)
+        if own is not None or not mixed:
+            return self.asked
+        return {name: value for name, value in self.asked.items() if name not in OF_STAGES}  # type: ignore[return-value]
+
+    def _scalable(self, machine: Machine | HeterogeneousMachine) -> bool:
+        return isinstance(machine, Machine) and len(machine.tiers) == 1 and "devices" not in self.changed
+
+    def _devices(self, chosen: Chosen) -> int:
+        """Return the devices of an array and its stages, each of which has an array of its own."""
+        nodes = checked_nodes((2,) * chosen["levels"] if "levels" in chosen else chosen["array"], None)
+        stages, starts = self._stages
+        number = len(named_starts(starts)) if starts else nodes.stages or stages
+        return (number if isinstance(number, int) else 1) * math.prod(nodes.array or ())
 
 
 def _on_one_device(graph: LayerGraph, machine: Machine | HeterogeneousMachine, optimizer: str) -> Totals:
@@ -252,52 +255,8 @@ def _on_one_device(graph: LayerGraph, machine: Machine | HeterogeneousMachine, o
         HardwareError: the devices differ.
     """
     if isinstance(machine, HeterogeneousMachine):
-        raise HardwareError(
-            f"hardware {machine.name!r}", "found one device, of kinds that differ", "1 level or more"
-        )
+        found = "found one device, of kinds that differ"
+        raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")
     setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)
     layers = graph.contracted
     return totals(layers, [()] * len(layers.layers), setting)
-
-
-class _Machines:
-    """All machines of a sweep, each loaded once.
-
-    Attributes:
-        changed: the axes that change a machine.
-        stages: the number of stages, each of which has an array of its own.
-    """
-
-    def __init__(self, changed: Sequence[str], stages: int) -> None:
-        self.changed, self.stages = changed, stages
-        self._known: dict[str, Machine | HeterogeneousMachine] = {}
-
-    def of(self, chosen: Mapping[str, Any], **more: Any) -> Machine | HeterogeneousMachine:
-        """Return the machine of a combination, with further changes.
-
-        Raises:
-            InputError: its file or a change is wrong.
-        """
-        changes = {**{name: chosen[name] for name in self.changed}, **more}
-        key = f"{_key(chosen['hardware'])} {changes!r}"
-        if key not in self._known:
-            self._known[key] = as_hardware(chosen["hardware"], changes)
-        return self._known[key]
-
-    def scaled(self, chosen: Mapping[str, Any]) -> Machine | HeterogeneousMachine:
-        """Return the same machine with as many devices as the array and the stages need, if it has one network."""
-        nodes = checked_nodes((2,) * chosen["levels"] if "levels" in chosen else chosen["array"], None)
-        stages = nodes.stages if isinstance(nodes.stages, int) else self.stages
-        machine, needed = self.of(chosen), stages * math.prod(nodes.array or ())
-        if isinstance(machine, HeterogeneousMachine) or len(machine.tiers) != 1:
-            return machine
-        if "devices" in self.changed or needed in {1, machine.num_devices}:
-            return machine
-        return self.of(chosen, devices=needed)
-
-
-def varied(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the axes that have more than one value."""
-    for name in runs[0].axes:
-        if len({_key(run.axes[name]) for run in runs}) > 1:
-            yield name

@@ -14,13 +14,22 @@ from hypar.cli.commands.base import (
     complete_model,
 )
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Command, option
-from hypar.errors import HyparError
-from hypar.reports.listings.changes import drifted_lines, verdict_data, verdict_lines
-from hypar.reports.terminal import note, progress_bar, width, write, write_json
+from hypar.errors import HyparError, OptionError, shown
+from hypar.reports.of.changes import verdict_data, verdict_document
+from hypar.reports.terminal import note, progress_bar, show_document, write, write_json
 from hypar.studies.check import Verdict, check_plan, plans_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def _share(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    """Read ``1e-6`` or ``1%``."""
+    number, percent, rest = value.partition("%")
+    try:
+        return float(number) / (100 if percent and not rest.strip() else 1)
+    except ValueError:
+        raise OptionError("tolerance", f"found {shown(value)}", "a share, as 1e-6 or 1%") from None
 
 
 @click.command("check", cls=Command)
@@ -45,6 +54,14 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Measured times to use if the name in the plans' costs is not found.",
 )
+@option(
+    "--tolerance",
+    heading=OUTPUT,
+    default="0",
+    callback=_share,
+    metavar="SHARE",
+    help="Relative difference up to which costs, bytes, seconds and joules are no drift, as 1e-6 or 1%. Choices are never tolerated.",
+)
 @option("--update", heading=OUTPUT, is_flag=True, help="Rewrite the plans that drifted; exit 0.")
 @as_json
 @click.pass_context
@@ -54,6 +71,7 @@ def command(
     model: str | None,
     hardware: str | None,
     profile: str | None,
+    tolerance: float,
     update: bool,
     as_json: bool,
 ) -> None:
@@ -62,31 +80,39 @@ def command(
     Every plan below a folder is checked; its other .json files are skipped.
     """
     findings, statuses, drifted = [], [], []
-    for file, found in _each(plans):
+    for file, error in _each(plans):
         with progress_bar(f"checking {file}"):
-            verdict = found or judge(file, model=model, hardware=hardware, profile=profile)
-        findings.append(verdict_data(file, verdict))
+            verdict = error or judge(file, model, hardware, profile, tolerance)
         if isinstance(verdict, HyparError):
+            findings.append({"plan": file, "ok": False, "error": str(verdict)})
             for line in str(verdict).splitlines():
                 note(f"error: {line if line.startswith(file) else f'{file}: {line}'}", style="")
             statuses.append(verdict.exit_status)
             continue
+        findings.append(verdict_data(file, verdict))
+        statuses.append(0 if verdict.ok or update else 1)
         if not as_json:
-            write("\n".join(verdict_lines(file, verdict, width())))
+            show_document(verdict_document(file, verdict))
         for text in verdict.notes:
             note(f"{file}: {text}")
-        statuses.append(0 if verdict.ok or update else 1)
         if not verdict.ok:
             drifted.append(file)
-        if update and not verdict.ok:
-            verdict.fresh.write(file)
-            note(f"rewrote {file}")
-            findings[-1]["rewritten"] = True
+            if update:
+                verdict.fresh.write(file)
+                note(f"rewrote {file}")
+                findings[-1]["rewritten"] = True
     if as_json:
         write_json(findings)
     elif drifted and not update:
-        write("\n".join(drifted_lines(drifted, plans, len(findings), width())))
+        write(f"\n{_count(drifted, plans, len(findings))}")
     ctx.exit(max(statuses))
+
+
+def _count(drifted: list[str], asked: tuple[str, ...], checked: int) -> str:
+    """Say how many plans drifted, and name the command that rewrites them."""
+    plans = "the plan drifted" if checked == 1 else f"{len(drifted)} of {checked} plans drifted"
+    named = drifted[0] if len(drifted) == 1 else asked[0] if len(asked) == 1 else "PLANS"
+    return f"{plans}\nhypar check --update {named} rewrites {'it' if len(drifted) == 1 else 'them'}"
 
 
 def _each(plans: tuple[str, ...]) -> Iterator[tuple[str, HyparError | None]]:
@@ -107,9 +133,11 @@ def _each(plans: tuple[str, ...]) -> Iterator[tuple[str, HyparError | None]]:
         yield from ((str(file), None) for file in files)
 
 
-def judge(file: str, **found: str | None) -> Verdict | HyparError:
+def judge(
+    file: str, model: str | None, hardware: str | None, profile: str | None, tolerance: float
+) -> Verdict | HyparError:
     """Return the verdict on one plan, or the error that prevents one, so that the other plans are still checked."""
     try:
-        return check_plan(file, **found)
+        return check_plan(file, model=model, hardware=hardware, profile=profile, tolerance=tolerance)
     except HyparError as error:
         return error

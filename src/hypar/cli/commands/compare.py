@@ -10,22 +10,14 @@ from hypar.cli.commands.base import (
     as_json,
     complete_model,
     fit_option,
-    judged,
     named_machine,
     require_hardware,
 )
 from hypar.cli.options import SEARCH, Command, option, plugins
 from hypar.cli.planning import counted_option, planning_options
-from hypar.reports.listings.plans import (
-    comparison_data,
-    comparison_head,
-    comparison_notes,
-    comparison_table,
-    comparison_unfit,
-)
-from hypar.reports.listings.scores import score_table
-from hypar.reports.terminal import progress_bar, show, write_json
-from hypar.studies.comparison import compare_strategies
+from hypar.reports.of.comparison import comparison_data, unfit_lines
+from hypar.reports.terminal import progress_bar, show_document, warn, write_json
+from hypar.studies.grid import compare_strategies
 
 
 @click.command("compare", cls=Command)
@@ -53,9 +45,11 @@ def command(
     with progress_bar("comparing") as progress:
         machine = named_machine(hardware, changes)
         rows = compare_strategies(model, hardware=machine, progress=progress, **asked)
-    with judged(comparison_unfit(rows), fit=fit, aside=as_json):
-        if as_json:
-            write_json(comparison_data(rows))
-        else:
-            table = score_table(rows) if hardware else comparison_table(rows)
-            show(table, above=comparison_head(rows), below=comparison_notes(rows))
+    lines = unfit_lines(rows)
+    if as_json:
+        for line in lines:
+            warn(line, to_stderr=True)
+        write_json(comparison_data(rows))
+    else:
+        show_document(rows.document())
+    ctx.exit(int(fit and bool(lines)))

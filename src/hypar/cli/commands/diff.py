@@ -8,8 +8,8 @@ from hypar.cli.commands.base import as_json
 from hypar.cli.options import Command
 from hypar.plan.diff import diff_plans
 from hypar.plan.plan import read_plan
-from hypar.reports.listings.changes import changes_data, difference_lines
-from hypar.reports.terminal import width, write, write_json, write_lines
+from hypar.reports.of.changes import changes_data, difference_document
+from hypar.reports.terminal import show_document, write, write_json
 
 
 @click.command("diff", cls=Command)
@@ -23,6 +23,6 @@ def command(before: str, after: str, as_json: bool) -> None:
     if as_json:
         write_json(changes_data(changes))
     elif changes:
-        write_lines(difference_lines((before, after), plans, changes, width()))
+        show_document(difference_document((before, after), plans, changes))
     else:
         write("the plans are equal")

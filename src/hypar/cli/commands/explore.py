@@ -9,15 +9,10 @@ import click
 from hypar.cli.commands.base import as_csv, as_json, complete_model, needed_hardware, plot_option
 from hypar.cli.options import OUTPUT, SEARCH, Command, option, plugins
 from hypar.cli.planning import counted_option, planning_options
-from hypar.reports.listings.points import (
-    exploration_data,
-    exploration_head,
-    exploration_notes,
-    exploration_table,
-)
+from hypar.reports.of.exploration import document_of, exploration_rows
 from hypar.reports.tables import csv_text
-from hypar.reports.terminal import note, progress_bar, show, write, write_json
-from hypar.studies.exploration import explore_model
+from hypar.reports.terminal import note, progress_bar, show_document, write, write_json
+from hypar.studies.explore import explore_model
 
 
 @click.command("explore", cls=Command)
@@ -55,17 +50,12 @@ def command(
     machine = needed_hardware(hardware, changes)
     with progress_bar("exploring") as progress:
         found = explore_model(model, hardware=machine, progress=progress, **asked)
-    ranked = found.ranked()
     if plot is not None:
         found.plot(plot)
         note(f"wrote {plot}")
     if as_json:
-        write_json(exploration_data(found, ranked))
+        write_json(exploration_rows(found))
     elif as_csv:
-        write(csv_text(exploration_data(found, ranked)), document=True)
+        write(csv_text(exploration_rows(found)), document=True)
     else:
-        show(
-            exploration_table(found, ranked[:top]),
-            above=exploration_head(found, ranked),
-            below=exploration_notes(found, ranked),
-        )
+        show_document(document_of(found, top))

@@ -26,11 +26,12 @@ from hypar.plan.files import recorded
 from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
 from hypar.reports.of.plan import planned_document
-from hypar.reports.terminal import note, progress_bar, show, show_shortened, write, write_json
+from hypar.reports.terminal import note, progress_bar, show_document, show_shortened, write, write_json
 from hypar.reports.words import MOST_ROWS
 from hypar.studies.remarks import remarks
 
 if TYPE_CHECKING:
+    from hypar.document import Document
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -38,21 +39,20 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
 
 
-def explain(plan: Plan, network: LayerGraph, *, as_data: bool, **named: Any) -> None:
-    """Print the reasons for a plan, or as JSON with it; ``named`` holds arguments of ``explain_plan``."""
-    import hypar.reports.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
-    from hypar.studies.explanation import explain_plan  # noqa: PLC0415
+def explain(plan: Plan, network: LayerGraph, document: Document | None, **named: Any) -> None:
+    """Print the reasons for a plan beside its document, or as JSON without one; ``named`` holds arguments of ``explain_plan``."""
+    from hypar.reports.of.explanation import document_of, explanation_data  # noqa: PLC0415 (only where it is asked for)
+    from hypar.studies.explain import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)
-    if as_data:
-        write_json({"plan": found.plan.to_data(), "explanation": listing.explanation_data(found)})
+    if document is None:
+        write_json({"plan": found.plan.to_data(), "explanation": explanation_data(found)})
         return
-    for one in found.explained:
-        heading, *below = listing.explanation_notes(found, one)
-        write("")
-        show(listing.alternatives_table(found, one), above=heading, below=below)
+    both = [document, document_of(found)]
+    first, last = both[::-1] if found.explained else both
+    show_document(first)
     write("")
-    show(listing.eliminations_table(found), below=[listing.rules_line(found)])
+    show_document(last)
 
 
 def _measured(plan: Plan, profile: str) -> tuple[Machine | HeterogeneousMachine | None, Profile | None]:
@@ -113,18 +113,15 @@ def command(
     if plot is not None:
         plan.plot(plot)
         note(f"wrote {plot}")
-    if not as_json:
-        show_shortened(
-            planned_document(plan, network, machine, profile, full=full),
-            full=full,
-            folded=len(plan.layers) > MOST_ROWS,
-        )
-    elif explained is None:
+    document = None if as_json else planned_document(plan, network, machine, profile, full=full)
+    if explained is not None:
+        explain(plan, network, document, layer=explained, machine=machine, profile=profile)
+    elif document is not None:
+        show_shortened(document, full=full, folded=len(plan.layers) > MOST_ROWS)
+    else:
         write(plan.to_json(), document=True)
         for remark in remarks(plan, network, machine, profile):
             note(f"{remark.label}: {remark.text}" if remark.label else remark.text)
-    if explained is not None:
-        explain(plan, network, as_data=as_json, layer=explained, machine=machine, profile=profile)
     exit_if_unfit(plan.score, fit=fit, as_data=as_json)
     if plan.limits is not None and plan.limits.cut == "interrupt":
         raise KeyboardInterrupt

@@ -17,9 +17,9 @@ from hypar.cli.planning import (
     read_nodes,
 )
 from hypar.errors import OptionError, shown
-from hypar.reports.listings.points import runs_data, runs_head, runs_notes, runs_table
+from hypar.reports.of.sweep import sweep_rows
 from hypar.reports.tables import csv_text
-from hypar.reports.terminal import note, progress_bar, show, write, write_json
+from hypar.reports.terminal import note, progress_bar, show_document, write, write_json
 from hypar.studies.sweep import sweep_model
 
 
@@ -90,8 +90,8 @@ def command(model: str, plot: str | None, as_csv: bool, as_json: bool, **asked: 
         runs.plot(plot)
         note(f"wrote {plot}")
     if as_json:
-        write_json(runs_data(runs))
+        write_json(sweep_rows(runs))
     elif as_csv:
-        write(csv_text(runs_data(runs)), document=True)
+        write(csv_text(sweep_rows(runs)), document=True)
     else:
-        show(runs_table(runs), above=runs_head(model, runs), below=runs_notes(runs))
+        show_document(runs.document())

@@ -18,7 +18,7 @@ from hypar.studies.step import StepRows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar import document as drawn
+    from hypar.document import Timeline
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
@@ -69,12 +69,12 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
     )
 
 
-def _timeline(ran: ScoredStep) -> drawn.Timeline:
-    """Return when each task runs, row by row of the plan."""
+def _timeline(ran: ScoredStep) -> Timeline:
+    """Return when each row of layers works, or each stage."""
     return step_timeline(StepRows(ran=ran), rows_of(ran.plan), headed(ran.plan.model.name, ran.score))
 
 
-def timeline_csv(timeline: Timeline) -> str:
+def timeline_csv(timeline: StepTimes) -> str:
     """Return one line for each task: name, kind, resource, start and end in seconds."""
     rows = [
         {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}

@@ -18,7 +18,6 @@ from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.plan.score import totals_of
 from hypar.planning.checks.levels import checked_arrays
-from hypar.results import view_of
 from tests.effort import crossed, late
 from tests.heterogeneous import CONV, INPUT, group, kind, write_machine, written
 
@@ -67,7 +66,7 @@ def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Pat
     assert result.exit_code == 0
     assert "<svg" in (tmp_path / "p.svg").read_text()
     found = explore_model("lenet-c", vary="fc1", hardware="tpu-v2-v3", levels=2)
-    assert len(view_of(found).rows(found)) == 4
+    assert len(found.document().records()) == 4
     assert "fc1 " in found._repr_html_()
 
 

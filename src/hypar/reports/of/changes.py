@@ -1,13 +1,12 @@
-"""Listings of the differences of plans, and of verdicts on stored plans: choices first, then costs, then the rest."""
+"""Documents of the differences of plans, and of verdicts on stored plans: choices first, then costs, then the rest."""
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.errors import HyparError
+from hypar.document import Column, Document, Note, Table
 from hypar.plan.diff import alike
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.counting import cost_convention, score_convention
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
-    from hypar.reports.listings.base import Data
     from hypar.studies.check import Verdict
 
 TOTALS = {"time_s": "time", "energy_j": "energy", "communication_bytes": "received", "memory_bytes": "memory"}
@@ -38,17 +36,8 @@ PARTS = {
 UNITS = {"s": "seconds", "bytes": "bytes", "j": "joules"}
 """Units by the last part of an entry's name."""
 
-SIGNS = {"seconds": "s", "bytes": "B", "joules": "J"}
-"""Units in all digits."""
-
 MOST_LAYERS = 6
 """Layers whose costs are listed, at most."""
-
-GLUE = "\N{NO-BREAK SPACE}"
-"""Stands for a space at which no line is broken."""
-
-VERDICT = " " * len("drifted  ")
-"""The indent of what is said about a plan."""
 
 
 class Line(NamedTuple):
@@ -69,7 +58,7 @@ class Line(NamedTuple):
     percent: str = ""
 
 
-def changes_data(changes: Iterable[Change]) -> Data:
+def changes_data(changes: Iterable[Change]) -> list[dict[str, Any]]:
     """Return one entry for each difference."""
     return [_of_group(asdict(change)) for change in changes]
 
@@ -79,19 +68,48 @@ def _of_group(change: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in change.items() if key != "group" or value != WHOLE_ARRAY}
 
 
-def difference_lines(
-    files: Sequence[str], plans: Sequence[Plan], changes: Sequence[Change], width: int
-) -> list[str]:
-    """Return the differences of two plans, no line wider than ``width``: in the first how many, and what they gain."""
-    before, after = plans
-    count = _count(plans, changes)
+def difference_document(
+    files: Sequence[str], plans: tuple[Plan, Plan], changes: Sequence[Change]
+) -> Document:
+    """Return the differences of two plans: in the title how many, and what they gain."""
     named = [
-        f"{sign}{GLUE}{file}  {headline(plan)} {on_machine(plan.score)}".rstrip()
+        f"{sign} {file}  {headline(plan)} {on_machine(plan.score)}".rstrip()
         for sign, file, plan in zip("-+", files, plans, strict=True)
     ]
-    head = _wrapped([f"{count}; {_gain(before, after)}"], width)
-    spaced = [line for section in _sections(changes, after, width) for line in ("", *section)]
-    return [*head, *_wrapped(named, width, "  "), *spaced]
+    return Document(
+        title=f"{_count(plans, changes)}; {_gain(*plans)}",
+        about="\n".join(named),
+        parts=tuple(_tables(changes, plans[1])),
+        notes=tuple(_parts(changes)),
+    )
+
+
+def verdict_document(file: str, verdict: Verdict) -> Document:
+    """Return the verdict on a stored plan, with all differences."""
+    within = f", {len(verdict.tolerated)} numbers within the tolerance" if verdict.tolerated else ""
+    if verdict.ok:
+        return Document(title=f"ok       {file}{within}", tone="good")
+    name = verdict.fresh.model.name
+    return Document(
+        title=f"drifted  {file}{within}",
+        about=f"model {name!r} is not what was planned: it has changed, or is another"
+        * verdict.model_changed,
+        parts=tuple(_tables(verdict.changes, verdict.fresh)),
+        notes=tuple(_parts(verdict.changes)),
+        tone="bad",
+    )
+
+
+def verdict_data(file: str, verdict: Verdict) -> dict[str, Any]:
+    """Return whether one plan holds, with every difference."""
+    return {
+        "plan": file,
+        "ok": verdict.ok,
+        "model_changed": verdict.model_changed,
+        "changes": changes_data(verdict.changes),
+        **({"tolerated": changes_data(verdict.tolerated)} if verdict.tolerated else {}),
+        **({"notes": list(verdict.notes)} if verdict.notes else {}),
+    }
 
 
 def _count(plans: Sequence[Plan], changes: Sequence[Change]) -> str:
@@ -127,22 +145,51 @@ def _gain(before: Plan, after: Plan) -> str:
     return f"the second is {f'{ratio:.3g}x' if ratio >= 1.1 else f'{ratio - 1:.1%}'} {word}"
 
 
-def _sections(changes: Sequence[Change], after: Plan, width: int) -> list[list[str]]:
-    """Return the differences between a plan and ``after`` in sections, each with its heading."""
+def _tables(changes: Sequence[Change], after: Plan) -> Iterator[Table]:
+    """Yield the differences between a plan and ``after``: choices, totals and costs, and all else."""
     choices = [change for change in changes if change.what in {"choice", "cut"}]
     totals = {change.what for change in changes if _is_total(change)}
-    costs = [*_cost_lines(changes, after, totals)]
-    parts = [change for change in changes if _total_of(change) in totals]
-    known = {id(change) for change in [*choices, *parts, *filter(_is_cost, changes)]}
-    rest = [change for change in changes if id(change) not in known]
-    sections = (
-        ["choices", *_aligned([*_choice_lines(choices, after.layers)], width)],
-        ["costs", *_aligned(costs, width)],
-        ["other", *_aligned([*_rest_lines(rest, after)], width)],
+    known = {id(change) for change in (*choices, *_of_totals(changes), *filter(_is_cost, changes))}
+    lines = {
+        "choices": [*_choice_lines(choices, after.layers)],
+        "costs": [*_cost_lines(changes, after, totals)],
+        "other": [*_rest_lines((change for change in changes if id(change) not in known), after)],
+    }
+    yield from (_table(title, own) for title, own in lines.items() if own)
+
+
+def _of_totals(changes: Sequence[Change]) -> list[Change]:
+    """Return the differences of parts of totals that differ themselves."""
+    totals = {change.what for change in changes if _is_total(change)}
+    return [change for change in changes if _total_of(change) in totals]
+
+
+def _parts(changes: Sequence[Change]) -> Iterator[Note]:
+    parts = _of_totals(changes)
+    if parts:
+        yield Note("", f"and {len(parts)} part{'s' * (len(parts) > 1)} of these costs, which --json lists")
+
+
+def _table(title: str, lines: Sequence[Line]) -> Table:
+    """Return lines as rows; numbers stand below each other."""
+    numbers = [line for line in lines if line.percent]
+    sizes = [max((len(line[at]) for line in numbers), default=0) for at in (2, 3)]
+    rows = []
+    for line in lines:
+        sides = (line.before, line.after)
+        if line.percent:
+            sides = (line.before.rjust(sizes[0]), line.after.rjust(sizes[1]))
+        change = " -> ".join(sides) if line.after else ""
+        rows.append(
+            {"label": line.label, "level": line.level, "change": change, "percent": line.percent or ""}
+        )
+    columns = (
+        Column(key="label", head=""),
+        Column(key="level", head=""),
+        Column(key="change", head="", prose=not numbers),
+        Column(key="percent", head="", unit="percent"),
     )
-    given = [section for section in sections if len(section) > 1]
-    left = f"and {len(parts)} part{'s' * (len(parts) > 1)} of these costs, which --json lists"
-    return [*given, _wrapped([left], width)] if parts else given
+    return Table(columns=columns, rows=rows, title=title)
 
 
 def _is_total(change: Change) -> bool:
@@ -250,10 +297,8 @@ def _numbers(label: str, change: Change, after: Plan) -> Line:
 
 
 def _amounts(label: str, old: float, new: float, unit: str) -> Line:
-    """Return two numbers as a line, in all digits where three do not tell them apart."""
+    """Return two numbers as a line."""
     before, after = (amount(number, unit) if unit else f"{number:,}" for number in (old, new))
-    if before == after:
-        before, after = (f"{number:,} {SIGNS.get(unit, unit)}".rstrip() for number in (old, new))
     return Line(label, "", before, after, _percent(old, new))
 
 
@@ -264,90 +309,6 @@ def _percent(old: float, new: float) -> str:
     change = new / old - 1
     if abs(change) >= 10:
         return f"{new / old:.3g}x"
-    digits = 0 if abs(change) >= 0.1 else 1
-    return f"{change:+.{digits}%}" if abs(change) >= 0.001 else "< 0.1%"
-
-
-def _aligned(lines: Sequence[Line], width: int) -> list[str]:
-    """Return lines in columns: long labels on lines of their own, long values below each other."""
-    labels = [len(line.label) for line in lines if len(line.label) <= width // 2]
-    numbers = [line for line in lines if line.percent]
-    wide = max(labels, default=0), max((len(line.level) for line in lines), default=0)
-    places = [max((len(cell) for cell in column), default=0) for column in zip(*numbers, strict=True)][2:]
-    found = []
-    for line in lines:
-        level = f"{line.level:<{wide[1]}}  " if wide[1] else ""
-        values = f"{level}{line.before} -> {line.after}" if line.after else ""
-        if line.percent:
-            before, after, percent = (f"{cell:>{size}}" for cell, size in zip(line[2:], places, strict=True))
-            values = f"{before} -> {after}  {percent}"
-        alone = len(line.label) > wide[0]
-        whole = f"  {'' if alone else line.label:<{wide[0]}}  {values}".rstrip()
-        close = f"  {line.label}  {line.before} -> {line.after}  {line.percent}"
-        if len(close) <= width < len(whole) and line.percent:
-            found.append(close)
-        elif len(whole) <= width:
-            found += [*_wrapped([f"  {line.label}"] if alone else [], width, "    "), whole]
-        else:
-            found += _stacked(line, width)
-    return found
-
-
-def _stacked(line: Line, width: int) -> list[str]:
-    """Return a difference with its place and its values below each other."""
-    place = [" ".join(filter(None, [f"  {line.label}".rstrip(), line.level]))]
-    pair = [f"    -{GLUE}{line.before}", f"    +{GLUE}{line.after}  {line.percent}".rstrip()]
-    return [*_wrapped(place, width, "    "), *_wrapped(pair, width, "      ")]
-
-
-def _wrapped(lines: Iterable[str], width: int, indent: str = "") -> list[str]:
-    """Return lines broken at a width, the second and later parts indented; no word is broken."""
-    return [
-        part.replace(GLUE, " ")
-        for line in lines
-        for part in textwrap.wrap(
-            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
-    ]
-
-
-def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
-    """Return whether one plan holds, with every difference, or the error that prevents a verdict."""
-    if isinstance(verdict, HyparError):
-        return {"plan": file, "ok": False, "error": str(verdict)}
-    return {
-        "plan": file,
-        "ok": verdict.ok,
-        "model_changed": verdict.model_changed,
-        "changes": changes_data(verdict.changes),
-        **({"notes": list(verdict.notes)} if verdict.notes else {}),
-    }
-
-
-def verdict_lines(file: str, verdict: Verdict, width: int) -> list[str]:
-    """Return a line with the verdict, and below it the differences, no line wider than ``width``."""
-    if verdict.ok:
-        return [f"ok       {file}"]
-    name = verdict.fresh.model.name
-    model = f"model {name!r} is not what was planned: it has changed, or is another"
-    inside = width - len(VERDICT)
-    said = _wrapped([model] if verdict.model_changed else [], inside)
-    listed = [line for section in _sections(verdict.changes, verdict.fresh, inside) for line in section]
-    return [f"drifted  {file}", *(f"{VERDICT}{line}" for line in (*said, *listed))]
-
-
-def drifted_lines(drifted: Sequence[str], asked: Sequence[str], checked: int, width: int) -> list[str]:
-    """Return how many plans drifted, and the command that rewrites them.
-
-    Args:
-        drifted: the files of these plans.
-        asked: the files and folders that were named.
-        checked: number of all plans.
-        width: characters of a line.
-    """
-    one = len(drifted) == 1
-    plans = "the plan drifted" if checked == 1 else f"{len(drifted)} of {checked} plans drifted"
-    named = drifted[0] if one else asked[0] if len(asked) == 1 else "PLANS"
-    command = f"hypar check --update {named} rewrites {'it' if one else 'them'}"
-    whole = f"{plans}; {command}"
-    return ["", *([whole] if len(whole) <= width else [plans, command])]
+    if abs(change) >= 1e-3:
+        return f"{change:+.{0 if abs(change) >= 0.1 else 1}%}"
+    return f"{100 * change:+.1g}%" if change else ""

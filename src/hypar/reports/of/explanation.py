@@ -1,0 +1,283 @@
+"""The document of an explanation: what the plan's choice costs less than any other, and what each other costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.document import Column, Document, Figure, Note, Section, Table
+from hypar.reports.of.base import data
+from hypar.reports.words import words_of
+from hypar.sharding.dims import choice_word
+from hypar.studies.remarks import proven
+from hypar.units import amount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.document import Part
+    from hypar.studies.explain import Alternative, Explanation, LayerExplanation
+
+MOST_ROWS = 12
+"""The largest number of alternatives in a layer's table."""
+
+MOST_BARS = 24
+"""The largest number of alternatives in a picture."""
+
+
+def document_of(found: Explanation, *, full: bool = False) -> Document:
+    """Return the document of an explanation.
+
+    Args:
+        found: the explanation.
+        full: whether the eliminations are shown beside layers too.
+    """
+    name, own = found.plan.model.name, found.explained
+    layers = ", ".join(dict.fromkeys(one.layer for one in own))
+    parts: list[Part] = [data(_rows(found))]
+    if len(own) == 1:
+        title = f"{own[0].layer} {own[0].place}: {_answer(found, own[0])}"
+        parts += [_table(found, own[0]), *_notes(own[0])]
+    elif own:
+        title = f"{name}: what the choices of {layers} cost"
+        parts += [
+            Section(
+                title=f"{one.layer} {one.place}: {_answer(found, one)}",
+                parts=(_table(found, one), *_notes(one)),
+            )
+            for one in own
+        ]
+    else:
+        title = f"{name}: {rules_line(found)}"
+    if full or not own:
+        parts.append(_eliminations(found))
+    notes = [*_prices(own)] if own else []
+    if full and own:
+        notes.append(Note("eliminations", rules_line(found)))
+    return Document(title=title, parts=(*parts, *_figures(found, layers)), notes=tuple(notes))
+
+
+plugin = document_of
+
+
+def explanation_data(found: Explanation) -> dict[str, Any]:
+    """Return the eliminations and every alternative of the layers asked for."""
+    names = found.layers
+    return {
+        "two_rules": {
+            "steps": [
+                {"kind": step.kind, "layers": [names[node] for node in step.nodes]}
+                for step in found.rules.steps
+            ],
+            "left": [names[node] for node in found.rules.nodes],
+        },
+        "eliminations": [
+            {
+                "layer": names[step.node],
+                "kind": step.kind,
+                "into": [names[node] for node in step.scope],
+                "entries": step.entries,
+                "work": step.work,
+            }
+            for step in found.order.steps
+        ],
+        "layers": [
+            {
+                "layer": one.layer,
+                "level": one.level,
+                **({"group": one.group} if one.group else {}),
+                "left_out": list(one.left_out),
+                "alternatives": [
+                    {"choice": each.choice.as_degrees(), "chosen": each.chosen, **_costs(each)}
+                    for each in one.alternatives
+                ],
+            }
+            for one in found.explained
+        ],
+    }
+
+
+def _costs(one: Alternative) -> dict[str, float | None]:
+    """Return the costs of a choice, with the increase if all else is planned anew."""
+    return {
+        **one.items,
+        "received": one.received,
+        "sent": one.sent,
+        "total": one.total,
+        "replanned": one.replanned,
+    }
+
+
+def _rows(found: Explanation) -> list[dict[str, Any]]:
+    """Return one row for each alternative, the cheapest of each layer and level first."""
+    return [
+        {
+            "layer": one.layer,
+            "level": one.place,
+            "choice": _word(found, one, each),
+            "chosen": each.chosen,
+            "devices": each.choice.devices(one.ways),
+            "received": each.received,
+            "sent": each.sent,
+            **each.items,
+            "total": each.total,
+            "replanned": each.replanned,
+            "unit": found.plan.cost.unit,
+        }
+        for one in found.explained
+        for each in one.alternatives
+    ]
+
+
+def _word(found: Explanation, one: LayerExplanation, each: Alternative) -> str:
+    """Return the name of a choice in the words of the plan's tables."""
+    words = words_of(found.plan)
+    return choice_word(each.choice.degrees, one.ways, words, grids=found.plan.in_grids)
+
+
+def price(one: LayerExplanation, each: Alternative) -> float:
+    """Return what an alternative costs more than the plan's choice: all else planned anew, or as planned where that is not known."""
+    own = one.chosen
+    if each.replanned is None or own.replanned is None:
+        return each.total - own.total
+    return each.replanned - own.replanned
+
+
+def nearest(one: LayerExplanation) -> Alternative | None:
+    """Return the cheapest alternative to the plan's choice; None if there is no other."""
+    others = [each for each in one.alternatives if not each.chosen]
+    return min(others, key=lambda each: price(one, each), default=None)
+
+
+def _answer(found: Explanation, one: LayerExplanation) -> str:
+    """Say what the plan's choice costs less than the nearest other, or why the plan has a dearer one."""
+    own, other = _word(found, one, one.chosen), nearest(one)
+    if other is None:
+        return f"{own} is the only choice"
+    more = price(one, other)
+    stays = "" if other.replanned is not None else ", all other layers as planned"
+    if more >= 0:
+        return f"{own} costs least{stays}; next is {_word(found, one, other)}, {_amount(found, more)} more"
+    dearer = f"{own} costs {_amount(found, -more)} more than {_word(found, one, other)}{stays}"
+    return f"{dearer}: {_reason(found, one)}"
+
+
+def _amount(found: Explanation, cost: float) -> str:
+    return amount(cost, found.plan.cost.unit)
+
+
+def _reason(found: Explanation, one: LayerExplanation) -> str:
+    """Return the reasons why a plan's choice may not be the cheapest of its level."""
+    plan = found.plan
+    reasons = (
+        (plan.refined is not None, "the plan was refined by the engine's time"),
+        (bool(plan.pins), "the plan has pins"),
+        (one.jointly, "the plan weighs all levels together"),
+        (not proven(plan), f"solver {plan.solver!r} is not exact"),
+    )
+    return "; ".join(text for holds, text in reasons if holds)
+
+
+def _shown(one: LayerExplanation) -> list[Alternative]:
+    """Return the cheapest alternatives, always with the plan's own."""
+    rows = sorted(one.alternatives, key=lambda each: price(one, each))
+    own = one.chosen
+    return rows[:MOST_ROWS] if own in rows[:MOST_ROWS] else [*rows[: MOST_ROWS - 1], own]
+
+
+def _table(found: Explanation, one: LayerExplanation) -> Table:
+    """Return one row for each choice: what it costs more, and of what its cost consists."""
+    unit, own = found.plan.cost.unit, one.chosen
+    columns = (
+        Column(key="choice"),
+        Column(key="anew", head="rest anew", unit=unit),
+        Column(key="stays", head="rest stays", unit=unit),
+        Column(
+            key="devices",
+            unit="count",
+            show=any(each.choice.devices(one.ways) != one.ways for each in _shown(one)),
+        ),
+        *(Column(key=key, unit=unit) for key in ("received", "sent", *own.items)),
+        Column(key="said", head=""),
+    )
+    rows = [
+        {
+            "choice": _word(found, one, each),
+            "anew": None if each.replanned is None else price(one, each),
+            "stays": each.total - own.total,
+            "devices": each.choice.devices(one.ways),
+            **_costs(each),
+            "said": "the plan" if each.chosen else "",
+        }
+        for each in _shown(one)
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _notes(one: LayerExplanation) -> Iterator[Note]:
+    """Yield what the table of a layer lacks."""
+    hidden = len(one.alternatives) - len(_shown(one))
+    if hidden > 0:
+        yield Note("", f"{hidden} more expensive choices not shown")
+    if one.jointly:
+        yield Note(
+            "", f"{one.place} alone: the levels below, for which the plan may pay here, are not included"
+        )
+    yield from (Note("left out", line) for line in one.left_out)
+
+
+def _prices(explained: Sequence[LayerExplanation]) -> Iterator[Note]:
+    """Yield what the two prices of a choice are."""
+    if any(each.replanned is not None for one in explained for each in one.alternatives):
+        yield Note(
+            "rest anew", "what the level costs more with this choice, all other layers planned anew for it"
+        )
+    yield Note("rest stays", "what it costs more with all other layers as planned")
+
+
+def rules_line(found: Explanation) -> str:
+    """Describe the nodes left by DeePa's two rules, and the size of elimination's tables."""
+    nodes = sum(step.kind == "node" for step in found.rules.steps)
+    edges = len(found.rules.steps) - nodes
+    left = [found.layers[node] for node in found.rules.nodes]
+    shown = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
+    return (
+        f"{len(found.layers)} nodes; {nodes} node and {edges} edge eliminations leave {len(left)}: {shown}. Variable"
+        f" elimination to the end: width {found.order.width}, largest table {found.order.largest:,} entries"
+    )
+
+
+def _eliminations(found: Explanation) -> Table:
+    """Return one row for each eliminated node, in order."""
+    columns = (
+        Column(key="number", head="", unit="count"),
+        Column(key="layer"),
+        Column(key="kind", head="leaves as"),
+        Column(key="into"),
+        Column(key="entries", unit="count"),
+    )
+    rows = [
+        {
+            "number": number,
+            "layer": found.layers[step.node],
+            "kind": step.kind,
+            "into": ", ".join(found.layers[node] for node in step.scope),
+            "entries": f"{step.entries:,}",
+        }
+        for number, step in enumerate(found.order.steps, 1)
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _figures(found: Explanation, layers: str) -> Iterator[Figure]:
+    """Yield a bar for each alternative, the cheapest of each level first; nothing without layers."""
+    shown = [(one, each) for one in found.explained for each in one.alternatives][:MOST_BARS]
+    if shown:
+        yield Figure(
+            kind="bars",
+            title=f"{found.plan.model.name}: what other choices of {layers} cost",
+            x=[f"{one.layer} {one.place} {_word(found, one, each)}" for one, each in shown],
+            series={"": [each.total for _, each in shown]},
+            unit=found.plan.cost.unit,
+            y_label=f"{found.plan.cost.name}, all other layers as planned",
+            marks={place: "the plan" for place, (_, each) in enumerate(shown) if each.chosen},
+        )
