@@ -84,15 +84,6 @@ def test_a_result_is_a_picture(result: Any) -> None:
     assert [axes.has_data() for axes in picture.axes] == [result is not made("explanation of no layer")]
 
 
-def test_a_notebook_shows_a_plan_once(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
-    """In a kernel rich would display the table itself while the plan's text is made."""
-    shown: list[Any] = []
-    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr("rich.jupyter.display", lambda *given: shown.append(given))
-    assert "fc1" in repr(plan)
-    assert not shown
-
-
 def test_a_picture_is_written_to_a_file_too(plan: Plan, tmp_path: Path) -> None:
     plan.plot(tmp_path / "p.svg")
     assert "<svg" in (tmp_path / "p.svg").read_text(encoding="utf-8")

@@ -63,11 +63,7 @@ def plugin_names(group: str) -> tuple[str, ...]:
 
 @cache
 def load_plugin(group: str, name: str) -> Any:
-    """Import one plug-in.
-
-    Args:
-        group: one of ``GROUPS``.
-        name: the file's name without its ending.
+    """Import one plug-in of a group.
 
     Raises:
         UnknownNameError: no plug-in has that name.
@@ -80,12 +76,6 @@ def load_plugin(group: str, name: str) -> Any:
     raise UnknownNameError(_singular(group).replace("_", " "), name, plugin_names(group))
 
 
-def _singular(group: str) -> str:
-    if group.endswith("ies"):
-        return group.removesuffix("ies") + "y"
-    return group.removesuffix("es") if group.endswith("ches") else group.removesuffix("s")
-
-
 def data_folder(kind: str) -> Path:
     """Return the folder of a kind of data files: inside the installed package, or beside the source tree."""
     installed = _PACKAGE / DATA[kind]
@@ -95,6 +85,19 @@ def data_folder(kind: str) -> Path:
 def data_names(kind: str) -> tuple[str, ...]:
     """Return the bare names of a kind of data files, for example ``models``, sorted."""
     return tuple(sorted(file.stem for file in data_folder(kind).glob("*.yaml")))
+
+
+def data_file(kind: str, name: str) -> Path:
+    """Return the data file with a bare name, or the path itself if one was given.
+
+    Raises:
+        UnknownNameError: no file has that bare name.
+    """
+    if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json", ".onnx")):
+        return Path(name)
+    if name not in data_names(kind):
+        raise UnknownNameError(_singular(kind), name, data_names(kind))
+    return data_folder(kind) / f"{name}.yaml"
 
 
 def models() -> tuple[str, ...]:
@@ -112,14 +115,7 @@ def strategies() -> tuple[str, ...]:
     return plugin_names("strategies")
 
 
-def data_file(kind: str, name: str) -> Path:
-    """Return the data file with a bare name, or the path itself if one was given.
-
-    Raises:
-        UnknownNameError: no file has that bare name.
-    """
-    if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json", ".onnx")):
-        return Path(name)
-    if name not in data_names(kind):
-        raise UnknownNameError(_singular(kind), name, data_names(kind))
-    return data_folder(kind) / f"{name}.yaml"
+def _singular(group: str) -> str:
+    if group.endswith("ies"):
+        return group.removesuffix("ies") + "y"
+    return group.removesuffix("es") if group.endswith("ches") else group.removesuffix("s")
