@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
 
 
-def data_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Return rows of plain values that data frames and CSV alone have."""
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return Table(columns=tuple(Column(key=key, show=False) for key in keys), rows=[*rows])
-
-
 def headed(name: str, score: Score, base: Score | None = None) -> str:
     """Return the answer in a line: the time of a step, whether it fits, and how it compares with dp.
 

@@ -212,6 +212,20 @@ def layer_costs(plan: Plan) -> dict[str, float]:
     return {layer: math.fsum(split.costs.get(layer, 0) for split in plan.summed) for layer in plan.layers}
 
 
+def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
+    """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
+    cells, stages, counted = cells_of(plan), stage_numbers(plan), plan.in_grids
+    keys = {
+        layer: (
+            stages.get(layer),
+            tuple(cells(split, layer) for split in plan.splits),
+            plan.devices(layer) if counted else 0,
+        )
+        for layer in plan.layers
+    }
+    return fold(plan.layers, keys.__getitem__, most=most)
+
+
 def asked(plan: Plan) -> str:
     """Describe the batch and the array: ``batch 256, 16 devices (4 stages of 2x2)``."""
     array = _mixed_array(plan) if plan.heterogeneous else _array(plan)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Cell, Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
-from hypar.reports.steps import chunks_table, data_table, groups_table, headed, stages_memory, step_notes
+from hypar.reports.of.base import data
+from hypar.reports.steps import chunks_table, groups_table, headed, stages_memory, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
     Level,
@@ -110,7 +111,7 @@ def plan_document(
         about=f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
-            data_table([*_choice_rows(plan)]),
+            data([*_choice_rows(plan)]),
             _layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
             *groups_table(score, plan.stages),
             *(stages_memory(ran) if full else ()),
