@@ -76,7 +76,7 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
 def _peak_share(ran: ScoredStep | None) -> str:
     """Return the model FLOP utilisation: the FLOP of all phases of the weighted layers over those at the devices' peak."""
     machine = None if ran is None or ran.plan.heterogeneous else ran.lanes[0].setting.machine
-    if ran is None or machine is None or not ran.score.time_s:
+    if ran is None or machine is None or machine.measured is not None or not ran.score.time_s:
         return ""
     units = machine.content.assumptions.units_per_device.value
     flop = math.fsum(layer.einsum.step_flop for layer in ran.graph.contracted.layers)
@@ -152,7 +152,7 @@ def chunks_table(ran: ScoredStep | None) -> list[Table]:
         Column(key="waits", head=""),
     )
     rows = [
-        {**row, "layers": _ends(row["layers"]), "waits": "the step waits for it" if row["critical"] else ""}
+        {**row, "layers": _ends(row["layers"]), "waits": "critical" if row["critical"] else ""}
         for row in chunk_rows(ran)
     ]
     return [Table(columns=columns, rows=rows)] if rows else []

@@ -342,7 +342,7 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
         for word in dict.fromkeys(named):
             means.setdefault(word, []).append(place)
     found = [f"{word} cuts {' or '.join(places)}" for word, places in means.items()]
-    found += [f"{WORDS[None][0]} cuts nothing"] * any(not cell.parts for cell in counted)
+    found += [f"{WORDS[None][0]} cuts nothing"] * any(cell.text == WORDS[None][0] for cell in counted)
     found += [f"the numbers of {grids[0].text} count shards" for _ in grids[:1]]
     own = in_order(cut - {*PLACES})
     found += [f"{', '.join(own)}: dims of the model"] * bool(own)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
 
-LEAST_SHOWN = 1e-4
-"""The smallest gain of a baseline that is printed as a number."""
+LEAST_SHOWN = 1e-3
+"""The least gain of a faster baseline that is remarked."""
 
 CHEAP_ENTRIES = 2**22
 """The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
@@ -150,21 +150,13 @@ def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:
     """Yield the gain of the fastest baseline that fits as well as the plan, if it is faster than the plan."""
     if plan.score is None:
         return
-    from hypar.planning.refinement import LEAST_GAIN  # noqa: PLC0415 (only for a plan with a score)
-
-    now = plan.score.time_s
-    faster = {
-        name: score.time_s
-        for name, score in scores.items()
-        if (score.fits or not plan.score.fits) and score.time_s < now * (1 - LEAST_GAIN)
-    }
-    if faster:
-        name = min(faster, key=faster.__getitem__)
-        gain = 1 - faster[name] / now
-        less = f"{gain:.2%}" if gain >= LEAST_SHOWN else f"under {LEAST_SHOWN:.2%}"
+    now, fits = plan.score.time_s, plan.score.fits
+    times = {name: score.time_s for name, score in scores.items() if score.fits or not fits}
+    name = min(times, key=times.__getitem__, default="")
+    if name and times[name] < now * (1 - LEAST_SHOWN):
         where = " over the same devices without stages" + " and pins" * bool(plan.pins) if plan.staged else ""
-        times = f"{format_seconds(faster[name])} against {format_seconds(now)} a step"
-        yield Note("faster", f"{name}{where}: {times}, {less} less")
+        both = f"{format_seconds(times[name])} against {format_seconds(now)} a step"
+        yield Note("faster", f"{name}{where}: {both}, {1 - times[name] / now:.2%} less")
 
 
 def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
