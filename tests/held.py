@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from hypar.studies.verification.asked import ask
 
 from hypar.execution.held import ALONE, Training, Watch, held
 from hypar.execution.reference import start
@@ -15,6 +15,7 @@ from hypar.network.training import OPTIMIZERS
 from hypar.plan.tree import Device, Level, Stages, tree_of
 from hypar.program.of_plan import program_of
 from hypar.schedule.pipeline_orders import schedule_of
+from hypar.studies.verify import counted_by, runs_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +46,8 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     """Run one microbatch of a plan as it is verified, and return what each group or stage of its score holds."""
     assert plan.score is not None
     microbatches = plan.stages.microbatches if plan.stages and plan.staged else 1
-    program = program_of(
-        plan, graph.with_batch(graph.batch // microbatches), ask(plan, graph, None, None).run_by
-    )
+    run_by = runs_by(counted_by(plan, Path("plan")))
+    program = program_of(plan, graph.with_batch(graph.batch // microbatches), run_by)
     names, stages, works, layers = _devices(plan)
     watch = Watch()
     devices = run(program, [start(program.graph)], watch=watch)

@@ -160,7 +160,7 @@ MUTANTS = [
     Mutant("a change leaves the file that is kept as it was", "machine/changes.py", "data, places = copy.deepcopy(data), dict", "data, places = copy.copy(data), dict"),
     # studies
     Mutant("chunks are found anew for a point", "studies/field.py", "if self._setting is not None and self.request.chunks is None:", "if self._setting is not None:"),
-    Mutant("what moves otherwise than counted speaks against a plan", "studies/verification/result.py", "return not (self.mismatches or self.changes)", "return not self.changes"),
+    Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes)", "return not self.changes"),
     Mutant("a choice is planned anew in its neighbours", "studies/explanation.py", "replanned=replanned.get(at)", "replanned=0.0"),
     # importers of frameworks
     Mutant("a tensor that is filled by parts is filled whole", "importers/filled.py", "return found if place == shapes[value][axis] else []", "return found"),

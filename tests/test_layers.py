@@ -21,7 +21,7 @@ FLOORS = (
     {"activity", "errors", "units"},
     {"registry", "timeline"},
     {"document", "files", "solve"},
-    {"network", "results"},
+    {"network"},
     {"sharding", "importers"},
     {"machine", "plan"},
     {"program"},
@@ -44,24 +44,23 @@ MAY_IMPORT = {
     "files": "errors units timeline",
     "solve": "errors units registry",
     "network": "errors units registry document files",
-    "results": "errors registry files",
     "sharding": "errors units solve network",
     "importers": "errors units registry files network",
     "machine": "errors units registry document files solve network sharding",
-    "plan": "errors units registry files document results network sharding",
+    "plan": "errors units registry files document network sharding",
     "program": "errors network sharding plan",
     "schedule": "errors units timeline network sharding machine plan",
     "costs": "errors units registry solve network sharding machine",
-    "planning": "activity errors units registry timeline document results solve network sharding machine plan schedule costs",
+    "planning": "activity errors units registry timeline document solve network sharding machine plan schedule costs",
     "execution": "errors registry network program",
-    "studies": "activity errors units registry timeline files document results solve network sharding machine plan schedule costs planning program execution",
-    "reports": "activity errors units registry timeline files document results solve network sharding machine plan schedule costs planning program execution studies",
+    "studies": "activity errors units registry timeline files document solve network sharding machine plan schedule costs planning program execution",
+    "reports": "activity errors units registry timeline files document solve network sharding machine plan schedule costs planning program execution studies",
     "cli": "activity errors registry units timeline files document network importers sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
 
 INSIDE = {
-    "files": "validation text quantities canvas figures timelines grids yaml_file json_file csv_file",
+    "files": "validation text quantities yaml_file json_file csv_file",
     "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
     "network": "training windows einsum keeping ops layer spec trails contraction graph build gradients",
     "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_latent config_file readers",
@@ -72,8 +71,8 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies arguments checks request question flat records counting refusals claims nodes baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
-    "studies": "step again verification problems layers choices grid explain sweep explore remarks chunks_stages",
-    "reports": "words palette svg text charts plots tables html markdown columns terminal steps renderers breakdown trace exports of report listings views",
+    "studies": "step again shrink verify problems layers choices grid explain sweep explore remarks chunks_stages",
+    "reports": "words palette svg text charts plots tables exports html markdown columns terminal steps renderers breakdown trace of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

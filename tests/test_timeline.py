@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import pairwise
 
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.errors import ProblemError
-from hypar.timeline import Task, Timeline, run
+from hypar.timeline import Task, run
 
 SECONDS = st.integers(0, 8).map(float)
 
@@ -83,26 +82,6 @@ def test_one_after_another_takes_the_plain_sum(seconds: list[float]) -> None:
         for index, value in enumerate(seconds)
     ]
     assert run(tasks).makespan == sum(seconds)
-
-
-@given(tasks=task_graphs())
-def test_a_chrome_trace_has_a_row_a_resource_and_an_event_a_task(tasks: list[Task]) -> None:
-    timeline = run(tasks)
-    check_trace(timeline.to_chrome_trace(), timeline)
-
-
-def check_trace(text: str, timeline: Timeline) -> None:
-    """The Trace Event Format, as Perfetto reads it."""
-    events = json.loads(text)["traceEvents"]
-    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    assert sorted(names.values()) == sorted(timeline.busy)
-    complete = [event for event in events if event["ph"] == "X"]
-    assert len(complete) == len(timeline.tasks)
-    for event, task, start in zip(complete, timeline.tasks, timeline.starts, strict=True):
-        assert event.keys() >= {"name", "ph", "ts", "dur", "pid", "tid"}
-        assert (event["name"], names[event["tid"]]) == (task.name, task.resource)
-        assert math.isclose(event["ts"], start * 1e6)
-        assert math.isclose(event["dur"], task.seconds * 1e6)
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from hypar.studies.layers import score_layers as score_layers
     from hypar.studies.profiling.measure import profile_model as profile_model
     from hypar.studies.sweep import Run as Run, Sweep as Sweep, sweep_model as sweep_model
-    from hypar.studies.verification.result import Verified as Verified
-    from hypar.studies.verification.run import verify_plan as verify_plan
+    from hypar.studies.verify import Verified as Verified, verify_plan as verify_plan
 
 __version__ = "0.1.0"
 
@@ -82,8 +81,7 @@ _PUBLIC = {
     "studies.layers": "score_layers",
     "studies.profiling.measure": "profile_model",
     "studies.sweep": "Run Sweep sweep_model",
-    "studies.verification.result": "Verified",
-    "studies.verification.run": "verify_plan",
+    "studies.verify": "Verified verify_plan",
 }
 """The public names by the module that has them."""
 

@@ -31,7 +31,6 @@ GROUPS = {
     "solvers": "solve/solvers",
     "strategies": "planning/strategies",
     "topologies": "machine/topologies",
-    "views": "reports/views",
 }
 """The folder of each group of plug-ins, inside the package."""
 

@@ -9,7 +9,6 @@ in tasks and precedences.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from dataclasses import dataclass
@@ -90,28 +89,6 @@ class Timeline:
         for _, _, seconds, _, kind in self.tasks:
             found[kind].append(seconds)
         return {kind: math.fsum(amounts) for kind, amounts in found.items()}
-
-    def to_chrome_trace(self) -> str:
-        """Return the JSON for Perfetto and ``chrome://tracing``: a row for each resource, in microseconds.
-
-        Source: Trace Event Format (Google, 2016), complete events ``X`` and metadata events ``M``.
-        """
-        rows = {name: row for row, name in enumerate(self.busy)}
-        named = [
-            {"ph": "M", "pid": 0, "tid": row, "name": "thread_name", "args": {"name": name}}
-            for name, row in rows.items()
-        ]
-        order = [
-            {"ph": "M", "pid": 0, "tid": row, "name": "thread_sort_index", "args": {"sort_index": row}}
-            for row in rows.values()
-        ]
-        events = [
-            {"ph": "X", "pid": 0, "tid": rows[task.resource], "name": task.name, "cat": task.kind or "task",
-             "ts": start * 1e6, "dur": task.seconds * 1e6}
-            for task, start in zip(self.tasks, self.starts, strict=True)
-        ]  # fmt: skip
-        lines = ",\n".join(json.dumps(event) for event in (*named, *order, *events))
-        return f'{{"displayTimeUnit": "ms", "traceEvents": [\n{lines}\n]}}\n'
 
 
 def run(tasks: Sequence[Task]) -> Timeline:

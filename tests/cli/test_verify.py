@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from hypar.studies.verification import run as module
-from hypar.studies.verification.cases import REASONS
 from rich.cells import cell_len
 
 from hypar import verify_plan
 from hypar.cli.commands import verify as command
 from hypar.cli.main import main
 from hypar.execution.verify import verify_program
+from hypar.studies import verify as module
 from tests.goldens import golden
 from tests.kit import run
 from tests.prose import unbroken
 
 if TYPE_CHECKING:
-    from hypar.studies.verification.result import Verified
+    from hypar.studies.verify import Verified
 
 SFC, LENET, STAGES = (f"{name}.json" for name in ("sfc-hypar", "lenet-c-hypar", "resnet18-stages"))
 STATED = [
@@ -56,7 +55,7 @@ def test_a_plan_whose_numbers_and_bytes_agree_exits_0() -> None:
     assert "sfc: the numbers of 16 devices equal those of one device, and every level moved what was" in words
     assert "planned: volume counted by paper" in words
     assert "smaller than planned: batch 256 to 4" in words
-    assert REASONS["a"] in words
+    assert "counted the paper counts" in words
     assert "allowed: 1e-10" in words
 
 
@@ -124,29 +123,19 @@ def test_counting_runs_nothing_and_exits_0(monkeypatch: pytest.MonkeyPatch) -> N
     result = run("verify", LENET, "--count")
     assert result.exit_code == 0
     assert "counted on 16 devices, nothing was run" in result.stdout
-    assert "moved " not in result.stdout.partition("\n\n")[2].partition("\n")[0]
+    assert "moved" not in result.stdout.partition("\n\n")[2].partition("\n")[0]
     found = json.loads(run("verify", LENET, "--count", "--json").stdout)
     assert found["numbers"] is None
     assert {level["moved_bytes"] for level in found["levels"]} == {None}
 
 
-def test_json_has_whole_numbers_and_every_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Verified] = []
-
-    def kept(*given: Any, **named: Any) -> Verified:
-        made.append(verify_plan(*given, **named))
-        return made[-1]
-
-    monkeypatch.setattr(command, "verify_plan", kept)
+def test_json_has_whole_numbers_of_levels_and_tensors() -> None:
     found = json.loads(run("verify", LENET, "--shrink", "--json").stdout)
     assert found["ok"]
-    for level in found["levels"]:
-        assert all(isinstance(level[f"{name}_bytes"], int) for name in ("planned", "counted", "moved"))
-    rows = made[0].differences
-    assert [(each["case"], each["layer"], each["level"]) for each in found["differences"]] == [
-        (row.case, row.item.layer, row.level) for row in rows
-    ]
-    assert {each["reason"] for each in found["differences"]} == {REASONS[row.case] for row in rows}
+    for row in (*found["levels"], *found["tensors"]):
+        assert all(isinstance(row[f"{name}_bytes"], int) for name in ("planned", "counted", "moved"))
+    assert [row["level"] for row in found["levels"]] == ["H1", "H2", "H3", "H4"]
+    assert {row["tensor"] for row in found["tensors"]} == {"activations", "errors", "gradients"}
 
 
 @cache
@@ -168,16 +157,15 @@ def test_no_line_is_wider_and_every_number_is_whole(
     assert "\u2026" not in result.stdout
     amounts = [amount for each in found.levels for amount in (each.planned, each.counted)]
     if options:
-        amounts += [each.counted for each in found.differences]
+        amounts += [each.counted for each in found.transfers]
     for amount in amounts:
         assert re.search(rf"(?<![\d,.]){amount:,.0f}(?![\d,.])", result.stdout), amount
 
 
-def test_what_differs_is_named_item_by_item_if_asked() -> None:
+def test_transfers_are_named_one_by_one_if_asked() -> None:
     parts, full = (run("verify", LENET, "--count", *options).stdout for options in ((), ("--full",)))
-    assert "E from fc2 to fc1" in full
-    assert "E from fc2 to fc1" not in parts
-    assert "E between layers" in parts
+    assert "E from fc2 to relu1" in full
+    assert "E from fc2 to relu1" not in parts
 
 
 def test_a_batch_that_is_no_number_is_wrong_usage() -> None:

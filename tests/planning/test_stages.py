@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypar.studies.verification.run import verify_plan
 
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
@@ -26,6 +25,7 @@ from hypar.registry import data_file
 from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
 from hypar.studies.remarks import finer_than_whole
+from hypar.studies.verify import verify_plan
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
 from tests.staged import BruteForce
@@ -113,12 +113,13 @@ def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
     }
 )
 def test_stages_count_what_their_program_moves(strategy: str, stages: int, convention: str) -> None:
-    for model, alike in (("lenet-c", "ja"), ("sfc", "j"), ("alexnet", "j")):
+    for model in ("lenet-c", "sfc", "alexnet"):
         asked: dict[str, Any] = {"strategy": strategy, "stages": stages, "convention": convention}
         plan = plan_model(model, levels=2, microbatches=2, batch=64, hardware=HMC, **asked)
         found = verify_plan(plan, count=True)
         # Biases are no part of the amounts; lenet's 50 channels are uneven behind a flatten.
-        assert {difference.case for difference in found.differences} <= {*alike}
+        if model != "lenet-c":
+            assert all(each.planned == each.counted for each in found.tensors if each.tensor != "gradients")
         assert found.levels[0].planned == found.levels[0].counted
 
 

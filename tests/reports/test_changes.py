@@ -108,9 +108,7 @@ def test_costs_that_are_counted_unlike_are_not_compared() -> None:
 
 
 def test_runs_of_layers_with_one_change_are_one_row() -> None:
-    assert section(lines("no machine"), "choices") == [
-        "conv1 to fc3 (8 layers)  H1-H4  batch -> in_channels"
-    ]
+    assert section(lines("no machine"), "choices") == ["conv1 to fc3 (8 layers)  H1-H4  batch -> in_channels"]
 
 
 def test_plans_of_two_arrays_are_compared_by_their_totals_and_layer_by_layer() -> None:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from hypar.reports.page.css import ON_FORWARD
-from hypar.reports.palette import DIMS, PAGE, TIMES, colours_of
+from hypar.network.build import load_model
+from hypar.registry import data_names
+from hypar.reports.html import style
+from hypar.reports.palette import (
+    BLACK,
+    ENERGIES,
+    INK,
+    LINE,
+    MUTED,
+    RULE,
+    SERIES,
+    TIMES,
+    WHITE,
+    colours_of,
+    contrast,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 # Machado, Oliveira, Fernandes (IEEE TVCG 15, 2009), severity 1.0, on linear RGB.
@@ -51,12 +68,6 @@ def linear(colour: str) -> NDArray[np.float64]:
     return np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
 
 
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of WCAG 2.2."""
-    low, high = sorted(float(np.array([0.2126, 0.7152, 0.0722]) @ linear(colour)) for colour in (one, other))
-    return (high + 0.05) / (low + 0.05)
-
-
 def distance(one: str, other: str, sight: str) -> float:
     """A hundred times the distance in OKLab, as an eye sees both."""
 
@@ -66,44 +77,80 @@ def distance(one: str, other: str, sight: str) -> float:
     return 100 * float(np.linalg.norm(seen(one) - seen(other)))
 
 
-@pytest.mark.parametrize("page", ["light", "dark"])
-def test_texts_and_marks_are_legible(page: str) -> None:
-    ground = getattr(PAGE["ground"], page)
-    for colours in DIMS.values():
-        assert contrast(getattr(colours, page), getattr(colours, f"{page}_text")) >= 4.5
-    for name in ("ink", "muted"):
-        assert contrast(getattr(PAGE[name], page), ground) >= 4.5
-        assert contrast(getattr(PAGE[name], page), getattr(PAGE["surface"], page)) >= 4.5
-    for shades in (*TIMES.values(), PAGE["rule"]):
-        assert contrast(getattr(shades, page), ground) >= 3
+DIMS = {
+    dim: colours_of(dim).ground
+    for dim in ("batch", "in_channels", "out_channels", "height", "width", "groups", None)
+}
+
+
+def variables(*, dark: bool) -> dict[str, str]:
+    """The colours of the page's style in one scheme."""
+    rules = style().split("@media screen and (prefers-color-scheme:dark){")
+    return dict(re.findall(r"--([a-z]+):(#[0-9a-f]{6})", rules[dark].split("}\n}")[0]))
+
+
+def test_contrast_is_that_of_the_guidelines() -> None:
+    assert contrast(BLACK, WHITE) == pytest.approx(21)
+    assert contrast("#777777", WHITE) == pytest.approx(4.48, abs=0.005)
+    assert contrast(INK, INK) == 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_texts_and_marks_of_a_page_are_legible(dark: bool) -> None:
+    found = variables(dark=dark)
+    for name in ("ink", "muted", "good", "warn", "bad"):
+        assert contrast(found[name], found["ground"]) >= 4.5
+        assert contrast(found[name], found["surface"]) >= 4.5
+    for name in ("rule", "computes", "receives"):
+        assert contrast(found[name], found["ground"]) >= 3
+
+
+def test_a_light_page_has_the_colours_of_pictures() -> None:
+    found = variables(dark=False)
+    assert [found[name] for name in ("ground", "ink", "muted", "line", "rule")] == [
+        WHITE,
+        INK,
+        MUTED,
+        LINE,
+        RULE,
+    ]
+    assert [found["computes"], found["receives"]] == [TIMES["backward"], TIMES["communication"]]
+
+
+def test_marks_of_pictures_are_seen_and_texts_on_choices_are_legible() -> None:
+    for colour in (*TIMES.values(), *ENERGIES.values(), RULE, SERIES[0]):
+        assert contrast(colour, WHITE) >= 3
+    for name in data_names("models"):
+        for layer in load_model(name).contracted.layers:
+            for dim in layer.einsum.sizes:
+                colours = colours_of(dim)
+                assert contrast(colours.ground, colours.text) >= 4.5, dim
+
+
+def told_apart(colours: Iterable[str], least: float, sight: str) -> None:
+    for one, other in combinations(dict.fromkeys(colours), 2):
+        assert distance(one, other, sight) > least, (one, other)
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
-@pytest.mark.parametrize(("page", "least"), [("light", 9), ("dark", 6)])
-def test_dims_are_told_apart(page: str, least: float, sight: str) -> None:
-    colours = [getattr(dim, page) for dim in DIMS.values()]
-    assert min(distance(*pair, sight) for pair in combinations(colours, 2)) > least
+def test_dims_kinds_of_time_and_energies_are_told_apart(sight: str) -> None:
+    told_apart(DIMS.values(), 9, sight)
+    told_apart(TIMES.values(), 9, sight)
+    told_apart([*ENERGIES.values(), TIMES["communication"]], 9, sight)
+    told_apart(SERIES[:3], 8, sight)
 
 
-@pytest.mark.parametrize("sight", SIGHTS)
-@pytest.mark.parametrize("page", ["light", "dark"])
-def test_kinds_of_time_are_told_apart(page: str, sight: str) -> None:
-    colours = [getattr(kind, page) for kind in TIMES.values()]
-    assert min(distance(*pair, sight) for pair in combinations(colours, 2)) > 9
+def test_energies_have_colours_of_their_own() -> None:
+    assert not {*ENERGIES.values()} & {*DIMS.values(), *TIMES.values()}
+
+
+def test_no_two_dims_of_a_network_share_a_colour() -> None:
+    for name in data_names("models"):
+        dims = {dim for layer in load_model(name).contracted.layers for dim in layer.einsum.sizes}
+        dims = {dim for dim in dims if not dim.startswith("kernel_")} - {"channels"}
+        assert len({colours_of(dim).ground for dim in dims}) == len(dims), name
 
 
 def test_a_join_has_the_colours_of_in_channels_and_no_dim_those_of_a_whole_layer() -> None:
-    assert colours_of("channels") == DIMS["in_channels"]
-    assert colours_of(None) == colours_of("whole") == DIMS["whole"]
-
-
-def test_a_dim_that_a_model_names_has_the_colours_of_the_one_that_it_is_like() -> None:
-    assert colours_of("sequence") == DIMS["height"]
-    assert colours_of("in_hidden") == DIMS["in_channels"]
-
-
-@pytest.mark.parametrize("page", ["light", "dark"])
-def test_texts_on_boxes_of_a_timeline_are_legible(page: str) -> None:
-    text = getattr(DIMS[ON_FORWARD], f"{page}_text")
-    assert contrast(getattr(TIMES["forward"], page), text) >= 4.5
-    assert contrast(getattr(TIMES["backward"], page), getattr(PAGE["ground"], page)) >= 4.5
+    assert colours_of("channels") == colours_of("in_channels")
+    assert colours_of(None) == colours_of("whole")

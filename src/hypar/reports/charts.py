@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.document import Cell, Column, Grid, Timeline
 from hypar.reports.palette import ENERGIES, TIMES
-from hypar.reports.svg import ROW, WIDTH, WORDS, Picture, ticks, wide
+from hypar.reports.svg import ROW, WIDTH, WORDS, Anchor, Picture, ticks, wide
 from hypar.reports.text import longest_bar
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ LONGEST_NAME = 36
 DECADES = 30.0
 """The ratio of the largest to the smallest number from which an axis counts their multiples."""
 
-HIGH = 180.0
-"""The height of lines and areas."""
+LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
+"""The ends and the height of lines and areas."""
 
 Bar = list[tuple[str, float]]
 """The parts of a bar: a colour and a length each."""
@@ -137,12 +137,9 @@ def _rows(figure: Figure) -> Picture:
     left = max((wide(name) for name, *_ in lines), default=0.0) + GAP
     room = WIDTH - left - max((wide(text) for *_, text in lines), default=0.0) - 2 * GAP
     sums = [sum(own for _, own in bar) for _, bar, _ in lines]
-    most = (
-        max(sums, default=1.0)
-        if points
-        else max(longest_bar([(own,) for own in sums]), figure.limit or 0.0) or 1.0
-    )
-    top, least = found.y, min((own for own in sums if own > 0), default=1.0)
+    least, longest = min((own for own in sums if own > 0), default=1.0), longest_bar([(own,) for own in sums])
+    most = max(sums, default=1.0) if points else max(longest, figure.limit or 0.0) or 1.0
+    top = found.y
     for (name, bar, text), total in zip(lines, sums, strict=True):
         found.y += GAP - 3 if name and found.y > top else 0
         found.text(left - GAP, found.y + BAR - 2, name, anchor="end", mono=True)
@@ -153,22 +150,27 @@ def _rows(figure: Figure) -> Picture:
             end = _bar(found, bar, left, room / most, left + room)
         found.text(end + GAP, found.y + BAR - 2, text)
         found.y += BAR + 3
-    if figure.limit is not None:
+    if figure.limit is not None and not points:
         x = left + room * figure.limit / most
         found.line(x, top - 3, x, found.y, colour="ink")
-        found.text(x, found.y + 13, f"limit {_text(figure.limit, figure.unit)}", anchor="middle")
-        found.y += ROW
-    cut = not points and any(own > most * (1 + 1e-9) for own in sums)
-    if cut or points:
-        note = "A cut bar is longer than drawn." if cut else "Each step to the right is a multiple."
-        found.text(left, found.y + 13, note, "muted")
-        found.y += ROW
+        _below(found, x, f"limit {_text(figure.limit, figure.unit)}", "middle")
+    if points:
+        _below(found, left, "Each step to the right is a multiple.")
+    elif any(own > most * (1 + 1e-9) for own in sums):
+        _below(found, left, "A cut bar is longer than drawn.")
     return found
+
+
+def _below(found: Picture, x: float, text: str, anchor: Anchor = "start") -> None:
+    found.text(x, found.y + 13, text, "muted", anchor)
+    found.y += ROW
 
 
 def _logarithm(value: float, least: float, most: float) -> float:
     """Return the place of a number between others, counted in multiples."""
-    return math.log(max(value, least) / least) / (math.log(most / least) or 1.0) if value else 0.0
+    if not value:
+        return 0.0
+    return (math.log(max(value, least)) - math.log(least)) / (math.log(most) - math.log(least) or 1.0)
 
 
 def _bar(found: Picture, bar: Bar, x: float, scale: float, last: float) -> float:
@@ -184,48 +186,75 @@ def _bar(found: Picture, bar: Bar, x: float, scale: float, last: float) -> float
     return x
 
 
+class _Axes(NamedTuple):
+    """Where numbers stand between the ends of axes."""
+
+    first: float
+    last: float
+    least: float
+    most: float
+    bottom: float
+    log: bool
+
+    def across(self, x: float) -> float:
+        """Return the place of a number along the axis, which counts multiples if they are far apart."""
+        if 0 < DECADES * self.first <= self.last:
+            return LEFT + (RIGHT - LEFT) * _logarithm(x, self.first, self.last)
+        return LEFT + (RIGHT - LEFT) * (x - self.first) / (self.last - self.first or 1.0)
+
+    def up(self, value: float) -> float:
+        """Return the height of a value."""
+        share = _logarithm(value, self.least, self.most) if self.log else value / self.most
+        return self.bottom - HIGH * share
+
+    @property
+    def levels(self) -> list[float]:
+        """The values that are named."""
+        if self.log:
+            return [self.least * (self.most / self.least) ** (at / 3) for at in range(4)]
+        return ticks(self.most, 4)
+
+
 def _curves(figure: Figure) -> Picture:
     """Return lines over numbers, or areas that add up."""
-    found, colours, xs = _start(figure), _colours(figure), [float(x) for x in figure.x]
-    rows = [[own or 0.0 for own in row] for row in figure.series.values()]
+    found, xs = _start(figure), [float(x) for x in figure.x]
+    rows: list[list[float | None]] = [[*row] for row in figure.series.values()]
     if figure.kind == "area":
-        rows = [*accumulate(rows, lambda one, other: [a + b for a, b in zip(one, other, strict=True)])]
-    every = [own for row in rows for own in row if own > 0] or [1.0]
-    most, least = max(*every, figure.limit or 0.0, 0.0), min(every)
-    left, right, first, last = 78.0, WIDTH - 40, min(xs), max(xs)
-    multiples = first > 0 and last >= DECADES * first
-    bottom = found.y + 18 + HIGH
-
-    def across(x: float) -> float:
-        share = _logarithm(x, first, last) if multiples else (x - first) / (last - first or 1.0)
-        return left + (right - left) * share
-
-    def up(value: float) -> float:
-        return bottom - HIGH * (_logarithm(value, least, most) if figure.log else value / most)
-
-    found.text(left, found.y + 8, figure.y_label, "muted")
-    levels = [least * (most / least) ** (at / 3) for at in range(4)] if figure.log else ticks(most, 4)
-    for tick in levels:
-        found.line(left, up(tick), right, up(tick))
-        found.text(left - GAP, up(tick) + 4, _text(tick, figure.unit), "muted", "end")
-    for x in xs if len(xs) <= 8 else [tick for tick in ticks(last, 6) if tick >= first]:
-        found.text(across(x), bottom + 18, _text(x, figure.x_unit), "muted", "middle")
-    for colour, row in reversed([*zip(colours.values(), rows, strict=True)]):
-        places = [own for x, value in zip(xs, row, strict=True) for own in (across(x), up(value))]
-        if figure.kind == "area":
-            found.area(left, bottom, *places, right, bottom, colour=colour)
-        else:
-            found.line(*places, colour=colour)
-    if figure.limit is not None:
-        found.line(left, up(figure.limit), right, up(figure.limit), colour="ink")
-        found.text(left + 4, up(figure.limit) - 4, f"limit {_text(figure.limit, figure.unit)}")
+        zeros = ([own or 0.0 for own in row] for row in rows)
+        rows = [*accumulate(zeros, lambda one, other: [a + b for a, b in zip(one, other, strict=True)])]
+    every = [own for row in rows for own in row if own] or [1.0]
+    most, bottom = max(*every, figure.limit or 0.0, 0.0), found.y + 18 + HIGH
+    axes = _Axes(min(xs), max(xs), min(every), most, bottom, figure.log)
+    _draw_axes(found, figure, axes, xs)
+    for colour, row in reversed([*zip(_colours(figure).values(), rows, strict=True)]):
+        pairs = zip(xs, row, strict=True)
+        for known, run in groupby(pairs, key=lambda pair: pair[1] is not None):
+            places = [own for x, value in run for own in (axes.across(x), axes.up(value or 0.0))]
+            if figure.kind == "area":
+                found.area(LEFT, bottom, *places, RIGHT, bottom, colour=colour)
+            elif known:
+                found.line(*places, *(places if len(places) == 2 else ()), colour=colour)
     for at, note in figure.marks.items():
-        x, y = across(xs[at]), up(rows[0][at])
+        x, y = axes.across(xs[at]), axes.up(rows[0][at] or 0.0)
         found.rect(x - 3, y - 3, 6, 6, "ink")
-        found.text(x, y - 7, note, anchor="start" if x < (left + right) / 2 else "end")
-    found.text(right, bottom + 36, figure.x_label, "muted", "end")
+        found.text(x, y - 7, note, anchor="start" if x < (LEFT + RIGHT) / 2 else "end")
     found.y = bottom + (42 if figure.x_label else 24)
     return found
+
+
+def _draw_axes(found: Picture, figure: Figure, axes: _Axes, xs: Sequence[float]) -> None:
+    """Draw the axes with their numbers, and the limit."""
+    found.text(LEFT, found.y + 8, figure.y_label, "muted")
+    for level in axes.levels:
+        found.line(LEFT, axes.up(level), RIGHT, axes.up(level))
+        found.text(LEFT - GAP, axes.up(level) + 4, _text(level, figure.unit), "muted", "end")
+    for x in xs if len(xs) <= 8 else [tick for tick in ticks(axes.last, 6) if tick >= axes.first]:
+        found.text(axes.across(x), axes.bottom + 18, _text(x, figure.x_unit), "muted", "middle")
+    if figure.limit is not None:
+        y = axes.up(figure.limit)
+        found.line(LEFT, y, RIGHT, y, colour="ink")
+        found.text(LEFT + 4, y - 4, f"limit {_text(figure.limit, figure.unit)}")
+    found.text(RIGHT, axes.bottom + 36, figure.x_label, "muted", "end")
 
 
 def _halvings(cell: Cell) -> float:
@@ -247,34 +276,35 @@ def _grid(grid: Grid, *, alone: bool = True) -> Picture:
     """Return a row for each name with its cells, and at the end its lengths where the grid stands alone."""
     found, widths = Picture(grid.title, _grid_in_words(grid)), _columns(grid)
     left = max((wide(_short(name)) for name, _ in grid.rows), default=0.0) + GAP
-    end = left + sum(widths) + 3 * len(widths) + GAP
-    lengths = [sum(bar.values()) for bar in grid.bars]
-    texts = [_text(own, grid.unit) for own in lengths]
-    column = end + max(map(wide, texts), default=0.0)
-    found.width = max(WIDTH, column + 200) if alone else column + GAP
-    top = 0.0
-    x = left
-    for head, width in zip(grid.columns, widths, strict=True):
-        found.text(x + width / 2, top + 12, head, "muted", "middle")
-        x += width + 3
-    longest = longest_bar([(own,) for own in lengths]) or 1.0
-    for at, (name, cells) in enumerate(grid.rows):
-        found.y = top + ROW * (at + 1)
+    starts = [*accumulate((width + 3 for width in widths), initial=left)]
+    for head, x, width in zip(grid.columns, starts, widths, strict=False):
+        found.text(x + width / 2, 12, head, "muted", "middle")
+    for name, cells in grid.rows:
+        found.y += ROW
         found.text(0, found.y + 13, _short(name), mono=True)
-        x = left
-        for cell, width in zip(cells, widths, strict=True):
+        for cell, x, width in zip(cells, starts, widths, strict=False):
             _cell(found, cell, x, width)
-            x += width + 3
-        if grid.bars:
-            found.text(column, found.y + 13, texts[at], anchor="end")
-        if grid.bars and alone:
-            room = found.width - column - GAP
-            found.y += 3
-            bar = [(_known(kind), own) for kind, own in grid.bars[at].items()]
-            _bar(found, bar, column + GAP, room / longest, found.width)
-    found.y = top + ROW * (len(grid.rows) + 1) + 10
+    found.width = _lengths(found, grid, starts[-1] + GAP, alone=alone)
+    found.y += ROW + 10
     _keys(found, grid, lengths=alone)
     return found
+
+
+def _lengths(found: Picture, grid: Grid, x: float, *, alone: bool) -> float:
+    """Write the sum of each row's lengths from a place on, draw them where there is room, and return the width."""
+    sums = [sum(bar.values()) for bar in grid.bars]
+    texts = [_text(own, grid.unit) for own in sums]
+    column = x + max(map(wide, texts), default=0.0)
+    width = max(WIDTH, column + 200) if alone else column + GAP
+    scale = (width - column - GAP) / (longest_bar([(own,) for own in sums]) or 1.0)
+    for row, (text, bar) in enumerate(zip(texts, grid.bars, strict=True), 1):
+        found.y = row * ROW
+        found.text(column, found.y + 13, text, anchor="end")
+        found.y += 3
+        if alone:
+            _bar(found, [(_known(kind), own) for kind, own in bar.items()], column + GAP, scale, width)
+    found.y = len(grid.rows) * ROW
+    return width
 
 
 def _keys(found: Picture, grid: Grid, *, lengths: bool) -> None:

@@ -8,21 +8,19 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from hypar.activity import listening
 from hypar.document import Note
 from hypar.errors import printable
 from hypar.files.json_file import format_json
 from hypar.files.text import not_printed
-from hypar.reports.text import ASCII, FIRST, apart, hanging, note_lines, plain, render, wrapped
+from hypar.reports.text import ASCII, FIRST, hanging, plain, render
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.document import Document
-    from hypar.reports.columns import Sheet
     from hypar.reports.text import Line
 
 NARROWEST, WIDTH_OF_A_PIPE = 20, 80
@@ -237,60 +235,6 @@ def _bar(state: dict[str, Any], seconds: float) -> str:
     tail = f"{far} {minutes}:{rest:02d}"
     room = width(sys.stderr) - len(tail) - 1
     return _shown(state["description"][: max(room, 0)] + tail, _encoding(sys.stderr))
-
-
-class Page(NamedTuple):
-    """What a command prints that has no document yet.
-
-    Attributes:
-        above: the answer, and below it what was asked.
-        tables: tables, the first of them the answer in full.
-        below: notes; a text without a label is a line of its own.
-    """
-
-    above: str = ""
-    tables: Sequence[Sheet] = ()
-    below: Sequence[Note | str] = ()
-
-    def lines(self, columns: int) -> list[Line]:
-        """Return its lines for a terminal of some columns, with an empty line between its parts."""
-        parts: list[list[Line]] = []
-        answer, _, asked = self.above.partition("\n")
-        if self.above:
-            text = [(line, "bold") for line in wrapped(answer, columns)]
-            parts.append(
-                [[piece] for piece in (*text, *((line, "") for line in wrapped(asked, columns) if asked))]
-            )
-        parts += [table.lines(columns) for table in self.tables]
-        parts.append(_notes(self.below, columns))
-        return apart(parts)
-
-
-def _notes(below: Sequence[Note | str], columns: int) -> list[Line]:
-    """Return the lines of notes, whose texts have one indent, and of texts without a label."""
-    found: list[Line] = []
-    for labelled, own in groupby(below, key=lambda note: isinstance(note, Note)):
-        if labelled:
-            found += note_lines([note for note in own if isinstance(note, Note)], columns)
-        else:
-            texts = [note for note in own if isinstance(note, str)]
-            found += [[(line, "")] for text in texts for line in hanging(text, columns)]
-    return found
-
-
-def as_text(page: Page) -> str:
-    """Format a page as plain text."""
-    return plain(page.lines(width()))
-
-
-def show(*tables: Sheet, above: str = "", below: Iterable[Note | str] = ()) -> None:
-    """Print tables between lines on stdout, coloured on a terminal, none wider than it."""
-    show_page(Page(above, tables, tuple(below)))
-
-
-def show_page(page: Page) -> None:
-    """Print a page on stdout, coloured on a terminal, no line wider than it."""
-    print_lines(page.lines(width()))
 
 
 def write_lines(lines: Sequence[str]) -> None:

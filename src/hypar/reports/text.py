@@ -11,7 +11,7 @@ import textwrap
 import unicodedata
 from dataclasses import replace
 from itertools import groupby, pairwise, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Cell, Column, Note, Section, Table
 from hypar.reports.palette import colours_of
@@ -52,13 +52,6 @@ _TOGETHER = re.compile(
 """The space between a number and its unit, a level and its number, or a network and its rate."""
 
 _TIED = "\x00"
-
-
-class _Noted(Protocol):
-    @property
-    def label(self) -> str: ...
-    @property
-    def text(self) -> str: ...
 
 
 def render(document: Document, width: int, *, full: bool = False) -> list[Line]:
@@ -116,7 +109,7 @@ def hanging(text: str, width: int) -> list[str]:
     return found
 
 
-def note_lines(notes: Sequence[_Noted], width: int) -> list[Line]:
+def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
     """Return the lines of notes, whose texts have one indent; one without a label continues the note above it."""
     if not any(note.label for note in notes):
         return [[(line, "")] for note in notes for line in hanging(note.text, width)]

@@ -127,12 +127,15 @@ class _Halved:
             try:
                 small = self.graph.with_ops({layer.name: self._op(layer) for layer in self.graph.layers})
                 found = (sizes for layer in small.layers for sizes in self._uneven(whole[layer.name], layer))
-                refused = next(found, None)
+                refused = next((own for sizes in found if (own := self._halved(sizes))), None)
             except ModelError as error:
-                refused = self._of_layer(whole[error.where])
+                refused = self._halved(self._of_layer(whole[error.where]))
             if refused is None:
                 return small
-            self.halvings[next(name for name in refused if self.halvings[name])] -= 1
+            self.halvings[refused[0]] -= 1
+
+    def _halved(self, names: tuple[str, ...]) -> list[str]:
+        return [name for name in names if self.halvings[name]]
 
     def _add(self, layer: Layer) -> None:
         """Find the sources of a layer, and what agrees with it."""

@@ -250,7 +250,9 @@ class _Run:
         own = counted_by(plan, file)
         self.plan, self.file, self.whole, self.machine = plan, file, graph, machine
         self.planned_by, self.run_by = PAPER if convention == PAPER else own, runs_by(convention or own)
-        self.graph, self.found, self.transfers = graph, cast("Verification | None", None), ()
+        self.graph = graph
+        self.found: Verification | None = None
+        self.transfers: tuple[Transfer, ...] = ()
         staged = plan.stages if plan.staged else None
         self.microbatches = 1 if staged is None else staged.microbatches
         self.stage_level = None if staged is None else staged.outside or 0
@@ -347,8 +349,8 @@ class _Run:
         for move in self._planned():
             planned.setdefault((level_name(move.level), move.phase), []).append(move.total_bytes)
         own: dict[tuple[str, str], list[Transfer]] = {}
-        for each in self.transfers:
-            own.setdefault((each.level, each.item.phase), []).append(each)
+        for transfer in self.transfers:
+            own.setdefault((transfer.level, transfer.item.phase), []).append(transfer)
         for key in ((level, phase) for level in self.levels for phase in TENSORS):
             rows = own.get(key, [])
             moved = None if self.found is None else sum(each.moved or 0 for each in rows)
@@ -405,7 +407,7 @@ class _Run:
 class _Free:
     """A machine whose links take no time: amounts do not depend on it."""
 
-    measured = None
+    measured = joins = None
 
     def links(self, array: Sequence[int]) -> list[_Free]:
         """Return a link for each level."""

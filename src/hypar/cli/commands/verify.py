@@ -8,10 +8,10 @@ import click
 
 from hypar.cli.commands.base import as_json, complete_hardware, complete_model
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Command, option
-from hypar.reports.listings.verifications import verification_data, verification_page
-from hypar.reports.terminal import progress_bar, show_page, write_json
+from hypar.reports.of.verification import verification_data, verification_document
+from hypar.reports.terminal import progress_bar, show_document, write_json
 from hypar.sharding.conventions import CONVENTIONS
-from hypar.studies.verification.run import verify_plan
+from hypar.studies.verify import verify_plan
 
 
 @click.command("verify", cls=Command)
@@ -54,7 +54,7 @@ from hypar.studies.verification.run import verify_plan
     "--full",
     heading=OUTPUT,
     is_flag=True,
-    help="Show each transfer and level that differs in a row of its own.",
+    help="Show each transfer, with a row for each level that it crosses.",
 )
 @as_json
 @click.pass_context
@@ -69,5 +69,5 @@ def command(ctx: click.Context, /, plan: str, full: bool, as_json: bool, **asked
     if as_json:
         write_json(verification_data(found))
     else:
-        show_page(verification_page(found, full=full))
+        show_document(verification_document(found, full=full), full=full)
     ctx.exit(0 if found.ok else 1)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypar.studies.verification.shrink import LEAST_CHANNELS, changes_of, even_degrees, shrunk
 
 from hypar import load_model, plan_model
+from hypar.studies.shrink import LEAST_CHANNELS, changes_of, even_degrees, named_dims, shrunk
 from tests.goldens import NAMES, golden
-from tests.studies.verification.nets import layer, network, planned
+from tests.studies.nets import layer, network, planned
+from tests.transformers import listener, mixtral
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,8 +72,36 @@ def test_the_samples_that_are_given_stay() -> None:
 def test_changes_are_described() -> None:
     graph = load_model("vgg16")
     small = shrunk(plan_model(graph, levels=2, strategy="dp"), graph, 1, None)
-    first, image, *channels = changes_of(graph, small, graph.batch)
+    first, image, *channels = changes_of(graph, small)
     assert (first, image) == ("batch 256 to 4", "input 3x224x224 to 3x56x56")
     times = [int(text.split()[-1]) for text in channels]
     assert all(math.log2(number).is_integer() for number in times)
-    assert changes_of(graph, graph, graph.batch) == ()
+    assert changes_of(graph, graph) == ()
+
+
+# Networks of named dims
+
+
+def test_dims_are_halved_down_to_the_least() -> None:
+    graph = mixtral(sequence=64, hidden=128, ff=96)
+    small = named_dims(shrunk(plan_model(graph, levels=1, strategy="dp"), graph, 1, None))
+    assert {dim: small[dim] for dim in ("sequence", "hidden", "ff")} == {"sequence": 4, "hidden": 4, "ff": 6}
+
+
+def test_positions_along_which_a_convolution_slides_stay() -> None:
+    graph = listener()
+    small = named_dims(shrunk(plan_model(graph, levels=1, strategy="dp"), graph, 1, None))
+    assert (small["sequence"], small["hidden"]) == (16, 4)
+
+
+@pytest.mark.parametrize("pieces", [2, 4, 8])
+def test_pieces_of_slots_are_whole_rounds_of_positions(pieces: int) -> None:
+    """Four experts, two for each position: two positions fill a slot of each."""
+    graph = mixtral(sequence=64)
+    plan = plan_model(graph, array=[pieces], strategy="dp", space="all", pins="h.0.dispatch=slots")
+    small = shrunk(plan, graph, 1, None)
+    dims = named_dims(small)
+    assert dims["experts"] == 4
+    assert dims["sequence"] == 2 * max(2, pieces)
+    dispatch = next(layer for layer in small.layers if layer.name == "h.0.dispatch")
+    assert dispatch.shape["slots"] % pieces == 0

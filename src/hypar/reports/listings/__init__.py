@@ -1,1 +1,0 @@
-"""Tables and plain data for the output of the commands."""

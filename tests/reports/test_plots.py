@@ -1,0 +1,223 @@
+"""Pictures say their numbers, count from 0, and are the same bytes twice."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hypar
+from hypar.cli.main import main
+from hypar.document import Cell, Column, Document, Figure, Grid, Span, Timeline
+from hypar.errors import OptionError
+from hypar.planning.replay import run_plan
+from hypar.reports import plots
+from hypar.reports.charts import picture, pieces
+from hypar.reports.palette import TIMES
+from hypar.reports.plots import ENDINGS, plot
+from hypar.reports.report import picture_document
+from hypar.reports.svg import svg, svg_file
+from hypar.sharding.dims import WORDS
+from hypar.studies.step import StepRows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar.document import Part
+    from hypar.planning.replay import ScoredStep
+
+NAMES = st.text("abc <&\"'$xyz", min_size=1, max_size=60)
+VALUES = st.one_of(st.none(), st.floats(0, 1e15, allow_subnormal=False), st.floats(1e-30, 1e-9))
+PLANS: dict[str, dict[str, Any]] = {
+    "levels": {"model": "vgg16", "levels": 4, "hardware": "hmc"},
+    "overlap": {"model": "alexnet", "levels": 5, "strategy": "optimal", "hardware": "h100-8x"},
+    "grids": {"model": "resnet18", "array": [16], "strategy": "deepa", "hardware": "p100-4x4"},
+}
+
+
+def drawn(part: Figure | Grid | Timeline) -> ET.Element:
+    """The picture of a part, parsed, after the checks that every picture passes."""
+    text = svg_file(picture(part))
+    assert text == svg_file(picture(part))
+    root = ET.fromstring(text)
+    assert root.get("role") == "img"
+    assert [child.tag.rpartition("}")[2] for child in root][:2] == ["title", "desc"]
+    assert text.count("http") == 1
+    assert not re.search(r"nan|inf|url\(", " ".join(re.findall(r' (?:d|x|y|width|height)="([^"]*)"', text)))
+    left, top, width, height = map(float, (root.get("viewBox") or "").split())
+    for box in marks(root, "rect"):
+        x, y, wide, high = (float(box.get(key, "")) for key in ("x", "y", "width", "height"))
+        assert wide >= 0
+        assert left <= x <= x + wide <= left + width + 0.2
+        assert top <= y <= y + high <= top + height + 0.2
+    return root
+
+
+def marks(root: ET.Element, kind: str, colour: str = "") -> list[ET.Element]:
+    found = [one for one in root.iter() if one.tag.rpartition("}")[2] == kind]
+    return [one for one in found if not colour or one.get("class") == colour]
+
+
+def texts(root: ET.Element) -> list[str]:
+    return [one.text or "" for one in marks(root, "text")]
+
+
+def figure(**given: Any) -> Figure:
+    return Figure(**{"kind": "bars", "title": "t", "x": ["dp", "owt", "hypar"], "unit": "seconds", **given})
+
+
+@given(st.data())
+def test_any_figure_is_drawn_with_its_numbers(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["bars", "stack", "lines", "area", "points"]))
+    numbers = kind in {"lines", "area"}
+    x = data.draw(
+        st.lists(
+            st.floats(0, 1e6, allow_subnormal=False) if numbers else NAMES,
+            min_size=1,
+            max_size=6,
+            unique=True,
+        )
+    )
+    names = data.draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    series = {name: data.draw(st.lists(VALUES, min_size=len(x), max_size=len(x))) for name in names}
+    limit = data.draw(st.one_of(st.none(), st.floats(1e-9, 1e15)))
+    found = figure(
+        kind=kind, x=sorted(x), series=series, unit="bytes", limit=limit, log=data.draw(st.booleans())
+    )
+    said = texts(drawn(found))
+    if kind in {"bars", "points"}:
+        shown = Column(key="", unit="bytes").text
+        assert {shown(own) for row in series.values() for own in row if own is not None} <= {*said}
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 10), st.floats(0, 10), st.sampled_from([*TIMES]), st.booleans()), max_size=9
+    ),
+    st.booleans(),
+)
+def test_any_timeline_is_drawn(spans: list[tuple[float, float, str, bool]], numbered: bool) -> None:
+    label = "1" if numbered else ""
+    own = (Span("a", start, start + long, kind, label, critical) for start, long, kind, critical in spans)
+    found = drawn(Timeline(title="t", tracks=("a", "b"), spans=tuple(own)))
+    assert {kind for _, _, kind, _ in spans} <= {one.get("class") for one in marks(found, "rect")}
+
+
+def test_bars_are_as_long_as_their_values_and_one_far_longer_is_cut() -> None:
+    root = drawn(figure(series={"": [0.5, 2.0, 1000.0]}, marks={1: "the plan"}))
+    lengths = [float(bar.get("width", "")) for bar in marks(root, "rect", "backward")]
+    assert lengths[1] == pytest.approx(4 * lengths[0], rel=0.01)
+    assert lengths[2] == lengths[1]
+    assert len(marks(root, "path", "ground")) == 1
+    assert {"500 ms", "2.00 s  the plan", "1,000 s", "A cut bar is longer than drawn."} <= {*texts(root)}
+
+
+def test_a_stack_has_the_colours_of_its_energies_and_its_sum() -> None:
+    root = drawn(
+        figure(
+            kind="stack", x=["a step"], series={"arithmetic 2 J": [2.0], "static 1 J": [1.0]}, unit="joules"
+        )
+    )
+    assert {"arithmetic 2 J", "at rest 1 J", "3.00 J"} <= {*texts(root)}
+    wide = {kind: float(marks(root, "rect", kind)[-1].get("width", "")) for kind in ("arithmetic", "static")}
+    assert wide["arithmetic"] == pytest.approx(2 * wide["static"], rel=0.01)
+
+
+def test_a_choice_of_two_dims_has_two_halves() -> None:
+    cell = Cell("n8 c2", (("batch", 8), ("out_channels", 2)))
+    root = drawn(Grid(title="t", columns=("H1",), rows=(("fc", (cell,)),), keys={"n": "cuts the batch"}))
+    batch, out = (float(marks(root, "rect", dim)[0].get("width", "")) for dim in ("batch", "out_channels"))
+    assert batch > 2 * out
+    assert {"n8", "c2", "n: cuts the batch"} <= {*texts(root)}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_equal_data_give_equal_bytes(ending: str, tmp_path: Path) -> None:
+    parts: tuple[Part, ...] = (
+        figure(series={"a": [1.0, 2.0, None], "b": [3.0, 2.0, 1.0]}, title="costs $5_000 a $step"),
+        figure(kind="area", x=[0.0, 1.0], series={"a": [1.0, 2.0]}),
+    )
+    files = [tmp_path / f"{name}{ending}" for name in "ab"]
+    for file in files:
+        plot(Document(title="both", parts=parts), file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_file_of_another_ending_is_refused_before_any_work(tmp_path: Path) -> None:
+    message = r"plot: found the file '.*p\.gif'; allowed: a name that ends in \.png"
+    with pytest.raises(OptionError, match=message):
+        plot(Document(title=""), tmp_path / "p.gif")
+
+
+def test_svg_needs_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "find_spec", lambda _name: None)
+    document = Document(title="t", parts=(figure(series={"": [1.0, 2.0, 3.0]}),))
+    plot(document, tmp_path / "p.svg")
+    with pytest.raises(OptionError, match="matplotlib is not installed"):
+        plot(document, tmp_path / "p.png")
+    assert [file.name for file in tmp_path.iterdir()] == ["p.svg"]
+
+
+def test_a_document_without_figures_is_not_drawn() -> None:
+    with pytest.raises(OptionError, match="nothing to draw"):
+        plot(Document(title=""))
+
+
+@pytest.fixture(scope="module", params=PLANS)
+def ran(request: pytest.FixtureRequest) -> ScoredStep:
+    return run_plan(hypar.plan_model(**PLANS[request.param]))
+
+
+def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: ScoredStep) -> None:
+    text = plot(picture_document(ran))._repr_svg_()
+    root = ET.fromstring(text)
+    grid, timeline = picture_document(ran).parts
+    assert isinstance(grid, Grid)
+    assert isinstance(timeline, Timeline)
+    assert timeline.tracks == tuple(name for name, _ in grid.rows)
+    assert {name for name, _ in grid.rows} <= {*texts(root)}
+    assert len(text.encode()) < 40_000
+    assert "a step" in (root[0].text or "")
+    words = [word for _, cells in grid.rows for cell in cells for word, _, _ in pieces(cell)]
+    assert [text for text in texts(root) if text in {*words}] == [word for word in words if word]
+    known = {word for words in WORDS.values() for word in words}
+    assert {word.rstrip("0123456789") for word in words if word} <= known
+
+
+def test_bars_of_a_timeline_are_as_long_as_the_tasks(ran: ScoredStep) -> None:
+    rows = StepRows(ran=ran)
+    timeline = picture_document(ran).parts[1]
+    assert isinstance(timeline, Timeline)
+    spent = {
+        kind: sum(span.end - span.start for span in timeline.spans if span.kind == kind) for kind in TIMES
+    }
+    for kind in TIMES:
+        assert spent[kind] == pytest.approx(sum(task.seconds for task in rows.tasks if task.kind == kind))
+    root = drawn(timeline)
+    scale = max(
+        float(bar.get("x", "")) + float(bar.get("width", ""))
+        for kind in TIMES
+        for bar in marks(root, "rect", kind)[:-1]
+    )
+    left = min(float(bar.get("x", "")) for kind in TIMES for bar in marks(root, "rect", kind)[:-1])
+    for kind in TIMES:
+        bars = marks(root, "rect", kind)[:-1]
+        long = sum(float(bar.get("width", "")) for bar in bars)
+        exact = spent[kind] / ran.timeline.makespan * (scale - left)
+        assert abs(long - exact) <= 0.5 * len(bars) + 0.25 * len(timeline.spans)
+
+
+def test_an_element_of_a_page_has_no_size_of_its_own() -> None:
+    text = svg(picture(figure(series={"": [1.0, 2.0, 3.0]})))
+    assert text.startswith("<svg viewBox=")
+
+
+def test_one_file_is_not_written_twice() -> None:
+    result = CliRunner().invoke(main, ["score", "plan.json", "--picture", "a.svg", "--plot", "a.svg"])
+    assert result.exit_code == 2
+    assert "two of --plot, --trace and --picture name one file" in result.stderr

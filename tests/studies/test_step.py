@@ -1,0 +1,82 @@
+"""The rows of a step agree with its score."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from hypar.planning.planner import plan_model
+from hypar.planning.replay import run_plan
+from hypar.studies.step import StepRows
+
+PLANS: dict[str, tuple[str, dict[str, Any]]] = {
+    "identical": ("lenet-c", {"hardware": "hmc"}),
+    "overlapped": ("alexnet", {"hardware": "h100-8x", "levels": 3, "optimizer": "adam"}),
+    "grids": ("alexnet", {"strategy": "deepa", "hardware": "p100-4x4", "array": [4, 4], "batch": 128}),
+    "uneven": ("lenet-c", {"strategy": "accpar", "hardware": "tpu-v2-v3", "levels": 3}),
+    "stages": ("sfc", {"hardware": "hmc", "stages": 4, "levels": 2}),
+    "microbatches": ("sfc", {"hardware": "hmc", "stages": 2, "array": [4], "microbatches": 8}),
+    "chunks": ("lenet-c", {"hardware": "h100-8x", "levels": 3, "chunks": "one", "pins": ["fc1=dp"]}),
+    "at rest": ("lenet-c", {"hardware": "hmc-physical"}),
+    "stages at rest": ("sfc", {"hardware": "hmc-physical", "stages": 4, "levels": 2}),
+}
+
+
+@pytest.fixture(scope="module", params=PLANS)
+def rows(request: pytest.FixtureRequest) -> StepRows:
+    model, asked = PLANS[request.param]
+    return StepRows(ran=run_plan(plan_model(model, **asked)))
+
+
+def test_layers_and_levels_sum_to_the_score(rows: StepRows) -> None:
+    score = rows.ran.score
+    between = score.communication.get("stages", 0)
+    received = math.fsum(layer.num_bytes for layer in rows.layers)
+    assert math.isclose(received + between, score.communication_bytes)
+    assert math.isclose(math.fsum(level.num_bytes for level in rows.levels), score.communication_bytes)
+    assert math.isclose(math.fsum(layer.seconds for layer in rows.layers), score.time_s)
+    spent = math.fsum(layer.computes_s + layer.receives_s for layer in rows.layers)
+    assert math.isclose(spent, math.fsum(task.seconds for task in rows.tasks))
+    assert [level.name for level in rows.levels] == list(score.communication)
+
+
+def test_energies_sum_to_the_scores(rows: StepRows) -> None:
+    score, energy = rows.ran.score, rows.energy
+    if score.energy is None or energy is None:
+        assert score.energy is energy is None
+        return
+    between = energy.get("stages", 0)
+    joules = math.fsum(energy[layer.name] for layer in rows.layers)
+    assert math.isclose(joules + between + score.energy.get("static", 0), score.energy_j or 0)
+    sent = score.energy.get("communication", 0) + score.energy.get("link", 0)
+    assert math.isclose(math.fsum(energy[level.name] for level in rows.levels), sent)
+
+
+def test_weights_of_the_fullest_device_are_the_scores(rows: StepRows) -> None:
+    score = rows.ran.score
+    weights = math.fsum(score.memory[item] for item in ("weights", "gradients", "optimizer"))
+    fullest = {layer.name for layer in rows.layers}
+    if rows.ran.stages is not None:
+        fullest = {*rows.ran.stages.stages[rows.fullest].layers}
+        assert all(held > 0 for held, _ in rows.layer_memory.values())
+    assert math.isclose(math.fsum(rows.layer_memory[layer][0] for layer in fullest), weights)
+
+
+def test_memory_over_the_step_peaks_at_the_scores(rows: StepRows) -> None:
+    score = rows.ran.score
+    held = [group.memory_bytes for group in score.groups or ()] or [score.memory_bytes]
+    for own, memory in zip(held, rows.memory, strict=True):
+        assert math.isclose(math.fsum(memory.held.values()), own)
+        if rows.ran.stages is not None:
+            assert memory.course == ()
+            continue
+        assert math.isclose(memory.always_bytes + max(kept for _, kept in memory.course), own)
+        assert memory.course[-1][1] <= own * 1e-9
+        assert 0 <= memory.course[0][0] <= memory.course[-1][0] <= score.time_s * (1 + 1e-9)
+
+
+def test_the_critical_path_is_the_step(rows: StepRows) -> None:
+    critical = math.fsum(task.seconds for task in rows.tasks if task.critical)
+    assert math.isclose(critical, rows.ran.score.time_s)

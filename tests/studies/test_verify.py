@@ -1,0 +1,248 @@
+"""Stored plans are run on simulated devices: their numbers are those of one device, their bytes those of the count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hypar import LayerGraph, plan_model, verify_plan
+from hypar.activity import listening
+from hypar.errors import PlanError
+from hypar.execution.verify import TOLERANCE, verify_program
+from hypar.program.of_plan import program_of
+from hypar.studies import verify as module
+from tests.goldens import NAMES, golden
+from tests.studies.nets import chain, layer, mlp, network, planned, residual
+from tests.transformers import gpt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+QUICK = ("sfc-hypar", "vgg16-accpar-joint", "resnet18-accpar-pinned")
+LONG = [pytest.mark.slow, pytest.mark.long]
+SLICES = [pytest.param(name, marks=[] if name in QUICK else LONG) for name in NAMES]
+
+TWO = {"l1": ("in_channels", "in_channels"), "l2": ("in_channels", "in_channels")}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_every_golden_plan_shrunk_gives_the_numbers_and_bytes_of_one_device_and_of_the_count(
+    name: str,
+) -> None:
+    found = verify_plan(golden(name), shrink=True)
+    assert found.ok
+    assert found.numbers is not None
+    assert found.numbers.worst <= TOLERANCE
+    assert not found.numbers.zero
+    assert [each.counted for each in found.levels] == [each.moved for each in found.levels]
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_tensors_and_transfers_add_up_to_their_level(name: str) -> None:
+    found = verify_plan(golden(name), count=True, shrink=True)
+    for level in found.levels:
+        tensors = [each for each in found.tensors if each.level == level.level]
+        assert sum(each.planned for each in tensors) == pytest.approx(level.planned)
+        assert sum(each.counted for each in tensors) == level.counted
+        assert sum(each.counted for each in found.transfers if each.level == level.level) == level.counted
+
+
+@pytest.mark.parametrize(
+    ("convention", "run_by", "counted"),
+    [(None, "moved", 7680), ("moved", "moved", 7680), ("paper", "moved", 7680), ("fused", "fused", 6144)],
+)
+def test_two_layers_cut_in_their_inputs_count_as_published(
+    convention: str | None, run_by: str, counted: int
+) -> None:
+    """The smallest plan whose bytes HyPar's tables undercount: 7,168 planned."""
+    graph = mlp()
+    found = verify_plan(planned(graph, (2, 2), TWO), model=graph, convention=convention)
+    assert found.ok
+    assert found.convention == run_by
+    assert sum(level.planned for level in found.levels) == 7168
+    assert sum(level.counted for level in found.levels) == counted
+    assert [level.moved for level in found.levels] == [level.counted for level in found.levels]
+
+
+def test_a_plan_whose_cost_counts_directly_is_run_directly() -> None:
+    plan = plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4", batch=8)
+    found = verify_plan(plan)
+    assert found.ok
+    assert (found.convention, found.planned_by) == ("direct", "direct")
+
+
+def test_uneven_shares_are_rounded_and_a_note_says_so() -> None:
+    plan = plan_model("sfc", batch=32, hardware="tpu-v2-v3", levels=5)
+    found = verify_plan(plan, count=True)
+    assert found.ok
+    assert found.notes == ("shares that are not of whole elements are rounded by the largest remainder",)
+    assert len(found.levels) == max(len(group.above) + len(group.splits) for group in plan.groups)
+
+
+def test_stages_run_their_microbatches() -> None:
+    plan = plan_model("sfc", levels=1, hardware="hmc", stages=2, batch=32, schedule="gpipe")
+    found = verify_plan(plan, shrink=True)
+    assert found.ok
+    assert [level.level for level in found.levels] == ["stages", "H1"]
+    assert found.notes[-1] == "2 microbatches of 4 samples"
+
+
+B, IN, OUT, H = "batch", "in_channels", "out_channels", "height"
+RIGID = network(
+    layer("c1", "conv", "in", out_channels=8, kernel=3, padding=1, bias=False),
+    layer("c2", "conv", "c1", out_channels=6, kernel=3, stride=2, padding=1, bias=False),
+    image=12,
+    channels=4,
+)
+
+MOVED: dict[str, tuple[LayerGraph, Sequence[int], Mapping[str, Sequence[str]], tuple[str, str, str], int]] = {
+    "parts that an outer level brings go to every device of a group": (mlp(), (2, 2), {"l1": (IN, IN), "l2": (IN, IN)}, ("l2", "backward", "H2"), 1024),
+    "sums are added up before the pool": (chain(), (2,), {"c1": (IN,), "c2": (H,)}, ("c1", "forward", "H1"), 32768),
+    "two levels exchange parts of one tensor": (mlp(), (2, 2), {"l1": (B, B), "l2": (IN, IN)}, ("l2", "forward", "H2"), 128),
+    "an error is sliced before it is sent": (mlp(), (2, 2), {"l1": (B, B), "l2": (OUT, IN)}, ("l2", "backward", "H2"), 256),
+    "pieces are uneven": (RIGID, (4,), {"c1": (H,), "c2": (H,)}, ("c2", "forward", "H1"), 15360),
+    "windows leave gaps": (residual(), (2,), {"c1": (B,), "c2": (IN,)}, ("c2", "forward", "H1"), 2048),
+    "a flattened image is read by input channels": (chain(), (2, 2), {"c2": (H, H), "l": (IN, IN)}, ("l", "forward", "H1"), 0),
+    "borders with sums": (chain(), (2, 2), {"c1": (B, B), "c2": (H, H)}, ("c2", "forward", "H2"), 4608),
+    "the inputs of a join lie in two orders": (
+        residual(),
+        (2, 2),
+        {"c1": (IN, IN), "c2": (OUT, OUT), "a": (B, OUT), "add": ("channels", "channels")},
+        ("add", "forward", "H2"),
+        1024,
+    ),
+    "statistics and biases": (chain(), (2,), {"c1": (B,)}, ("c1", "gradient", "H1"), 64),
+    "no error goes to the input": (mlp(), (2,), {"l1": (OUT,)}, ("l1", "backward", "H1"), 0),
+    "a tied weight": (gpt(), (2, 2), {"wte": ("out_hidden", "out_hidden"), "head": (B, "in_hidden")}, ("wte", "gradient", "H2"), 24 * 16 * 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_transfer_moves_what_its_reader_lacks(name: str) -> None:
+    graph, array, choices, (reader, phase, level), moved = MOVED[name]
+    found = verify_plan(planned(graph, array, choices), model=graph)
+    assert found.ok
+    own = [
+        each
+        for each in found.transfers
+        if (each.item.layer, each.item.phase, each.level) == (reader, phase, level)
+    ]
+    if moved:
+        assert moved in {each.moved for each in own}
+    else:
+        assert not [each for each in own if each.item.maker or each.item.tensor == "input"]
+
+
+@pytest.mark.parametrize(
+    ("array", "first", "second"), [((4, 2), (IN, OUT), (IN, B)), ((4, 2), (IN, B), (B, OUT))], ids=str
+)
+def test_sums_straight_to_their_readers_in_whole_elements(
+    array: tuple[int, ...], first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    """Both layers together divide 4 channels, or 6 samples, by 8."""
+    graph = network(
+        layer("l1", "linear", "in", out_features=4, bias=False),
+        layer("l2", "linear", "l1", out_features=8, bias=False),
+        batch=6 if B in first else 8,
+    )
+    plan = planned(graph, array, {"l1": first, "l2": second}, convention="fused")
+    found = verify_plan(plan, model=graph)
+    assert found.ok
+
+
+def test_sums_before_a_pool_cost_what_they_move_where_errors_go_straight() -> None:
+    graph = chain()
+    pins = ["c1=in_channels", "c2=batch", "l=batch"]
+    plan = plan_model(
+        graph, array=[4], strategy="deepa", graph="contracted", space="all", pins=pins, hardware="hmc"
+    )
+    found = verify_plan(plan, model=graph)
+    assert found.ok
+    assert plan.score is not None
+    assert plan.cost.value == pytest.approx(plan.score.time_s)
+
+
+def test_inputs_of_a_join_are_divided_in_one_order() -> None:
+    """All devices have all samples of what the second one reads, so that it takes those of the first one."""
+    graph = network(
+        layer("c0", "conv", "in", out_channels=8, kernel=3, padding=1, bias=False),
+        layer("a1", "conv", "c0", out_channels=4, kernel=3, padding=1, bias=False),
+        layer("a2", "conv", "a1", out_channels=4, kernel=3, padding=1, bias=False),
+        layer("sc", "conv", "c0", out_channels=4, kernel=1, bias=False),
+        layer("add", "add", ["a2", "sc"]),
+        layer("l", "conv", "add", out_channels=4, kernel=1, bias=False),
+        channels=8,
+        image=8,
+    )
+    choices = {"c0": (OUT, OUT), "a1": (B, OUT), "a2": (IN, B), "sc": (OUT, B), "add": (B, B), "l": (B, B)}
+    found = verify_plan(planned(graph, (2, 2), choices), model=graph)
+    assert found.ok
+    read = [each.item for each in found.transfers if each.item.layer == "add"]
+    assert {item.maker for item in read if item.phase == "forward"} == {"sc"}
+
+
+MUTATED: dict[str, tuple[LayerGraph, dict[str, tuple[str, ...]]]] = {
+    "linear": (mlp(), {"l1": ("in_channels", "batch"), "l2": ("out_channels", "in_channels")}),
+    "chain": (chain(), {"c1": ("batch", "height"), "c2": ("in_channels", "out_channels"), "l": ("in_channels",)}),
+    "residual": (residual(), {"c2": ("height", "in_channels"), "a": ("batch", "out_channels"), "add": ("channels",)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "convention"),
+    [
+        pytest.param(name, convention, marks=[pytest.mark.slow] if also and name == "residual" else [])
+        for name in MUTATED
+        for convention, also in (("moved", False), ("fused", True), ("direct", True))
+    ],
+)
+def test_leaving_out_any_transfer_shows_in_the_numbers(name: str, convention: str) -> None:
+    graph, choices = MUTATED[name]
+    program = program_of(planned(graph, (2, 2), choices), graph, convention)
+    assert verify_program(program).agrees
+    assert len(program.transfers) >= 3
+    for number, step in program.transfers.items():
+        assert verify_program(program, without=number).worst > TOLERANCE, step.item
+
+
+def test_a_run_that_would_be_too_large_is_refused_before_it_allocates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = golden("vgg16-hypar")
+    with pytest.raises(
+        PlanError, match=r"at most 268,435,456; try --shrink or a smaller --batch, or --count"
+    ):
+        verify_plan(plan)
+    monkeypatch.setattr(module, "MOST_ENTRIES", 10)
+    with pytest.raises(
+        PlanError, match=r"to count a step of 'vgg16' on 16 devices takes .* entries; allowed: at most 10"
+    ):
+        verify_plan(plan, count=True)
+
+
+def test_a_verification_says_what_it_does() -> None:
+    graph = mlp()
+    told: list[str] = []
+    with listening(told.append):
+        verify_plan(planned(graph, (2, 2), TWO), model=graph, batch=16)
+    assert told[-3:] == [
+        "lowering net by hypar over 4 devices",
+        "running net on 4 simulated devices, and on one",
+        "comparing the counts of net",
+    ]
+
+
+def test_a_tied_weight_between_stages_is_in_the_count_of_moved_and_in_no_papers() -> None:
+    graph = gpt()
+    plan = plan_model(graph, levels=1, hardware="tpu-v3", stages=2, strategy="dp")
+    own = {
+        by: next(
+            each
+            for each in verify_plan(plan, model=graph, count=True, convention=by).tensors
+            if (each.level, each.tensor) == ("stages", "gradients")
+        )
+        for by in ("moved", "paper")
+    }
+    assert own["moved"].planned == own["moved"].counted == own["paper"].counted == 2 * 24 * 16 * 4
+    assert own["paper"].planned == 0
