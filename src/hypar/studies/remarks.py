@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -160,25 +161,20 @@ def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:
 
 
 def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
-    """Yield the layers with more shards along a dim than elements."""
-    fine = () if plan.heterogeneous else finer_than_whole(plan, graph)
-    if fine:
-        more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
-        yield Note(
-            "shards", f"more than there are elements, as the papers allow: {', '.join(fine[:3])}{more}"
-        )
-
-
-def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:
-    """Return the layers with more shards along a dim than elements, as ``conv1 in_channels``."""
-    found = []
-    microbatches = 1 if plan.stages is None else plan.stages.microbatches
+    """Yield the dims of layers with more shards than elements of a sample or microbatch."""
+    if plan.heterogeneous:
+        return
+    microbatches, found = 1 if plan.stages is None else plan.stages.microbatches, []
     for layer in graph.with_batch(graph.batch // microbatches).nodes(plan.graph).layers:
-        shards: dict[str, int] = {}
+        shards: Counter[str] = Counter()
         for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
-            shards[dim] = shards.get(dim, 1) * degree
-        found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > layer.einsum.sizes[dim]]
-    return tuple(found)
+            shards[dim] = max(1, shards[dim]) * degree
+        sizes = layer.einsum.sizes
+        found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > sizes[dim]]
+    if found:
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        named = f"{', '.join(found[:3])}{more}"
+        yield Note("shards", f"more than there are elements, as the papers allow: {named}")
 
 
 def counting(plan: Plan, graph: LayerGraph, score: Score | None = None) -> Iterator[Note]:
@@ -192,18 +188,16 @@ def counting(plan: Plan, graph: LayerGraph, score: Score | None = None) -> Itera
     own, moved = cost_convention(plan), score_convention(plan, score)
     if DIRECT in {own, moved} or own == moved:
         return
+    by = f"by the convention {own!r}, by which it was planned; {{}}by {moved!r}, which a step moves"
     if plan.staged or plan.heterogeneous:
-        yield Note(
-            "counted", f"the cost by the convention {own!r}, bytes and time of the step by {moved!r}", True
-        )
+        yield Note("counted", f"the cost {by.format('bytes and time ')}", detail=True)
         return
     counted, received = (bytes_received(plan, graph, convention) for convention in (own, moved))
     if not math.isclose(counted, received):
         texts = [format_bytes(counted), format_bytes(received)]
         if texts[0] == texts[1]:
             texts = [f"{number:,.0f} B" for number in (counted, received)]
-        by = f"{texts[0]} by the convention {own!r}, by which it was planned"
-        yield Note("counted", f"{by}; {texts[1]} by {moved!r}, which a step moves", True)
+        yield Note("counted", f"{texts[0]} {by.format(f'{texts[1]} ')}", detail=True)
 
 
 def on_this_machine(
