@@ -16,22 +16,13 @@ if TYPE_CHECKING:
 
     from hypar.document import Document
 
-
-def _table(document: Document, *, full: bool = False) -> str:
-    return plain(render(document, width(), full=full))
-
-
-def _csv(document: Document, *, full: bool = False) -> str:  # noqa: ARG001 (rows are always whole)
-    return to_csv(document)
-
-
-FORMS: dict[str, Callable[..., str]] = {
-    "csv": _csv,
-    "html": fragment,
-    "markdown": to_markdown,
-    "table": _table,
+FORMS: dict[str, Callable[[Document, bool], str]] = {
+    "csv": lambda document, _: to_csv(document),
+    "html": lambda document, full: fragment(document, full=full),
+    "markdown": lambda document, full: to_markdown(document, full=full),
+    "table": lambda document, full: plain(render(document, width(), full=full)),
 }
-"""How a document is written, by name; each takes it and whether to show all notes."""
+"""What writes a document in each form, with all its notes or not."""
 
 
 def rendered(document: Document, form: str, *, full: bool = False) -> str:
@@ -42,4 +33,4 @@ def rendered(document: Document, form: str, *, full: bool = False) -> str:
     """
     if form not in FORMS:
         raise UnknownNameError("form", form, FORMS)
-    return FORMS[form](document, full=full)
+    return FORMS[form](document, full)

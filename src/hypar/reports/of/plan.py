@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.document import Cell, Column, Document, Grid, Note, Table, origin_of
+from hypar.document import Column, Document, Grid, Note, Table, origin_of
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.counting import cost_convention
 from hypar.reports.of.base import data
 from hypar.reports.steps import chunks_table, groups_table, headed, stages_memory, step_notes
@@ -179,21 +180,19 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
     for layer in plan.layers:
         first: dict[str, Any] = {"layer": layer, **({"stage": stages[layer]} if stages else {})}
         own = [split for split in plan.splits if layer in split.choices]
-        yield from ({**first, **_choice(plan, split, layer, cells(split, layer))} for split in own)
+        for split in own:
+            yield {
+                **first,
+                **({"group": split.group} if plan.heterogeneous else {}),
+                "level": f"H{split.level + 1}",
+                "ways": split.ways,
+                "dim": split.dim(layer) or "whole",
+                "choice": cells(split, layer).text,
+                "cost": split.costs[layer],
+                "unit": plan.cost.unit,
+            }
         if not own:
             yield first
-
-
-def _choice(plan: Plan, split: Split, layer: str, cell: Cell) -> dict[str, Any]:
-    return {
-        **({"group": split.group} if plan.heterogeneous else {}),
-        "level": f"H{split.level + 1}",
-        "ways": split.ways,
-        "dim": split.dim(layer) or "whole",
-        "choice": cell.text,
-        "cost": split.costs[layer],
-        "unit": plan.cost.unit,
-    }
 
 
 def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
@@ -277,7 +276,7 @@ def _cost_notes(plan: Plan) -> Iterator[Note]:
 
 def _request_notes(plan: Plan) -> Iterator[Note]:
     """Yield what was asked for beyond a strategy and an array, and what came of it."""
-    yield from (Note("shares", line) for line in share_lines(plan))
+    yield from (Note("shares", _shares(split)) for split in plan.splits if split.sides is not None)
     weight = plan.cost.parameters.get("inter_weight", 1)
     if weight != 1:
         yield Note("weight", f"communication between layers counts {weight} times")
@@ -287,38 +286,28 @@ def _request_notes(plan: Plan) -> Iterator[Note]:
         times = (f"{name} {format_seconds(seconds)}" for name, seconds in plan.baselines.step_s.items())
         yield Note("timed", f"{', '.join(times)} a step; taken: {plan.baselines.taken}")
     if plan.refined is not None:
-        yield Note("refined", _refinement(plan))
+        count, gain = plan.refined.changed, _gain(plan.refined.after_s, plan.refined.before_s)
+        yield Note("refined", f"{count} choice{'s' * (count != 1)} by the time of the whole step: {gain}")
     if plan.chunks is not None:
-        yield Note("chunks", f"gradients in {plan.chunks.words}{_chunks_gain(plan)}")
+        own, alone = plan.score.time_s if plan.score else 0.0, plan.chunks.alone_s
+        gain = f"; {_gain(own, alone)} with each layer by itself" if own and 0 < alone != own else ""
+        yield Note("chunks", f"gradients in {plan.chunks.words}{gain}")
 
 
-def share_lines(plan: Plan) -> Iterator[str]:
-    """Yield the shares at every uneven split of a heterogeneous machine, with the idle groups."""
-    for split in plan.splits:
-        if split.sides is None:
-            continue
-        named = [
-            f"{record.group} {share:.4g}" if share else f"{record.group} idle"
-            for record, share in zip(split.sides, split.shares, strict=True)
-        ]
-        own = len(split.layer_shares or ())
-        apart = f"; {own} layer{'s' * (own > 1)} with shares of their own" if own else ""
-        group = "" if split.group == "all" else f" of {split.group}"
-        yield f"H{split.level + 1}{group}: {', '.join(named)}{apart}"
+def _gain(own: float, other: float) -> str:
+    """Compare two times: ``7.37 ms, 12.50% less than 8.42 ms``."""
+    share = 1 - own / other if other else 0.0
+    word = "more" if share < 0 else "less"
+    return f"{format_seconds(own)}, {abs(share):.2%} {word} than {format_seconds(other)}"
 
 
-def _refinement(plan: Plan) -> str:
-    assert plan.refined is not None  # noqa: S101 (asked by the caller)
-    before, after, changed = plan.refined.before_s, plan.refined.after_s, plan.refined.changed
-    gain = 1 - after / before if before else 0.0
-    times = f"{format_seconds(before)} to {format_seconds(after)}, {gain:.2%} less"
-    return f"{changed} choice{'s' * (changed != 1)} changed for the time of the whole step: {times}"
-
-
-def _chunks_gain(plan: Plan) -> str:
-    score, chunks = plan.score, plan.chunks
-    if score is None or chunks is None or not 0 < chunks.alone_s != score.time_s:
-        return ""
-    gain = 1 - score.time_s / chunks.alone_s
-    times = f"{format_seconds(score.time_s)} against {format_seconds(chunks.alone_s)}"
-    return f"; {times} with each layer by itself, {abs(gain):.2%} {'less' if gain > 0 else 'more'}"
+def _shares(split: Split) -> str:
+    """Name the shares of the device groups at an uneven split, and the idle groups."""
+    named = [
+        f"{record.group} {share:.4g}" if share else f"{record.group} idle"
+        for record, share in zip(split.sides or (), split.shares, strict=True)
+    ]
+    own = len(split.layer_shares or ())
+    apart = f"; {own} layer{'s' * (own > 1)} with shares of their own" if own else ""
+    group = "" if split.group == WHOLE_ARRAY else f" of {split.group}"
+    return f"H{split.level + 1}{group}: {', '.join(named)}{apart}"
