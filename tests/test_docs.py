@@ -35,9 +35,10 @@ from hypar.machine.schema import (
 from hypar.network.ops.base import LARGEST_SIZE
 from hypar.network.spec import schema
 from hypar.network.spec.expansion import MOST_LAYERS
-from hypar.plan import chunks, plan, records, score, splits
+from hypar.plan import plan, records, score, stages
 from hypar.planning.refusals import REFUSALS
 from hypar.registry import GROUPS, data_names, load_plugin
+from hypar.sharding import tree
 from tests.kit import FREE
 from tests.test_layers import FLOORS, MAY_IMPORT
 
@@ -114,9 +115,9 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
             ("plans.md", part)
             for part in (plan.Plan, records.ModelRecord, records.FilesRecord, records.CostRecord)
         ),
-        *(("plans.md", part) for part in (splits.Split, splits.GroupRecord, score.GroupScore)),
-        *(("plans.md", part) for part in (records.RefinementRecord, chunks.ChunksRecord, score.Score)),
-        *(("plans.md", part) for part in (splits.StagesRecord, splits.StageRecord)),
+        *(("plans.md", part) for part in (tree.Split, tree.GroupRecord, score.GroupScore)),
+        *(("plans.md", part) for part in (records.RefinementRecord, records.ChunksRecord, score.Score)),
+        *(("plans.md", part) for part in (stages.StagesRecord, stages.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(("overlap.md", part) for part in (measured.OverlapTable, measured.MeasuredLayer)),
         *(

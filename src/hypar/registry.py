@@ -34,16 +34,20 @@ GROUPS = {
 }
 """The folder of each group of plug-ins, inside the package."""
 
+OWN = frozenset({"documents", "kernels", "readers"})
+"""Groups to which other packages add nothing."""
+
 DATA = {"hardware": "machine/catalog", "models": "models"}
 """The folder of each kind of data files, inside the installed package."""
 
 
-def entry_points(**asked: str) -> EntryPoints:
-    """Return the entry points of all installed distributions that have the given attributes."""
+def entry_points(group: str) -> EntryPoints | tuple[()]:
+    """Return the entry points of a group in all installed distributions."""
+    if group in OWN:
+        return ()
     from importlib import metadata  # noqa: PLC0415 (a tenth of the start; most plans name no foreign plug-in)
 
-    found: EntryPoints = metadata.entry_points(**asked)  # type: ignore[assignment]  # the stubs' Python 3.9
-    return found
+    return metadata.entry_points(group=f"hypar.{group}")
 
 
 @cache
@@ -56,8 +60,7 @@ def own_names(group: str) -> frozenset[str]:
 @cache
 def plugin_names(group: str) -> tuple[str, ...]:
     """Return the names of all plug-ins in a group (``solvers``, ``costs``, ...), sorted, without importing any."""
-    foreign = {point.name for point in entry_points(group=f"hypar.{group}")}
-    return tuple(sorted(own_names(group) | foreign))
+    return tuple(sorted(own_names(group) | {point.name for point in entry_points(group)}))
 
 
 @cache
@@ -70,8 +73,9 @@ def load_plugin(group: str, name: str) -> Any:
     if name in own_names(group):
         folder = GROUPS[group].replace("/", ".")
         return importlib.import_module(f"hypar.{folder}.{name}").plugin
-    for point in entry_points(group=f"hypar.{group}", name=name):
-        return point.load()
+    for point in entry_points(group):
+        if point.name == name:
+            return point.load()
     raise UnknownNameError(_singular(group).replace("_", " "), name, plugin_names(group))
 
 

@@ -10,10 +10,11 @@ from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
 from hypar.cli.gone import OPTIONS, Gone
+from hypar.plan import request
 from hypar.registry import data_names, plugin_names
 
-NETWORK, ARRAY, SEARCH, MACHINE = "Network", "Array", "Search", "Machine"
-STAGES, OUTPUT, OTHER = "Stages and chunks", "Output", "Other"
+NETWORK, ARRAY, SEARCH = request.NETWORK, request.ARRAY, request.SEARCH
+MACHINE, STAGES, OUTPUT, OTHER = request.MACHINE, request.STAGES, "Output", "Other"
 
 HEADINGS = (NETWORK, ARRAY, SEARCH, MACHINE, STAGES, OUTPUT, OTHER)
 """The headings of a help page, in order."""

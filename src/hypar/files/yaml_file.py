@@ -1,7 +1,7 @@
 """Reading of handwritten YAML files with the line of every field.
 
-PyYAML composes nodes with their lines; this module turns them into plain data. It refuses repeated keys, too many values
-and excessive nesting, as of aliases inside their own anchors.
+PyYAML composes nodes with their lines, which become plain data. Refused are repeated keys, too many values, and too deep
+nesting, as of aliases inside their own anchors.
 """
 
 from __future__ import annotations
@@ -28,13 +28,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The content of a file, with the line of every place in it.
-
-    Attributes:
-        file: path as given.
-        data: mappings, lists and scalars.
-        lines: line of each place, from 1; empty for data that were not read from a file.
-    """
+    """The content of a file, with the line of every place in it, from 1; without lines if it was not read from a file."""
 
     file: Path
     data: Any

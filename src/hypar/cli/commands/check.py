@@ -15,7 +15,7 @@ from hypar.cli.commands.base import (
 )
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.errors import HyparError, OptionError, shown
-from hypar.reports.of.changes import verdict_data, verdict_document
+from hypar.reports.of.diff import verdict_data, verdict_document
 from hypar.reports.terminal import note, progress_bar, show_document, write, write_json
 from hypar.studies.check import Verdict, check_plan, plans_below
 

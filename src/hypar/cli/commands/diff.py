@@ -8,7 +8,7 @@ from hypar.cli.commands.base import as_json
 from hypar.cli.options import Command
 from hypar.plan.diff import diff_plans
 from hypar.plan.plan import read_plan
-from hypar.reports.of.changes import changes_data, difference_document
+from hypar.reports.of.diff import difference_document
 from hypar.reports.terminal import show_document, write, write_json
 
 
@@ -21,7 +21,7 @@ def command(before: str, after: str, as_json: bool) -> None:
     plans = read_plan(before), read_plan(after)
     changes = diff_plans(*plans)
     if as_json:
-        write_json(changes_data(changes))
+        write_json([change.to_data() for change in changes])
     elif changes:
         show_document(difference_document((before, after), plans, changes))
     else:

@@ -23,6 +23,7 @@ from hypar.cli.planning import planning_options
 from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
 from hypar.plan.files import recorded
+from hypar.plan.request import Request
 from hypar.planning.planner import plan_model
 from hypar.planning.refusals import Asked, require_together
 from hypar.reports.of.plan import planned_document
@@ -99,7 +100,7 @@ def command(
     network, machine = load_model(model), measured_or_named(hardware, changes, asked["profile"])
     if explained is not None:
         sized = {name: asked[name] for name in ("stages", "starts", "levels", "array")}
-        require_together(Asked(machine=machine, explain=True, **sized))
+        require_together(Asked.whose(Request(hardware=machine, **sized), explain=True))
     with progress_bar(f"planning {network.name}") as progress, keeping_interrupted():
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
     profile = asked["profile"]

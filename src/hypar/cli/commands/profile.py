@@ -8,7 +8,8 @@ import click
 
 from hypar.cli.commands.base import as_json, complete_model, writable
 from hypar.cli.options import ARRAY, MACHINE, OUTPUT, SEARCH, Command, option
-from hypar.cli.planning import batch_option, space_names
+from hypar.cli.planning import request_option
+from hypar.plan.request import PARAMETERS
 from hypar.reports.of.profiles import document_of
 from hypar.reports.terminal import note, progress_bar, show_document, write
 from hypar.studies.profiling.measure import profile_model
@@ -25,12 +26,12 @@ from hypar.studies.profiling.measure import profile_model
     show_default=True,
     help="Devices of the level.",
 )
-@batch_option
+@request_option("batch")
 @option(
     "--space",
     heading=SEARCH,
     metavar="DIMS",
-    names=space_names,
+    names=PARAMETERS["space"].names,
     help="Choices to measure: one or several of {names}, as --space of hypar plan.  [default: those of the strategy deepa]",
 )
 @option(

@@ -17,7 +17,7 @@ from hypar.cli.commands.base import (
     writable,
 )
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
-from hypar.cli.planning import OPTIMIZER_HELP, change_option, convention_option, machine_option
+from hypar.cli.planning import change_option, convention_option, request_option
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
@@ -53,14 +53,14 @@ def _picture_file(ctx: click.Context, param: click.Parameter, value: str | None)
 
 @click.command("score", cls=Command)
 @click.argument("plan", type=click.Path())
-@machine_option
+@request_option("hardware")
 @change_option
 @option(
     "--optimizer",
     heading=MACHINE,
     metavar="NAME",
     names=lambda: OPTIMIZERS,
-    help=f"{OPTIMIZER_HELP}  [default: the plan's own, else sgd]",
+    help="Optimizer, for updates and memory: {names}.  [default: the plan's own, else sgd]",
 )
 @convention_option("the plan's own, else moved")
 @option(

@@ -14,9 +14,9 @@ from hypar.cli.planning import (
     counted_option,
     planning_options,
     read_changes,
-    read_nodes,
 )
 from hypar.errors import OptionError, shown
+from hypar.plan.request import read_array
 from hypar.reports.of.sweep import sweep_rows
 from hypar.reports.tables import csv_text
 from hypar.reports.terminal import note, progress_bar, show_document, write, write_json
@@ -52,7 +52,7 @@ def _arrays(
     _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> tuple[tuple[int | str, ...], ...] | None:
     """Read ``4,16,2xs4x2`` as the nodes of three arrays."""
-    return None if value is None else tuple(map(read_nodes, value.split(",")))
+    return None if value is None else tuple(map(read_array, value.split(",")))
 
 
 @click.command("sweep", cls=Command)

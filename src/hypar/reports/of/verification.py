@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.execution.verify import TOLERANCE
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.sharding.conventions import PAPER
 from hypar.units import exact_number
 
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.document import Tone
-    from hypar.plan.diff import Change
     from hypar.program.steps import Item
     from hypar.studies.verify import Numbers, Received, Transfer, Verified
 
@@ -180,15 +177,10 @@ def verification_data(found: Verified) -> dict[str, Any]:
             }
             for each in found.mismatches
         ],
-        "changes": [_change(each) for each in found.changes],
+        "changes": [change.to_data() for change in found.changes],
         "numbers": None if found.numbers is None else _numbers_data(found.numbers),
         "notes": list(found.notes),
     }
-
-
-def _change(change: Change) -> dict[str, Any]:
-    """Return a difference, with its group if the machine is heterogeneous."""
-    return {key: value for key, value in asdict(change).items() if key != "group" or value != WHOLE_ARRAY}
 
 
 def _numbers_data(numbers: Numbers) -> dict[str, Any]:
