@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Column, Document, Grid, Note, Table, origin_of
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.counting import cost_convention
 from hypar.reports.of.base import data
 from hypar.reports.steps import chunks_table, groups_table, headed, stages_memory, step_notes
@@ -22,6 +21,7 @@ from hypar.reports.words import (
     stage_numbers,
     tone_of,
 )
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.remarks import baseline_scores, in_headline, remarks
 from hypar.units import amount, format_seconds
 
