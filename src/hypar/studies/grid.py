@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from hypar.errors import HyparError
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score
-    from hypar.planning.replay import ScoredStep
 
     Axes = Mapping[Any, Sequence[Any]]
     Chosen = dict[Any, Any]
@@ -126,13 +124,6 @@ def costs_of(
     return tuple(split.cost for split in recosted(plan, graph, request).splits)
 
 
-def baseline_score(ran: ScoredStep) -> Score | None:
-    """Score the baseline with the array, the machine of identical devices and the optimizer of another plan's step."""
-    own = ran.lanes[0].setting
-    asked: dict[str, Any] = {"array": ran.plan.array, "optimizer": own.optimizer}
-    return plan_and_score(ran.graph, BASELINE, own.convention, hardware=own.machine, **asked).score
-
-
 def network_of(model: LayerGraph | str | Path) -> LayerGraph:
     """Return a network, given itself or as a file's name."""
     return model if isinstance(model, LayerGraph) else load_model(model)
@@ -170,14 +161,6 @@ class Row:
         """Its cost, counted by the comparison's convention."""
         return math.fsum(self.costs)
 
-    @property
-    def text(self) -> str:
-        """The strategy with its time on the machine, or without one its cost; alone without a plan."""
-        if self.plan is None:
-            return self.name
-        score, unit = self.plan.score, self.plan.cost.unit
-        return f"{self.name} {amount(self.cost, unit) if score is None else format_seconds(score.time_s)}"
-
 
 class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
     """The rows of a comparison, the baseline first.
@@ -197,9 +180,14 @@ class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an att
 
     def __repr__(self) -> str:
         """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
-        plan = next(row.plan for row in self if row.plan)
+        made = [(row, row.plan) for row in self if row.plan]
+        texts = (
+            f"{row.name} {amount(row.cost, own.cost.unit) if own.score is None else format_seconds(own.score.time_s)}"
+            for row, own in made
+        )
+        _, plan = made[0]
         named = plan.model.name + (f" on {plan.score.hardware}" if plan.score else "")
-        return f"<Comparison of {named}: {', '.join(row.text for row in self if row.plan)}>"
+        return f"<Comparison of {named}: {', '.join(texts)}>"
 
 
 def compare_strategies(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hypar.costs.base import load_cost
 from hypar.document import Result
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -20,6 +21,7 @@ from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.scoring import totals
 from hypar.sharding.conventions import MOVED
+from hypar.sharding.tree import MOST_DEVICES
 from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
 
 if TYPE_CHECKING:
@@ -144,8 +146,7 @@ def sweep_model(
     if not 0 < number <= MOST_RUNS:
         found = f"{number:,} combinations" if number else "nothing"
         raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
-    for name in axes["strategy"]:
-        load_strategy(name)
+    _check(axes, asked)
     runs = _Runs(axes, graph, convention_for(convention), tuple(changes or ()), scale, asked)
     grid({name: axes[name] for name in ("hardware", *runs.changed)}, runs.machine)
     answers = grid(axes, runs.run, (HardwareError, OptionError, TableLimitError), progress)
@@ -179,6 +180,18 @@ def _arrays(
         raise refusal("levels", "an array")
     one = all(isinstance(ways, int | str) for ways in array)
     return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
+
+
+def _check(axes: Axes, asked: Mapping[str, Any]) -> None:
+    """Refuse values that no combination allows, before the first one runs; those of one device are not planned."""
+    most = MOST_DEVICES.bit_length() - 1
+    for count in axes.get("levels", ()):
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
+            raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
+    weight = asked.get("inter_weight")
+    for name in axes["strategy"]:
+        cost = asked.get("cost") or load_strategy(name).cost
+        load_cost(cost, {} if weight is None else {"inter_weight": weight})
 
 
 @dataclass(frozen=True, eq=False)
