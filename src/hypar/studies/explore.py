@@ -66,6 +66,7 @@ class Exploration(Result):
         points: one for each combination.
         baseline: the totals of dp's score.
         convention: the convention by which every point is counted.
+        baseline_fits: whether dp fits the memory of a device.
     """
 
     _document: ClassVar[str] = "exploration"
@@ -75,6 +76,7 @@ class Exploration(Result):
     points: tuple[Point, ...]
     baseline: Totals
     convention: str
+    baseline_fits: bool = True
 
     def __repr__(self) -> str:
         """Return the size and the fastest point, short enough for a prompt."""
@@ -145,6 +147,7 @@ def explore_model(
         points=points,
         baseline=totals_of(baseline.score),
         convention=counted,
+        baseline_fits=baseline.score is None or baseline.score.fits,
     )
 
 
