@@ -15,7 +15,7 @@ from hypar.plan.score import Totals, totals_of
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.replay import run_plan
-from hypar.planning.resolved import BASELINE
+from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.uneven.replay import branch_of
 from hypar.schedule.scoring import summarise
@@ -139,7 +139,7 @@ def explore_model(
         )
 
     points = tuple(point for _, point in grid(axes, answer, progress=progress))
-    baseline = plan_and_score(graph, BASELINE, counted, hardware=machine, **asked)
+    baseline = plan_and_score(graph, BASELINE, counted, hardware=machine, **of_baseline(asked))
     return Exploration(
         plan=plan,
         places=tuple((place.layer, place.level) for place in axes),
