@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import inspect
 import re
 import shlex
 import textwrap
@@ -17,7 +16,6 @@ import yaml
 from click.testing import CliRunner
 
 import hypar
-from hypar import errors
 from hypar.cli.main import main
 from hypar.files.quantities import Sourced
 from hypar.files.yaml_file import MOST_NODES
@@ -176,13 +174,6 @@ def test_what_check_leaves_free_is_documented() -> None:
     section = PAGES["plans.md"].read_text(encoding="utf-8").partition("\n## Check\n")[2]
     table = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     assert sorted(re.findall("`([^`]+)`", " ".join(table))) == sorted(FREE)
-
-
-def test_every_error_is_drawn_in_the_tree() -> None:
-    tree = errors.__doc__ or ""
-    for name, error in inspect.getmembers(errors, inspect.isclass):
-        if issubclass(error, errors.HyparError):
-            assert re.search(rf"(^ +|── ){name}\b", tree, re.MULTILINE), f"{name} is not in the tree"
 
 
 # Words

@@ -101,10 +101,11 @@ def commands() -> list[str]:
 
 
 STUDIES = {
-    "plan": ("plan_model", "planned_document"),
-    "compare": ("compare_strategies",),
-    "sweep": ("sweep_model",),
-    "explore": ("explore_model",),
+    "cli.commands.plan": ("plan_model",),
+    "reports.of.plan": ("remarks", "baseline_scores"),
+    "cli.commands.compare": ("compare_strategies",),
+    "cli.commands.sweep": ("sweep_model",),
+    "cli.commands.explore": ("explore_model",),
 }
 """What commands call that takes long, and gives the same for every output."""
 
@@ -113,8 +114,8 @@ STUDIES = {
 def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """A function that returns what one command prints with some more options, at a width."""
     monkeypatch.setattr(models, "load_model", cache(load_model))
-    for command, names in STUDIES.items():
-        module = importlib.import_module(f"hypar.cli.commands.{command}")
+    for place, names in STUDIES.items():
+        module = importlib.import_module(f"hypar.{place}")
         for name in names:
             monkeypatch.setattr(module, name, once(getattr(module, name)))
 

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypar.studies.report.gather import gather_report
 
 from hypar import (
     compare_strategies,
@@ -16,6 +15,7 @@ from hypar import (
 )
 from hypar.planning.asked import plan_command
 from hypar.planning.counting import bytes_received
+from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.remarks import counting, remarks
 from tests.staged import pipeline
@@ -77,16 +77,16 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
     file = tmp_path / "plan.json"
     plan_model("lenet-c", levels=2, hardware="hmc").write(file)
     for asked in (None, *BY_LEVELS):
-        found = gather_report(file, convention=asked)
-        assert found.score is not None
+        found = read_reported(file, convention=asked)
+        assert found.plan.score is not None
         counted = asked or MOVED
-        assert (found.score.convention or PAPER) == counted
-        assert {row.score.convention or PAPER for row in found.rivals.rows if row.score} == {counted}
-        assert (f"--convention {counted}" in " ".join(found.options)) == (asked is not None)
+        assert (found.plan.score.convention or PAPER) == counted
+        scores = [row.plan.score for row in compared(found) if row.plan]
+        assert {score.convention or PAPER for score in scores if score} == {counted}
+        assert (f"--convention {counted}" in found.commands[1]) == (asked is not None)
     plan_model("lenet-c", levels=2).write(file)
-    costs = {row.name: row.cost for row in gather_report(file).rivals.rows}
-    rows = compare_strategies("lenet-c", levels=2)
-    assert costs == {row.name: row.cost for row in rows}
+    costs = [row.cost for row in compared(read_reported(file))]
+    assert costs == [row.cost for row in compare_strategies("lenet-c", levels=2)]
 
 
 @pytest.mark.parametrize(

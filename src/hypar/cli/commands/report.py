@@ -12,7 +12,7 @@ from hypar.cli.commands.base import complete_model, writable
 from hypar.cli.options import NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.cli.planning import change_option, convention_option, request_option
 from hypar.files.text import write_text
-from hypar.reports.report import report_page
+from hypar.reports.report import read_reported, report_page
 from hypar.reports.terminal import note, progress_bar, write
 
 STDOUT = "-"
@@ -47,7 +47,7 @@ def _page_file(ctx: click.Context, param: click.Parameter, value: str | None) ->
 def command(plan: str, output: str | None, **named: Any) -> None:
     """Write a report of a stored PLAN: one HTML page, readable without a network, on paper and on a phone."""
     with progress_bar(f"reporting {plan}"):
-        text = report_page(plan, __version__, **named)
+        text = report_page(read_reported(plan, **named), __version__)
     if output is None:
         write(text, document=True)
         return
