@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from hypar.document import Result
 from hypar.errors import OptionError, suggestion
 from hypar.machine.load_heterogeneous import as_hardware
+from hypar.plan.content import rooted
 from hypar.plan.request import Request
 from hypar.plan.score import Totals, totals_of
 from hypar.planning.chunks.search import run_chunked
@@ -242,7 +243,7 @@ def _with(plan: Plan, chosen: Mapping[_Place, _Choices]) -> Plan:
         split.model_copy(update={"choices": {**split.choices, **given.get((split.level, split.group), {})}})
         for split in plan.splits
     ]
-    return plan.model_copy(update={"splits": splits, "chunks": None})
+    return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 
 
 def _scored(
