@@ -12,7 +12,7 @@ from hypar.cli.planning import request_option
 from hypar.plan.request import PARAMETERS
 from hypar.reports.of.profiles import document_of
 from hypar.reports.terminal import note, progress_bar, show_document, write
-from hypar.studies.profiling.measure import profile_model
+from hypar.studies.profile import profile_model
 
 
 @click.command("profile", cls=Command)

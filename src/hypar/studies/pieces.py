@@ -1,0 +1,121 @@
+"""The contractions that the devices of a plan compute, as problems for the mappers of one accelerator."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.document import origin_of
+from hypar.errors import OptionError, PlanError, suggestion
+from hypar.execution.lifetimes import MOST_ENTRIES, entries_of
+from hypar.machine.compute_models.base import LocalShape
+from hypar.machine.machine import as_matrices
+from hypar.network.training import PHASES
+from hypar.plan.plan import Plan, read_plan
+from hypar.planning.replay import choices_of
+from hypar.planning.sources import as_planned, network_of
+from hypar.program.of_plan import program_of
+from hypar.program.steps import Compute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from hypar.network.einsum import Einsum
+    from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer
+    from hypar.program.holding import Piece
+
+
+class Problem(NamedTuple):
+    """A phase of a layer's piece on one device.
+
+    Attributes:
+        layer: name of the layer.
+        phase: ``forward``, ``backward`` or ``gradient``.
+        number: number of the piece among the different pieces of the layer, the largest is 1.
+        pieces: number of different pieces.
+        devices: number of devices with such a piece.
+        shape: the piece as a convolution, or as a product of matrices where it has no windows; no words are counted.
+        kind: the phase of that convolution with the same arithmetic: another than ``phase`` for a transposed convolution.
+    """
+
+    layer: str
+    phase: str
+    number: int
+    pieces: int
+    devices: int
+    shape: LocalShape
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """The layer's name, with the piece where there are several, and the phase where it is not forward."""
+        piece = f"-piece{self.number}" if self.pieces > 1 else ""
+        return self.layer + piece + (f"-{self.phase}" if self.phase != "forward" else "")
+
+    @property
+    def macs(self) -> int:
+        """The multiply-accumulates of one device; those that meet padding count too."""
+        return self.shape.padded_macs
+
+
+def problems_of(
+    plan: Plan | str | Path, *, model: LayerGraph | str | Path | None = None, layer: str = "*"
+) -> list[Problem]:
+    """Return the problems of a plan: for each layer that multiplies by a weight its different pieces, the largest first, in three phases.
+
+    A piece has the sizes that the program of the plan gives a device, all cuts made, of one microbatch with stages.
+
+    Args:
+        plan: the plan, or its file.
+        model: the network or its file, if the plan's model name does not find it.
+        layer: name of the layer, or a pattern, as ``conv*``.
+
+    Raises:
+        InputError: a file cannot be read, the plan is for another network or too large, or there is no such layer.
+    """
+    stored = plan if isinstance(plan, Plan) else read_plan(plan)
+    file = origin_of(stored).file
+    graph = as_planned(stored, network_of(stored, model), file)
+    choices_of(stored, graph, file)
+    weighted = [own for own in graph.layers if own.op.weighted and own.einsum(1).macs]
+    layers = {own.name: own for own in weighted if fnmatchcase(own.name, layer)}
+    if not layers:
+        hint = suggestion(layer, [own.name for own in weighted])
+        raise OptionError("layer", f"no layer that multiplies by a weight is named {layer!r}", hint=hint)
+    if (entries := entries_of(graph, stored.num_devices)) > MOST_ENTRIES:
+        found = f"the pieces of {graph.name!r} on {stored.num_devices:,} devices take {entries:,} entries"
+        raise PlanError(str(file), found, f"at most {MOST_ENTRIES:,}")
+    parts = stored.stages.microbatches if stored.stages is not None and stored.staged else 1
+    batch = graph.batch // parts
+    return [
+        problem
+        for step in program_of(stored, graph.with_batch(batch)).steps
+        if isinstance(step, Compute) and step.kind == "forward" and step.layer in layers
+        for problem in _of_layer(layers[step.layer], batch, step.pieces)
+    ]
+
+
+def _of_layer(layer: Layer, batch: int, pieces: Iterable[Piece | None]) -> Iterator[Problem]:
+    einsum = layer.einsum(batch)
+    counted = Counter(tuple(_sizes(einsum, piece).items()) for piece in pieces if piece)
+    ranked = sorted(counted, key=lambda sizes: -math.prod(size for _, size in sizes))
+    for number, sizes in enumerate(ranked, 1):
+        macs = math.prod(size for _, size in sizes)
+        loops = as_matrices(einsum, dict(sizes))
+        whole = LocalShape(sizes=loops, windows=einsum.windows, words={}, macs=macs)
+        for phase in PHASES:
+            shape, kind = whole.as_convolution(phase)
+            yield Problem(layer.name, phase, number, len(ranked), counted[sizes], shape, kind)
+
+
+def _sizes(einsum: Einsum, piece: Piece) -> dict[str, int]:
+    """Return the loop counts of a piece by op dim: along a transposed window those of the inputs that it reads."""
+    found = {**einsum.sizes, **{dim: len(indices) for dim, indices in piece.items()}}
+    for dim, window in einsum.windows.items():
+        low, high = window.reads(int(piece[dim][0]), int(piece[dim][-1]) + 1)
+        found[dim] = window.steps(min(high, einsum.input_sizes[dim]) - max(low, 0), found[dim])
+    return found

@@ -1,0 +1,347 @@
+"""Measured profiles: the time of each layer's shard on the fullest device, under each choice of a level.
+
+Sizes are rounded up to whole elements. A cut height or width includes the input rows that its windows read, and
+counts padding as rows, so that such a shard is not padded again; an uncut one is padded as the layer is. Transposed
+windows make a few rows beyond those of the shard from the rows that it reads; the output is then cut to its size.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import operator
+import os
+import platform
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hypar.activity import tell
+from hypar.errors import OptionError, ProfileError
+from hypar.machine.profiles import Profile, ProfiledModel
+from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
+from hypar.network.windows import TransposedWindow
+from hypar.planning.checks.words import space_text
+from hypar.planning.strategies.base import load_strategy
+from hypar.sharding.dims import grid_word
+from hypar.sharding.grids.bounds import bounds
+from hypar.sharding.placement import WHOLE
+from hypar.sharding.space import parse_space
+from hypar.sharding.tree import MOST_DEVICES
+from hypar.units import DTYPE_BYTES, format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from hypar.network.einsum import Einsum
+    from hypar.network.layer import Layer
+    from hypar.network.windows import Window
+    from hypar.sharding.placement import Choice
+
+    Sizes = tuple[int, ...]
+
+MOST_REPEATS = 1000
+
+MOST_RUNS = 1000
+
+MEASURED = (
+    "conv",
+    "conv_transpose",
+    "linear",
+    "max",
+    "average",
+    "nearest",
+    "bilinear",
+    "crop",
+    "add",
+    "concat",
+)
+"""The ops of shards."""
+
+LEAST_SECONDS = 0.005
+"""Seconds for which a shard is run, at least once, so that a short one is run often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerShard:
+    """The computation of one device; equal shards take equal time.
+
+    Attributes:
+        op: one of ``MEASURED``.
+        dtype: number format of every tensor.
+        inputs: ``[batch, channels]``, of an image with ``height, width``, of each tensor that is read.
+        weight: ``[out_channels, in_channels of a group]``, of a ``conv_transpose`` ``[in_channels, out_channels of a group]``,
+            with the sides of a kernel; empty without a weight.
+        output: as ``inputs``.
+        windows: along height and width.
+        groups: those of a convolution.
+        round_up: whether a last window may hang over the edge.
+    """
+
+    op: str
+    dtype: str
+    inputs: tuple[Sizes, ...]
+    weight: Sizes = ()
+    output: Sizes
+    windows: tuple[Window, ...] = ()
+    groups: int = 1
+    round_up: bool = False
+
+    @property
+    def read(self) -> list[Sizes]:
+        """The shapes of all tensors that are read, the weight last."""
+        return [*self.inputs, *filter(None, [self.weight])]
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of all tensors and of a gradient for each."""
+        return 2 * DTYPE_BYTES[self.dtype] * sum(map(math.prod, (*self.read, self.output)))
+
+
+class Bench(Protocol):
+    """What measures shards on a device, whose memory may be unknown."""
+
+    device: str
+    memory_bytes: int | None
+
+    def seconds(self, shard: LayerShard) -> float:
+        """Return the seconds that a shard takes.
+
+        Raises:
+            MemoryError: it does not fit.
+            RuntimeError: it cannot be run.
+        """
+        ...
+
+
+def profile_model(
+    model: LayerGraph | str | Path,
+    *,
+    ways: int = 16,
+    batch: int | None = None,
+    space: str | None = None,
+    repeats: int = 3,
+    bench: Bench | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Profile:
+    """Measure one device's time for its shard of each layer, pools included, under each choice of a level.
+
+    A time covers the forward, backward and gradient phases of the fullest device's shard, measured once for all
+    equal shards. Biases, updates, and the ops between layers are left out.
+
+    Args:
+        model: a network, the path of a model file, or a bare name as ``vgg16``.
+        ways: devices of the level; some may be idle.
+        batch: samples in a mini-batch, if not the model's own number.
+        space: choices other than those of the strategy ``deepa``, as in ``plan_model``.
+        repeats: rounds over all shards; the shortest time of each counts.
+        bench: the bench that measures shards; PyTorch on this machine if not given.
+        progress: a function that takes the number of finished measurements and the number of all.
+
+    Raises:
+        InputError: the request cannot be met: PyTorch is missing, or a shard does not fit.
+    """
+    network = model if isinstance(model, LayerGraph) else load_model(model)
+    network = network if batch is None else network.with_batch(batch)
+    for name, number, least, most in (("ways", ways, 2, MOST_DEVICES), ("repeats", repeats, 1, MOST_REPEATS)):
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            raise OptionError(name, f"found {number!r}", f"a whole number from {least} to {most:,}")
+    shards = shards_of(network, load_strategy("deepa").space if space is None else space_text(space), ways)
+    bench = TorchBench() if bench is None else bench
+    times = _measured(shards, bench, repeats, progress)
+    return Profile(
+        model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
+        device=bench.device,
+        ways=ways,
+        seconds={
+            layer: {word: times[shard] for word, shard in by_choice.items()}
+            for layer, by_choice in shards.items()
+        },
+    )
+
+
+def _measured(
+    shards: dict[str, dict[str, LayerShard]], bench: Bench, repeats: int, progress: Callable[[int, int], None]
+) -> dict[LayerShard, float]:
+    """Return the shortest seconds of each distinct shard, to four digits.
+
+    Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
+    all measurements of one. The largest shard, which may not fit, comes first.
+    """
+    places: dict[LayerShard, str] = {}
+    for layer, by_choice in shards.items():
+        for word, shard in by_choice.items():
+            places.setdefault(shard, f"{layer}, {word}")
+    largest = sorted(places, key=lambda shard: -shard.num_bytes)
+    size, room = largest[0].num_bytes, bench.memory_bytes
+    if room is not None and size > room:
+        found = f"tensors and gradients of {format_bytes(size)}"
+        raise _unfit(places[largest[0]], found, f"the memory's {format_bytes(room)}")
+    times = dict.fromkeys(largest, math.inf)
+    for done, shard in enumerate(largest * repeats):
+        progress(done, len(largest) * repeats)
+        tell(f"measuring {places[shard]}")
+        try:
+            times[shard] = min(times[shard], bench.seconds(shard))
+        except (MemoryError, RuntimeError) as error:
+            raise _unfit(places[shard], next(iter(str(error).splitlines()), "out of memory")) from error
+    progress(len(largest) * repeats, len(largest) * repeats)
+    return {shard: float(f"{seconds:.4g}") for shard, seconds in times.items()}
+
+
+def _unfit(place: str, found: str, allowed: str = "") -> ProfileError:
+    return ProfileError(f"profile: {place}", found, allowed, "try a smaller batch")
+
+
+def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, LayerShard]]:
+    """Return the fullest device's shard of each layer under each choice, most devices first, the whole layer last.
+
+    Raises:
+        OptionError: the space does not suit the network, or an op cannot be measured.
+    """
+    layers = {layer.name: layer for layer in graph.layers}
+    allowed = parse_space(space)
+    return {
+        cut.name: {
+            grid_word(choice.as_degrees()): shard_of(layers[cut.name], cut.einsum, choice, graph.dtype)
+            for choice in (*allowed.choices(cut, ways, idle=True), WHOLE)
+        }
+        for cut in graph.operators.layers
+    }
+
+
+def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerShard:
+    """Return the shard of a layer on the fullest device.
+
+    Args:
+        layer: the layer.
+        einsum: its dims and tensors for the mini-batch.
+        choice: the degree of each dim.
+        dtype: number format of every tensor.
+
+    Raises:
+        OptionError: an op that cannot be measured.
+    """
+    op, word = layer.op, getattr(layer.op, "mode", layer.op_name)
+    if word not in MEASURED:
+        found = f"op {layer.op_name!r} of layer {layer.name!r} cannot be measured"
+        raise OptionError("profile", found, "conv, conv_transpose, linear, pool, upsample, crop, add, concat")
+    sizes = {dim: -(-size // choice.degree(dim)) for dim, size in einsum.sizes.items()}
+    batch, groups, weight = sizes["batch"], sizes.get("groups", 1), ()
+    if op.weighted:
+        read, made = [groups * sizes["in_channels"]], groups * sizes["out_channels"]
+        ends = (read[0], made // groups) if word == "conv_transpose" else (made, read[0] // groups)
+        weight = (*ends, *getattr(op, "kernel", ()))
+    else:
+        read = [-(-shape["channels"] // choice.degree("channels")) for shape in layer.input_shapes]
+        made = sum(read) if op.concatenates else read[0]
+    image = {dim: sizes[dim] for dim in layer.shape if dim != "channels"}
+    rows, windows = _read(einsum, choice, image)
+    return LayerShard(
+        op=word, dtype=dtype, inputs=tuple((batch, channels, *rows) for channels in read), weight=weight,
+        output=(batch, made, *image.values()), windows=windows, groups=groups,
+        round_up=getattr(op, "rounding", "") == "up",
+    )  # fmt: skip
+
+
+def _read(einsum: Einsum, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, tuple[Window, ...]]:
+    """Return the input's rows along each dim of the output's image, and its windows, padded unless cut."""
+    rows, windows = {**image}, {**einsum.windows}
+    for dim, window in windows.items():
+        rows[dim], degree = einsum.input_sizes[dim], choice.degree(dim)
+        if degree > 1:
+            shards = bounds((degree,), einsum.sizes[dim], whole=True)
+            low, high = window.reads(shards.low, shards.high)
+            windows[dim] = replace(window, padding=0)
+            rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))
+    return tuple(rows.values()), tuple(windows.values())
+
+
+class TorchBench:
+    """PyTorch on this machine's processor, imported when a bench is made.
+
+    A run is the forward phase and then the backward and gradient phases by PyTorch's own differentiation. A first run
+    warms up; of the others the fastest counts, because other work of the machine only makes a run slower.
+
+    Raises:
+        OptionError: PyTorch is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self.torch: Any = importlib.import_module("torch")
+        except (ImportError, OSError):
+            hint = "pip install '.[profile]' in a clone of hypar"
+            raise OptionError("profile", "torch is not installed", hint=hint) from None
+        version, threads = self.torch.__version__, self.torch.get_num_threads()
+        self.device = f"cpu {platform.machine()}, torch {version}, {threads} threads"
+        self.memory_bytes: int | None = None
+        with suppress(AttributeError, ValueError, OSError):
+            self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    def seconds(self, shard: LayerShard) -> float:
+        """Measure as ``Bench.seconds``."""
+        return least_seconds(self.step(shard))
+
+    def step(self, shard: LayerShard) -> Callable[[], object]:
+        """Return a function that runs all phases on random numbers."""
+        generator = self.torch.Generator().manual_seed(0)
+        random = partial(self.torch.rand, generator=generator, dtype=getattr(self.torch, shard.dtype))
+        read = [random(shape, requires_grad=True) for shape in shard.read]
+        error, forward = random(shard.output), self.forward(shard)
+        return lambda: self.torch.autograd.grad(forward(*read), read, error)
+
+    def forward(self, shard: LayerShard) -> Callable[..., Any]:
+        """Return the forward phase as a function of its inputs."""
+        torch, of = self.torch, self.torch.nn.functional
+        kernel, stride, padding, dilation, added = (
+            tuple(getattr(window, name, 0) for window in shard.windows)
+            for name in ("kernel", "stride", "padding", "dilation", "output_padding")
+        )
+        slid = {"stride": stride, "padding": padding}
+        conv = {**slid, "dilation": dilation, "groups": shard.groups}
+        pool = {**slid, "kernel_size": kernel, "ceil_mode": shard.round_up}
+        enlarge = partial(of.interpolate, scale_factor=stride, mode=shard.op)
+        phases: dict[str, Callable[..., Any]] = {
+            "linear": of.linear,
+            "add": lambda *read: reduce(operator.add, read),
+            "concat": lambda *read: torch.cat(read, 1),
+            "crop": lambda read: _centre(read, shard.output).clone(),
+            "conv": partial(of.conv2d, **conv),
+            "conv_transpose": partial(of.conv_transpose2d, **conv, output_padding=added),
+            "nearest": enlarge,
+            "bilinear": enlarge,
+            "max": partial(of.max_pool2d, **pool),
+            "average": partial(of.avg_pool2d, **pool),
+        }
+        run = phases[shard.op]
+        transposed = any(isinstance(window, TransposedWindow) for window in shard.windows)
+        return (lambda *read: _centre(run(*read), shard.output)) if transposed else run
+
+
+def _centre(image: Any, sizes: Sequence[int]) -> Any:
+    """Return the middle of an image, as high and as wide as a shard's output."""
+    for dim in (2, 3):
+        image = image.narrow(dim, (image.shape[dim] - sizes[dim]) // 2, sizes[dim])
+    return image
+
+
+def least_seconds(step: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the least time of some runs after one that warms up.
+
+    Examples:
+        >>> times = iter([0.000, 0.003, 0.003, 0.004, 0.004, 0.006])
+        >>> f"{least_seconds(lambda: None, lambda: next(times)):.3f}"
+        '0.001'
+    """
+    step()
+    taken: list[float] = []
+    while not taken or (sum(taken) < LEAST_SECONDS and len(taken) < MOST_RUNS):
+        start = clock()
+        step()
+        taken.append(clock() - start)
+    return min(taken)
