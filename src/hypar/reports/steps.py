@@ -140,7 +140,7 @@ def chunks_table(ran: ScoredStep | None) -> list[Table]:
     """Return the exchange of each chunk of gradients; no table without chunks."""
     if ran is None or ran.plan.chunks is None:
         return []
-    from hypar.studies.chunks_stages import chunk_rows  # noqa: PLC0415 (only of a plan with chunks)
+    from hypar.studies.step import StepRows  # noqa: PLC0415 (only of a plan with chunks)
 
     columns = (
         Column(key="chunk", unit="whole"),
@@ -153,7 +153,7 @@ def chunks_table(ran: ScoredStep | None) -> list[Table]:
     )
     rows = [
         {**row, "layers": _ends(row["layers"]), "waits": "critical" if row["critical"] else ""}
-        for row in chunk_rows(ran)
+        for row in StepRows(ran).chunks
     ]
     return [Table(columns=columns, rows=rows)] if rows else []
 
@@ -167,11 +167,11 @@ def stages_memory(ran: ScoredStep | None) -> list[Table]:
     """Return what a device of each stage holds and receives from other stages; no table without stages."""
     if ran is None or ran.stages is None:
         return []
-    from hypar.studies.chunks_stages import HELD, stage_rows  # noqa: PLC0415 (only of a plan with stages)
+    from hypar.studies.step import HELD, StepRows  # noqa: PLC0415 (only of a plan with stages)
 
     columns = (
         Column(key="stage", unit="whole"),
         *(Column(key=key, unit="bytes") for key in HELD),
         Column(key="received", unit="bytes"),
     )
-    return [Table(columns=columns, rows=stage_rows(ran))]
+    return [Table(columns=columns, rows=StepRows(ran).stages)]

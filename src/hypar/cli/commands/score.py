@@ -29,7 +29,7 @@ from hypar.reports.plots import require_plot
 from hypar.reports.terminal import note, progress_bar, show_document, show_shortened, write_json
 from hypar.reports.trace import step_trace
 from hypar.reports.words import headline
-from hypar.studies.layers import layers_of
+from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
@@ -110,7 +110,7 @@ def command(
     if picture is not None:
         _draw_picture(ran, picture)
     _write_files(ran, plot, trace)
-    rows = [row for row in layers_of(ran) if "time_s" in row] if layers else []
+    rows = [row for row in StepRows(ran).phases if "time_s" in row] if layers else []
     if as_json:
         write_json(rows if layers else ran.score.to_data())
     elif layers:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Document, Table
 from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.studies.layers import phases_of
+from hypar.studies.step import phases_of
 from hypar.units import amount, format_bytes, format_count
 
 if TYPE_CHECKING:
