@@ -98,11 +98,6 @@ class Part(NamedTuple):
     critical_computes_s: float
     critical_receives_s: float
 
-    @property
-    def seconds(self) -> float:
-        """Its seconds on the critical path; those of all layers sum to the step."""
-        return self.critical_computes_s + self.critical_receives_s
-
 
 class DeviceMemory(NamedTuple):
     """The memory of a device of one group over a step.
@@ -199,8 +194,7 @@ class StepRows:
         for task in self.tasks:
             if task.level is not None:
                 found[level_name(task.level)].append(task)
-        sums = self.ran.score.communication
-        return tuple(_part(name, found[name], num_bytes) for name, num_bytes in sums.items())
+        return tuple(_part(name, found[name], own) for name, own in self.ran.score.communication.items())
 
     @cached_property
     def energy(self) -> dict[str, float] | None:
@@ -228,11 +222,15 @@ class StepRows:
 
         They are those of its weights, gradients and optimizer state, and those that one microbatch keeps for its backward phase.
         """
-        found = dict.fromkeys(self.ran.plan.layers, (0.0, 0.0))
+        found = {layer: [0.0, 0.0] for layer in self.ran.plan.layers}
         for number in range(len(self.ran.lanes)) if self.ran.stages is not None else (self.fullest,):
-            for name, own, kept in _held(self.ran, number):
-                found[name] = found[name][0] + own, found[name][1] + kept
-        return found
+            lane, times = self.ran.lanes[number], self.ran.step.work[number].times
+            each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
+            for own, time in zip(found.values(), times, strict=True):
+                own[0] += 0.0 if time is None else each * time.fullest["weight"]
+            for kept in course_on(lane).kept:
+                found[lane.graph.layers[kept.layer].name][1] += kept.num_bytes
+        return {layer: (own, kept) for layer, (own, kept) in found.items()}
 
     @cached_property
     def fullest(self) -> int:
@@ -281,8 +279,8 @@ class StepRows:
         chunk_of = {layer: number for number, layers in enumerate(chunks) for layer in layers}
         owners = {tie.user: tie.owner for tie in self.ran.graph.ties if tie.user not in chunk_of}
         sizes, critical = Counter[int | None](), self._awaited
-        for own in gradients_of(self.ran.graph):
-            sizes[chunk_of.get(owners.get(own.layer, own.layer))] += own.num_bytes
+        for each in gradients_of(self.ran.graph):
+            sizes[chunk_of.get(owners.get(each.layer, each.layer))] += each.num_bytes
         rows = []
         for number, layers in enumerate(chunks):
             own = [task for task in self.tasks if chunk_of.get(task.layer) == number]
@@ -347,17 +345,6 @@ def _part(name: str, tasks: Sequence[StepTask], num_bytes: float | None = None) 
         critical_computes_s=computes,
         critical_receives_s=receives,
     )
-
-
-def _held(ran: ScoredStep, number: int) -> Iterator[tuple[str, float, float]]:
-    """Yield layers with bytes of their weights, gradients and optimizer state, or of a tensor that is kept."""
-    lane = ran.lanes[number]
-    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    for name, time in zip(ran.plan.layers, ran.step.work[number].times, strict=True):
-        if time is not None:
-            yield name, each * time.fullest["weight"], 0.0
-    for kept in course_on(lane).kept:
-        yield lane.graph.layers[kept.layer].name, 0.0, kept.num_bytes
 
 
 def score_layers(

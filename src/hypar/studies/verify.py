@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
@@ -15,6 +14,7 @@ from hypar.errors import InputError, OptionError, PlanError, UnknownNameError
 from hypar.execution.lifetimes import MOST_ENTRIES, entries_of, most_elements
 from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
+from hypar.network.training import PHASES
 from hypar.plan.diff import changes_between
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.stages import FLUSHES
@@ -48,8 +48,10 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 2**28
 """Elements that all simulated devices hold at once, at most: 2 GiB."""
 
-TENSORS = {"forward": "activations", "backward": "errors", "gradient": "gradients"}
-"""What moves in each phase: tensors between layers, with sums of them."""
+ALL = "all"
+
+TENSORS = {ALL: PHASES, "activations": ("forward",), "errors": ("backward",), "gradients": ("gradient",)}
+"""What moves in which phases: tensors between layers, with sums of them."""
 
 
 class Transfer(NamedTuple):
@@ -172,15 +174,15 @@ def verify_plan(
     levels = _levels(plan, len(program.places.parts))
     transfers = tuple(_transfers(program, parts, numbers, levels))
     planned = _planned(plan, graph, machine, choices, planned_by)
-    tensors = tuple(_received(levels, transfers, planned, ran=not count))
+    received = [*_received(levels, transfers, planned, ran=not count)]
     return Verified(
         plan=plan,
         batch=graph.batch,
         devices=plan.num_devices,
         convention=run_by,
         planned_by=planned_by,
-        levels=tuple(_whole(level, tensors, ran=not count) for level in levels),
-        tensors=tensors,
+        levels=tuple(each for each in received if each.tensor == ALL),
+        tensors=tuple(each for each in received if each.tensor != ALL),
         transfers=transfers,
         changes=changes_between(plan, _again(plan, whole, machine)),
         numbers=numbers,
@@ -280,34 +282,17 @@ def _transfers(
 
 
 def _received(
-    levels: Sequence[str], transfers: Sequence[Transfer], planned: Iterable[Move], *, ran: bool
+    levels: Sequence[str], transfers: Sequence[Transfer], planned: Sequence[Move], *, ran: bool
 ) -> Iterator[Received]:
-    """Yield the bytes of each tensor that moves at a level, by what is planned, counted and moved."""
-    amounts, own = (
-        defaultdict[tuple[str, str], list[float]](list),
-        defaultdict[tuple[str, str], list[Transfer]](list),
-    )
-    for move in planned:
-        amounts[level_name(move.level), move.phase].append(move.total_bytes)
-    for transfer in transfers:
-        own[transfer.level, transfer.item.phase].append(transfer)
-    for level, phase in product(levels, TENSORS):
-        amount, rows = math.fsum(amounts[level, phase]), own[level, phase]
-        if amount or rows:
-            yield _sum(level, TENSORS[phase], amount, rows, ran=ran)
-
-
-def _sum(
-    level: str, tensor: str, planned: float, rows: Iterable[Transfer | Received], *, ran: bool
-) -> Received:
-    both = [(each.counted, each.moved or 0) for each in rows]
-    moved = sum(moved for _, moved in both) if ran else None
-    return Received(level, tensor, planned, sum(counted for counted, _ in both), moved)
-
-
-def _whole(level: str, tensors: Iterable[Received], *, ran: bool) -> Received:
-    own = [each for each in tensors if each.level == level]
-    return _sum(level, "all", math.fsum(each.planned for each in own), own, ran=ran)
+    """Yield the bytes of each level, and of each tensor that moves there, by what is planned, counted and moved."""
+    for level, (tensor, phases) in product(levels, TENSORS.items()):
+        own = [each for each in transfers if each.level == level and each.item.phase in phases]
+        amounts = [
+            move.total_bytes for move in planned if level_name(move.level) == level and move.phase in phases
+        ]
+        if tensor == ALL or own or any(amounts):
+            moved = sum(each.moved or 0 for each in own) if ran else None
+            yield Received(level, tensor, math.fsum(amounts), sum(each.counted for each in own), moved)
 
 
 def _planned(
