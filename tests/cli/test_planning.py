@@ -10,7 +10,7 @@ import pytest
 
 from hypar import compare_strategies, explore_model, plan_model, sweep_model
 from hypar.cli.main import main
-from hypar.cli.planning import OPTIONS
+from hypar.plan.request import PARAMETERS
 from hypar.planning.arguments import HeldArguments, PlanArguments
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ STUDIES: dict[str, Callable[..., object]] = {
 
 
 def test_every_argument_of_a_plan_has_an_option() -> None:
-    assert {*OPTIONS} == ARGUMENTS | {"changes"}
+    assert {*PARAMETERS} == ARGUMENTS
 
 
 def test_studies_pass_on_every_argument_of_a_plan() -> None:
@@ -45,7 +45,7 @@ def test_every_command_that_plans_takes_every_option(name: str) -> None:
     command = main.get_command(click.Context(main), name)
     assert command is not None
     taken = {str(OWN[name].get(str(param.name), param.name)) for param in command.params}
-    assert {*OPTIONS} <= taken
+    assert {*PARAMETERS} <= taken
 
 
 @pytest.mark.parametrize("name", STUDIES)

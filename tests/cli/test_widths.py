@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 
 from hypar import load_model, plan_model
-from hypar.cli.commands import models
 from hypar.cli.main import main
 from tests.effort import late
 from tests.prose import unbroken
@@ -100,23 +99,23 @@ def commands() -> list[str]:
     return [*dict.fromkeys(found)]
 
 
-STUDIES = {
-    "plan": ("plan_model", "planned_document"),
-    "compare": ("compare_strategies",),
-    "sweep": ("sweep_model",),
-    "explore": ("explore_model",),
-}
+STUDIES = (
+    "planning.planner.plan_model",
+    "reports.of.plan.planned_document",
+    "studies.grid.compare_strategies",
+    "studies.sweep.sweep_model",
+    "studies.explore.explore_model",
+)
 """What commands call that takes long, and gives the same for every output."""
 
 
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """A function that returns what one command prints with some more options, at a width."""
-    monkeypatch.setattr(models, "load_model", cache(load_model))
-    for command, names in STUDIES.items():
-        module = importlib.import_module(f"hypar.cli.commands.{command}")
-        for name in names:
-            monkeypatch.setattr(module, name, once(getattr(module, name)))
+    monkeypatch.setattr("hypar.network.build.load_model", cache(load_model))
+    for study in STUDIES:
+        module, _, name = f"hypar.{study}".rpartition(".")
+        monkeypatch.setattr(f"{module}.{name}", once(getattr(importlib.import_module(module), name)))
 
     def run(command: str, *options: str, width: int = 80) -> str:
         result = CliRunner().invoke(main, [*shlex.split(command), *options], env={"COLUMNS": str(width)})

@@ -75,7 +75,14 @@ def figure(**given: Any) -> Figure:
 def test_any_figure_is_drawn_with_its_numbers(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["bars", "stack", "lines", "area", "points"]))
     numbers = kind in {"lines", "area"}
-    x = data.draw(st.lists(st.floats(0, 1e6, allow_subnormal=False) if numbers else NAMES, min_size=1, max_size=6, unique=True))
+    x = data.draw(
+        st.lists(
+            st.floats(0, 1e6, allow_subnormal=False) if numbers else NAMES,
+            min_size=1,
+            max_size=6,
+            unique=True,
+        )
+    )
     names = data.draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
     series = {name: data.draw(st.lists(VALUES, min_size=len(x), max_size=len(x))) for name in names}
     limit = data.draw(st.one_of(st.none(), st.floats(1e-9, 1e15)))
