@@ -12,9 +12,9 @@ from hypar.execution.held import ALONE, Training, Watch, held
 from hypar.execution.reference import start
 from hypar.execution.simulator import run
 from hypar.network.training import OPTIMIZERS
-from hypar.plan.tree import Device, Level, Stages, tree_of
 from hypar.program.of_plan import program_of
 from hypar.schedule.pipeline_orders import schedule_of
+from hypar.sharding.tree import Device, Level, Stages
 from hypar.studies.verify import counted_by, runs_by
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hypar import LayerGraph, Plan
     from hypar.execution.held import Place, Work
-    from hypar.plan.tree import Node
+    from hypar.sharding.tree import Node
 
 
 class Held(NamedTuple):
@@ -71,7 +71,7 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
 
 def _devices(plan: Plan) -> tuple[list[str], list[int], Sequence[Sequence[Work]], dict[str, Place]]:
     """Return the group of each device and its stage, the work of each stage in order, and the place of each layer."""
-    places = _places(tree_of(plan))
+    places = _places(plan.root)
     if plan.stages is None or not plan.staged:
         names = [group.name for group in plan.groups if not group.idle]
         return [names[own] for own, _ in _numbered(places)], [0] * len(places), [ALONE], {}
@@ -102,7 +102,12 @@ def _places(node: Node) -> list[tuple[int, tuple[int, ...]]]:
         return _places(node.below) * node.split.ways
     if isinstance(node, Stages):
         return [(stage, path) for stage, below in enumerate(node.below) for _, path in _places(below)]
-    return [(stage, (group, *path)) for group, below in node.below for stage, path in _places(below)]
+    return [
+        (stage, (group, *path))
+        for group, below in enumerate(node.below)
+        if below is not None
+        for stage, path in _places(below)
+    ]
 
 
 def _works(plan: Plan, stage: int) -> list[Work]:

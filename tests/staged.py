@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar import LayerGraph, Machine, plan_model
 from hypar.machine.setting import Setting
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.replay import stored_stages
 from hypar.schedule.step import lower
 from hypar.sharding.conventions import PAPER
@@ -144,7 +144,7 @@ def staging_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Staging:
     assert plan.stages is not None
     assert plan.score is not None
     request = replace(
-        Request.of(plan, machine), optimizer=plan.score.optimizer, counted=plan.score.convention or PAPER
+        Resolved.of(plan, machine), optimizer=plan.score.optimizer, counted=plan.score.convention or PAPER
     )
     choices: list[Options] = [()] * len(plan.layers)
     return stored_stages(plan, plan.stages, graph.with_batch(plan.model.batch), choices, request)

@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -46,8 +46,8 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         exec(compile(text, module.__name__, "exec", dont_inherit=True), module.__dict__)
         points.append(EntryPoint(name, f"{module.__name__}:plugin", f"hypar.{group}"))
 
-    def entry_points(**asked: Any) -> EntryPoints:
-        return EntryPoints(points).select(**asked)
+    def entry_points(group: str) -> EntryPoints:
+        return EntryPoints(points).select(group=f"hypar.{group}")
 
     monkeypatch.setattr(registry, "entry_points", entry_points)
     forget()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import inspect
 import re
 import shlex
 import textwrap
@@ -17,7 +16,6 @@ import yaml
 from click.testing import CliRunner
 
 import hypar
-from hypar import errors
 from hypar.cli.main import main
 from hypar.files.quantities import Sourced
 from hypar.files.yaml_file import MOST_NODES
@@ -37,9 +35,10 @@ from hypar.machine.schema import (
 from hypar.network.ops.base import LARGEST_SIZE
 from hypar.network.spec import schema
 from hypar.network.spec.expansion import MOST_LAYERS
-from hypar.plan import chunks, plan, records, score, splits
+from hypar.plan import plan, records, score, stages
 from hypar.planning.refusals import REFUSALS
 from hypar.registry import GROUPS, data_names, load_plugin
+from hypar.sharding import tree
 from tests.kit import FREE
 from tests.test_layers import FLOORS, MAY_IMPORT
 
@@ -116,9 +115,9 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
             ("plans.md", part)
             for part in (plan.Plan, records.ModelRecord, records.FilesRecord, records.CostRecord)
         ),
-        *(("plans.md", part) for part in (splits.Split, splits.GroupRecord, score.GroupScore)),
-        *(("plans.md", part) for part in (records.RefinementRecord, chunks.ChunksRecord, score.Score)),
-        *(("plans.md", part) for part in (splits.StagesRecord, splits.StageRecord)),
+        *(("plans.md", part) for part in (tree.Split, tree.GroupRecord, score.GroupScore)),
+        *(("plans.md", part) for part in (records.RefinementRecord, records.ChunksRecord, score.Score)),
+        *(("plans.md", part) for part in (stages.StagesRecord, stages.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(("overlap.md", part) for part in (measured.OverlapTable, measured.MeasuredLayer)),
         *(
@@ -175,13 +174,6 @@ def test_what_check_leaves_free_is_documented() -> None:
     section = PAGES["plans.md"].read_text(encoding="utf-8").partition("\n## Check\n")[2]
     table = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     assert sorted(re.findall("`([^`]+)`", " ".join(table))) == sorted(FREE)
-
-
-def test_every_error_is_drawn_in_the_tree() -> None:
-    tree = errors.__doc__ or ""
-    for name, error in inspect.getmembers(errors, inspect.isclass):
-        if issubclass(error, errors.HyparError):
-            assert re.search(rf"(^ +|── ){name}\b", tree, re.MULTILINE), f"{name} is not in the tree"
 
 
 # Words

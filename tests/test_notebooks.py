@@ -55,8 +55,8 @@ def run_cell(source: str, names: dict[str, Any]) -> list[str]:
     if not isinstance(last, ast.Expr):
         return []
     value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
-    if hasattr(value, "_repr_png_"):
-        return [value.get_suptitle()]
+    if hasattr(value, "_repr_svg_"):
+        return [value.title]
     return [value._repr_html_() if hasattr(value, "_repr_html_") else repr(value)]
 
 

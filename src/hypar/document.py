@@ -1,8 +1,7 @@
 """What a result shows, as data: tables of raw values with units, figures and notes; and results that have such a document.
 
-A result knows nothing of how it looks. The function ``document_of`` of a module of ``reports/of``, found by the name of the
-result's class when it is asked for, makes its document; renderers know documents and no result. So importing hypar imports
-neither pandas nor matplotlib, and no package imports one above it.
+A result knows nothing of how it looks: a module of ``reports/of``, found by name when it is asked for, makes its document, and
+renderers know documents and no result. So importing hypar imports neither pandas nor matplotlib, and no package one above it.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ class Column:
     Attributes:
         key: the key of its values in the rows, and in JSON, CSV and data frames.
         head: its head for readers; the key if None.
-        unit: ``text``, ``count`` (with a prefix), ``whole`` (with all digits), ``bytes``, ``seconds``, ``joules``, ``ratio`` (3.31x), ``percent`` (of 1), ``bar`` (a number,
-            or a tuple of the numbers of its parts; shown as a length, and no data), or the unit of a cost.
+        unit: ``text``, ``count`` (with a prefix), ``whole`` (with all digits), ``bytes``, ``seconds``, ``joules``, ``ratio``
+            (3.31x), ``percent`` (of 1), ``bar`` (a number, or a tuple of the numbers of its parts), or the unit of a cost.
         group: a head above neighbouring columns, as the name of a device group.
         prose: whether a text may have several lines.
         show: whether readers see it; otherwise it is data alone.
@@ -93,8 +92,7 @@ class Table(NamedTuple):
 
     Attributes:
         columns: the columns, in order.
-        rows: the values of each row by the columns' keys, a choice as a ``Cell``, which has its colour; the key ``tone`` gives
-            a row's tone.
+        rows: the values of each row by key, a choice as a ``Cell``; the key ``tone`` gives a row's tone.
         total: a last row that adds them up.
         title: what the table is about; empty where its document says so.
     """
@@ -118,13 +116,7 @@ class Table(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A text below a table.
-
-    Attributes:
-        label: what it is about, in front of the text.
-        text: the text.
-        detail: whether it is shown where all is asked for alone, as by ``--full``.
-    """
+    """A text below a table with a label in front; ``detail`` is shown where all is asked for, as by ``--full``."""
 
     label: str
     text: str
@@ -133,21 +125,11 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Values along an axis.
+    """Values along an axis: ``series`` by name, each with a value or None for each ``x``, a name or a number.
 
-    Attributes:
-        kind: ``bars`` over names, side by side for several series; ``stack``, bars whose series add up; ``lines`` over
-            numbers; ``area``, lines whose series add up; ``points`` over names, for values that span decades.
-        title: what it shows.
-        x: the names or numbers along the axis.
-        series: the values of each series by its name, one for each x; None leaves a gap.
-        unit: the unit of the values, as of a column.
-        x_label: what the axis counts.
-        x_unit: the unit of numbers along the axis.
-        y_label: what the values are.
-        log: whether the values need a logarithmic scale.
-        limit: a value to draw as a line, as the memory of a device.
-        marks: texts beside values of the first series, by position.
+    Bars of several series stand side by side, those of a ``stack`` add up, as do the lines of an ``area``; ``points`` are over names,
+    for values that span decades. ``unit`` and ``x_unit`` are those of columns; ``limit`` is a value drawn as a line, as the
+    memory of a device; ``marks`` are texts beside values of the first series, by position.
     """
 
     kind: Literal["bars", "stack", "lines", "area", "points"]
@@ -164,12 +146,7 @@ class Figure:
 
 
 class Cell(NamedTuple):
-    """A cell of a grid.
-
-    Attributes:
-        text: what is written in it.
-        parts: the dims that a choice cuts with their degrees, for colours; empty for a whole layer.
-    """
+    """A choice: its text, and the dims that it cuts with their degrees, for colours; none for a whole layer."""
 
     text: str
     parts: tuple[tuple[str, int], ...] = ()
@@ -177,15 +154,9 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Named rows of cells, as the choices of layers at levels.
+    """Named rows of cells, one for each column, as the choices of layers at levels.
 
-    Attributes:
-        title: what it shows.
-        columns: the heads of the cells.
-        rows: a name and its cells, one for each column.
-        bars: for each row, named lengths beside it, as the seconds of a layer by phase.
-        unit: the unit of the bars.
-        keys: what each text means.
+    ``bars`` are named lengths beside each row, in a ``unit``, as the seconds of a layer by phase; ``keys`` says what a text means.
     """
 
     title: str
@@ -197,16 +168,7 @@ class Grid:
 
 
 class Span(NamedTuple):
-    """A time in which a track works.
-
-    Attributes:
-        track: the device group, stage or resource.
-        start: in seconds.
-        end: in seconds.
-        kind: the phase, for its colour.
-        label: what is written on it where there is room, as the number of a microbatch.
-        critical: whether it is on the critical path.
-    """
+    """A time in seconds in which a track, as a stage, does one kind of work; the label is a microbatch's number, as an example."""
 
     track: str
     start: float
@@ -218,13 +180,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Who works when.
-
-    Attributes:
-        title: what it shows.
-        tracks: the tracks, from above.
-        spans: what they do.
-    """
+    """Who works when: tracks, from above, and what they do."""
 
     title: str
     tracks: tuple[str, ...]
@@ -233,13 +189,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a document with a heading of its own.
-
-    Attributes:
-        title: the heading.
-        parts: what stands below it.
-        about: a line below the heading.
-    """
+    """Parts of a document below a heading and a line about them."""
 
     title: str
     parts: tuple[Part, ...] = ()
@@ -279,10 +229,7 @@ Part = Table | Figure | Grid | Timeline | Note | Section
 
 
 class Result:
-    """A result that has a document.
-
-    Its module of ``reports/of`` has a function ``document_of(result) -> Document`` as its ``plugin``.
-    """
+    """A result that has a document, by the ``plugin`` of its module of ``reports/of``."""
 
     __slots__ = ()
     _document: ClassVar[str]
@@ -303,10 +250,7 @@ class Result:
         return importlib.import_module("pandas").DataFrame(self.document().records())
 
     def plot(self, file: str | Path | None = None) -> Any:
-        """Draw it, and return a picture that a notebook shows.
-
-        Args:
-            file: a file to write it to as well: .svg, or with matplotlib .png or .pdf.
+        """Draw it, and return a picture that a notebook shows; a file is .svg, or with matplotlib .png or .pdf.
 
         Raises:
             OptionError: matplotlib is not installed where it is needed, or the ending is not a supported format.
@@ -321,15 +265,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Origin:
-    """The objects and the file from which a plan or a score was made, as far as they are known.
-
-    Attributes:
-        plan: for a score, the plan that was run.
-        network: the network, if it is not to be found by the plan's model name.
-        machine: the machine, if it is not to be found by its name.
-        profile: the measured times, if they are not to be found by their name.
-        file: the plan's file; names are looked up beside it.
-    """
+    """From what a plan or a score was made; None is what the names in it find, beside ``file``, the plan's."""
 
     plan: Any = None
     network: Any = None

@@ -34,16 +34,20 @@ GROUPS = {
 }
 """The folder of each group of plug-ins, inside the package."""
 
+OWN = frozenset({"documents", "kernels", "readers"})
+"""Groups to which other packages add nothing."""
+
 DATA = {"hardware": "machine/catalog", "models": "models"}
 """The folder of each kind of data files, inside the installed package."""
 
 
-def entry_points(**asked: str) -> EntryPoints:
-    """Return the entry points of all installed distributions that have the given attributes."""
+def entry_points(group: str) -> EntryPoints | tuple[()]:
+    """Return the entry points of a group in all installed distributions."""
+    if group in OWN:
+        return ()
     from importlib import metadata  # noqa: PLC0415 (a tenth of the start; most plans name no foreign plug-in)
 
-    found: EntryPoints = metadata.entry_points(**asked)  # type: ignore[assignment]  # the stubs' Python 3.9
-    return found
+    return metadata.entry_points(group=f"hypar.{group}")
 
 
 @cache
@@ -56,17 +60,12 @@ def own_names(group: str) -> frozenset[str]:
 @cache
 def plugin_names(group: str) -> tuple[str, ...]:
     """Return the names of all plug-ins in a group (``solvers``, ``costs``, ...), sorted, without importing any."""
-    foreign = {point.name for point in entry_points(group=f"hypar.{group}")}
-    return tuple(sorted(own_names(group) | foreign))
+    return tuple(sorted(own_names(group) | {point.name for point in entry_points(group)}))
 
 
 @cache
 def load_plugin(group: str, name: str) -> Any:
-    """Import one plug-in.
-
-    Args:
-        group: one of ``GROUPS``.
-        name: the file's name without its ending.
+    """Import one plug-in of a group.
 
     Raises:
         UnknownNameError: no plug-in has that name.
@@ -74,15 +73,10 @@ def load_plugin(group: str, name: str) -> Any:
     if name in own_names(group):
         folder = GROUPS[group].replace("/", ".")
         return importlib.import_module(f"hypar.{folder}.{name}").plugin
-    for point in entry_points(group=f"hypar.{group}", name=name):
-        return point.load()
+    for point in entry_points(group):
+        if point.name == name:
+            return point.load()
     raise UnknownNameError(_singular(group).replace("_", " "), name, plugin_names(group))
-
-
-def _singular(group: str) -> str:
-    if group.endswith("ies"):
-        return group.removesuffix("ies") + "y"
-    return group.removesuffix("es") if group.endswith("ches") else group.removesuffix("s")
 
 
 def data_folder(kind: str) -> Path:
@@ -94,6 +88,19 @@ def data_folder(kind: str) -> Path:
 def data_names(kind: str) -> tuple[str, ...]:
     """Return the bare names of a kind of data files, for example ``models``, sorted."""
     return tuple(sorted(file.stem for file in data_folder(kind).glob("*.yaml")))
+
+
+def data_file(kind: str, name: str) -> Path:
+    """Return the data file with a bare name, or the path itself if one was given.
+
+    Raises:
+        UnknownNameError: no file has that bare name.
+    """
+    if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json", ".onnx")):
+        return Path(name)
+    if name not in data_names(kind):
+        raise UnknownNameError(_singular(kind), name, data_names(kind))
+    return data_folder(kind) / f"{name}.yaml"
 
 
 def models() -> tuple[str, ...]:
@@ -111,14 +118,7 @@ def strategies() -> tuple[str, ...]:
     return plugin_names("strategies")
 
 
-def data_file(kind: str, name: str) -> Path:
-    """Return the data file with a bare name, or the path itself if one was given.
-
-    Raises:
-        UnknownNameError: no file has that bare name.
-    """
-    if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json", ".onnx")):
-        return Path(name)
-    if name not in data_names(kind):
-        raise UnknownNameError(_singular(kind), name, data_names(kind))
-    return data_folder(kind) / f"{name}.yaml"
+def _singular(group: str) -> str:
+    if group.endswith("ies"):
+        return group.removesuffix("ies") + "y"
+    return group.removesuffix("es") if group.endswith("ches") else group.removesuffix("s")

@@ -58,7 +58,7 @@ def test_a_plan_beside_its_imports(benchmark: BenchmarkFixture, say: Callable[[s
 
 
 COMMANDS = {
-    "imports only": ["-c", "import click, numpy, pydantic.main, yaml, rich.console, rich.table"],
+    "imports only": ["-c", "import click, numpy, pydantic.main, yaml"],
     "hypar plan vgg16": ["-m", "hypar", "plan", "vgg16", "--levels", "4"],
     "hypar --help": ["-m", "hypar", "--help"],
 }

@@ -61,7 +61,8 @@ def nested(depth: int, data: dict[str, Any]) -> dict[str, Any]:
     """A plan of uneven splits one inside another."""
     sides = [[{"group": f"{side}{n}", "received": 0, "computed": 0} for side in "ab"] for n in range(depth)]
     groups = ["all", *(f"a{n}" for n in range(depth))]
-    splits = [{**data["splits"][0], "level": n, "group": groups[n], "sides": sides[n]} for n in range(depth)]
+    first = {**data["splits"][0], "shares": [0.5, 0.5]}
+    splits = [{**first, "level": n, "group": groups[n], "sides": sides[n]} for n in range(depth)]
     return {**data, "splits": splits}
 
 
@@ -75,7 +76,7 @@ def test_a_plan_file_of_unusual_size() -> None:
         (plan | {"model": plan["model"] | {"batch": 10**4000}}, "bad.json: found '1000"),
         (plan | {"array": [2] * 100, "splits": deep}, "; allowed: at most 1,048,576 devices"),
         (plan | {"array": [10**300] * 20, "splits": deep[:20]}, "; allowed: at most 1,048,576 devices"),
-        (nested(100, uneven.to_data()), "more than 16 nested uneven splits"),
+        (nested(100, uneven.to_data()), "found level 37; allowed: at most 36"),
     ]
     for data, said in bad:
         Path("bad.json").write_text(json.dumps(data))

@@ -13,7 +13,7 @@ from hypar.cli.main import main
 from hypar.cli.options import HEADINGS, OTHER, Command, Option
 from hypar.costs.deepa import MODES
 from hypar.network.training import OPTIMIZERS
-from hypar.plan.splits import FLUSHES
+from hypar.plan.stages import FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.reports.renderers import FORMS
 

@@ -101,7 +101,8 @@ def commands() -> list[str]:
 
 STUDIES = (
     "planning.planner.plan_model",
-    "reports.of.plan.planned_document",
+    "reports.of.plan.remarks",
+    "reports.of.plan.baseline_scores",
     "studies.grid.compare_strategies",
     "studies.sweep.sweep_model",
     "studies.explore.explore_model",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hypar import load_model, plan_model
 from hypar.planning.question import ask
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.solve.cost_graph import CostGraph
@@ -120,7 +120,7 @@ def counted(graph: LayerGraph, plan: Plan, level: int) -> tuple[list[Table], dic
 
 
 def question_of(graph: LayerGraph, plan: Plan) -> Question:
-    return ask(Request.of(plan), graph)[0]
+    return ask(Resolved.of(plan), graph)[0]
 
 
 def level_problems(graph: LayerGraph, plan: Plan) -> Iterator[CostGraph]:

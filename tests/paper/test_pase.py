@@ -16,7 +16,7 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.planning.question import ask
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import costs_by_level
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
@@ -120,6 +120,6 @@ def test_hypars_plan_moves_no_more_than_pases(model: str, ways: int) -> None:
     graph = load_model(model)
     plan = plan_model(graph, array=[ways], strategy="optimal", space="all divisors")
     assert plan.bounds in (None, [plan.cost.value])
-    question, _ = ask(Request.of(plan), graph)
+    question, _ = ask(Resolved.of(plan), graph)
     theirs = math.fsum(map(math.fsum, costs_by_level(question, tuple(published(graph, ways)))))
     assert plan.cost.value <= theirs

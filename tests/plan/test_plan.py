@@ -8,6 +8,7 @@ import pytest
 
 from hypar import Plan, check_plan, diff_plans, plan_model, read_plan, score_plan
 from hypar.errors import PlanError, UnknownNameError
+from hypar.plan.content import rooted
 from hypar.sharding.placement import ALONE, WHOLE, grid
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def test_a_copy_with_other_splits_derives_its_groups_from_them() -> None:
     plan = plan_model("lenet-c", levels=2)
     assert len(plan.groups[0].splits) == 2
-    copied = plan.model_copy(update={"splits": plan.splits[:1]})
+    copied = plan.model_copy(update={"root": rooted(plan.splits[:1], None)})
     assert len(copied.groups[0].splits) == 1
 
 

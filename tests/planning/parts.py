@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hypar import Plan, Score
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
 
 
 def scored(plan: Plan) -> Score:

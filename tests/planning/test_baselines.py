@@ -14,7 +14,7 @@ from hypar import (
     plan_model,
 )
 from hypar.machine.load_heterogeneous import as_hardware
-from hypar.planning.request import BASELINES, FIXED
+from hypar.planning.resolved import BASELINES, FIXED
 from hypar.registry import data_file
 from hypar.studies.remarks import remarks
 from tests.effort import crossed

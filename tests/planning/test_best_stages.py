@@ -12,11 +12,11 @@ import pytest
 from hypar import HeterogeneousMachine, load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
 from hypar.machine.load_heterogeneous import load_hardware
-from hypar.planning.request import Request
+from hypar.planning.asked import plan_command
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages import best, ends
 from hypar.planning.stages import spans as of_spans
 from hypar.planning.stages.spans import CutSpans
-from hypar.studies.again import plan_command
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
 from tests.kit import run
@@ -51,7 +51,7 @@ LEVELS = 3
 )
 def test_a_plan_is_planned_again_by_its_command(asked: dict[str, Any]) -> None:
     plan = plan_model(ALEXNET, hardware=HMC, **asked)
-    _, *words = shlex.split(plan_command(plan, "again.json", load_model("alexnet"), HMC))
+    _, *words = shlex.split(plan_command(plan, "again.json", load_model("alexnet").batch, HMC))
     assert run(*words).exit_code == 0
     assert read_plan("again.json") == plan
 
@@ -170,7 +170,7 @@ def test_steady_choices_are_those_of_the_search(
 ) -> None:
     """They are known of most spans, whose layers do not all choose alike."""
     monkeypatch.setattr(of_spans, "FEW", 0)
-    spans = CutSpans.of(Request.of(plan_model(graph, hardware=HMC), HMC).over(array), graph, (2, 4))
+    spans = CutSpans.of(Resolved.of(plan_model(graph, hardware=HMC), HMC).over(array), graph, (2, 4))
     assert spans.steady is not None
     assert len({*spans.steady.choices}) > 1
     every = [*combinations(range(len(spans.whole.layers) + 1), 2)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hypar import plan_model
 from hypar.machine.load_heterogeneous import load_hardware
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.sites import spans_of
 from tests.effort import examples, late
 from tests.heterogeneous import CONV, INPUT, LINEAR, group, groups_of, kind, write_machine, written
@@ -204,7 +204,7 @@ def test_stages_are_the_least_of_all_plans(
     found = plan_model(graph, **asked)
     # The groups of the stages are those of the faster order.
     groups = groups_of_stages(found)
-    spans = spans_of(Request.of(found, machine), graph, groups, 2)
+    spans = spans_of(Resolved.of(found, machine), graph, groups, 2)
 
     def costliest(bounds: tuple[int, ...]) -> float:
         each = zip(spans, pairwise(bounds), strict=True)

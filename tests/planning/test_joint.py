@@ -11,12 +11,12 @@ import hypar
 from hypar import plan_model
 from hypar.costs.graphs import narrowed
 from hypar.errors import TableLimitError
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.question import ask
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
 from hypar.planning.searches.jointly import tuples
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables
 from tests.benchmarks.fresh import fresh
@@ -24,7 +24,7 @@ from tests.benchmarks.fresh import fresh
 
 def question(model: str, levels: int) -> Question:
     """Ask for the joint optimum over three types."""
-    request = Request(
+    request = Resolved(
         strategy="optimal",
         space="batch,in_channels,out_channels",
         cost="volume",

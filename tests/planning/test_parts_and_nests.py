@@ -10,7 +10,7 @@ import pytest
 from hypar import Plan, load_machine, load_model, plan_model, verify_plan
 from hypar.errors import InputError
 from hypar.machine.load_heterogeneous import load_heterogeneous
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.division import held_in
 from hypar.planning.stages.replay import stored_stages
 from hypar.planning.stages.running import estimated_s, fullest_moments
@@ -45,7 +45,7 @@ def test_a_step_in_parts_takes_and_holds_what_is_estimated(asked: dict[str, Any]
     own, graph = staged(plan), load_model(plan.model.name).with_batch(plan.model.batch)
     assert own.layers == tuple(layer.name for layer in graph.contracted.layers)
     assert verify_plan(plan, count=True).ok
-    request = replace(Request.of(plan, machine), counted=scored(plan).convention or PAPER)
+    request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
     found = stored_stages(plan, own, graph, [plan.choices(name) for name in plan.layers], request)
     estimate = estimated_s(found.request, found.microbatches, found.stages)
     assert estimate == pytest.approx(scored(plan).time_s, rel=1e-9)

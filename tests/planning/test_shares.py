@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypar import load_heterogeneous, load_machine, plan_model
 from hypar.costs.base import GroupRates
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
-from hypar.plan.splits import RULES
+from hypar.plan.stages import RULES
 from hypar.planning.uneven.common_shares import Decision, best, search
 from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
 from hypar.planning.uneven.quadratics import quadratics_of

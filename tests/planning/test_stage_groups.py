@@ -9,7 +9,7 @@ import pytest
 from hypar import Plan, load_model, plan_model
 from hypar.errors import MemoryLimitError
 from hypar.machine.load_heterogeneous import load_heterogeneous
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.replay import stored_stages
 from tests.heterogeneous import group, kind, write_machine
 from tests.planning.parts import scored, staged
@@ -83,7 +83,7 @@ def test_a_transfer_between_groups_takes_the_link_of_its_receiver(unlike: Hetero
     plan = plan_model(graph, hardware=unlike, stages=4, levels=0, microbatches=2)
     ran = staged(plan)
     assert [len(stage.layers) for stage in ran.stages] == [1] * 4
-    request = Request.of(plan, unlike)
+    request = Resolved.of(plan, unlike)
     choices: list[Any] = [()] * 4
     staging = stored_stages(plan, ran, graph, choices, request)
     num_bytes = 32 * 8 * 4

@@ -14,9 +14,9 @@ import pytest
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.machine.setting import Setting, degrees
-from hypar.plan.splits import BALANCES
+from hypar.plan.stages import BALANCES
 from hypar.planning.replay import run_plan
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.lower_bounds import LowerBounds
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
@@ -59,7 +59,7 @@ def test_what_comes_from_another_stage_is_kept_by_each_layer_and_not_by_joins() 
     """
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(Request.of(planned(graph), HMC).over(()), graph, (2, 4))
+    spans = CutSpans.of(Resolved.of(planned(graph), HMC).over(()), graph, (2, 4))
     samples, size = 2, 4
     forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
@@ -74,7 +74,7 @@ def test_what_comes_from_another_stage_is_kept_by_each_layer_and_not_by_joins() 
 def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     """Lenet-c: 12 x 12 x 20 to the second convolution, 4 x 4 x 50 to the first linear layer, 500 to the second."""
     graph = LENET.with_batch(64)
-    spans = CutSpans.of(Request.of(planned(graph), HMC).over(()), graph, (4, 4))
+    spans = CutSpans.of(Resolved.of(planned(graph), HMC).over(()), graph, (4, 4))
     sent = [16 * 4 * elements for elements in (12 * 12 * 20, 4 * 4 * 50, 500)]
     assert [spans.span(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
@@ -85,7 +85,7 @@ def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
     """Elements of ResNet-18: 64 x 56 x 56 at first, 128 x 28 x 28 then."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(Request.of(planned(graph), HMC).over(()), graph, (2, 4))
+    spans = CutSpans.of(Resolved.of(planned(graph), HMC).over(()), graph, (2, 4))
     wide, deep = (2 * 4 * size for size in (64 * 56 * 56, 128 * 28 * 28))
     for first, crossing in {
         "layer1.0.conv1": wide,  # read there, and added behind
@@ -206,7 +206,7 @@ def test_the_best_partition_is_that_of_all_spans_by_every_balance(
 ) -> None:
     machine = of_memory(capacity)
     plan = planned(FORKED, hardware=machine, **asked)
-    request = Request.of(plan, machine).over(array)
+    request = Resolved.of(plan, machine).over(array)
     answers = known_answers(str(asked), array, "none")
     for schedule, stages, microbatches in (("1f1b", 3, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, FORKED, (stages, microbatches), answers) for _ in range(2))
@@ -279,7 +279,7 @@ def test_the_best_stages_have_any_mini_batch() -> None:
 def test_where_nothing_overlaps_a_step_takes_what_is_estimated(levels: int, schedule: str) -> None:
     plan = plan_model("resnet18", batch=32, stages=4, levels=levels, hardware=HMC, schedule=schedule)
     graph, bounds = load_model("resnet18").with_batch(32), bounds_of(plan)
-    request, parts = replace(Request.of(plan, HMC), counted="moved"), staged(plan).microbatches
+    request, parts = replace(Resolved.of(plan, HMC), counted="moved"), staged(plan).microbatches
     spans = CutSpans.of(request, graph, (4, parts))
     choices = [plan.choices(layer) if levels else () for layer in plan.layers]
     stages = [spans.given(start, end, tuple(choices[start:end])) for start, end in pairwise(bounds)]

@@ -10,7 +10,7 @@ import pytest
 from hypar import load_machine, load_model, plan_model, score_plan, verify_plan
 from hypar.network.build import load_model as built
 from hypar.planning.replay import run_plan
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.stages.replay import stored_stages
 from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.sharding.conventions import PAPER
@@ -167,7 +167,7 @@ def test_the_search_knows_what_the_exchange_takes(levels: int) -> None:
     machine = load_machine("h100-8x")
     plan = planned(graph, hardware=machine, stages=2, levels=levels, microbatches=2)
     assert scored(plan).memory["buffers"] == 4 * 64 * 512
-    request = replace(Request.of(plan, machine), counted=scored(plan).convention or PAPER)
+    request = replace(Resolved.of(plan, machine), counted=scored(plan).convention or PAPER)
     choices = [plan.choices(layer) if levels else () for layer in plan.layers]
     staging = stored_stages(plan, staged(plan), graph, choices, request)
     held = [max(span.held_bytes(kept)) for span, kept in zip(staging.stages, staging.in_flight, strict=True)]

@@ -71,7 +71,7 @@ def require_sound(root: Element, text: str) -> None:
     levels = [int(tag[1]) for tag in tags if re.fullmatch(r"h[1-6]", tag)]
     assert all(after <= before + 1 for before, after in pairwise(levels))
     for head in root.iter("th"):
-        assert head.get("scope") in {"row", "col"}
+        assert head.get("scope") in {"row", "col", "colgroup"}
     for region in root.iter("div"):
         if region.get("role") == "region":
             assert region.get("tabindex") == "0"

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from hypar import diff_plans, plan_model
 from hypar.cli.main import main
-from hypar.reports.of.changes import difference_document
+from hypar.reports.of.diff import difference_document
 from hypar.reports.text import plain, render
 from hypar.units import amount
 

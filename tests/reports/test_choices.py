@@ -10,8 +10,8 @@ import pytest
 
 import hypar
 from hypar.reports.html import fragment
-from hypar.reports.markdown import to_markdown
 from hypar.reports.of.plan import plan_document, plan_grid
+from hypar.reports.renderers import to_markdown
 from hypar.reports.words import cells_of
 from hypar.sharding.pins import apply_pins, parse_pin
 from tests.effort import TWINS, crossed, late

@@ -42,14 +42,14 @@ def test_bars_are_drawn_in_ascii_where_the_encoding_has_no_lines(
 ) -> None:
     code = (
         "from hypar.document import *; from hypar.reports.terminal import show_document\n"
-        "table = Table((Column(key='b', head='', unit='bar'),), [{'b': (.5, .5)}, {'b': .01}])\n"
+        "table = Table((Column(key='b', head='', unit='bar'),), [{'b': (.5, .5)}] * 2 + [{'b': .001}])\n"
         "show_document(Document(title='', parts=(table,)))"
     )
     env = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20", **colour}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
     assert done.stderr == b""
     both, little = bar.split()
-    assert done.stdout.decode(encoding).split() == [both[0] * 8 + both[-1] * 8, little]
+    assert done.stdout.decode(encoding).split() == [both[0] * 8 + both[-1] * 8] * 2 + [little]
 
 
 def test_control_characters_reach_no_terminal(

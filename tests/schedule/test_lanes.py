@@ -221,7 +221,7 @@ def test_a_group_is_idle_while_none_of_its_tasks_runs() -> None:
     ran = run_plan(plan_model("alexnet", hardware="h100-8x", array=("s2", 2)))
     step, timeline = ran.step, ran.timeline
     assert ran.score.groups is not None
-    for number, group in enumerate(ran.score.groups):
+    for number, own in enumerate(ran.score.groups):
         tasks = [at for at, lanes in enumerate(step.lanes) if number in lanes]
         spans = [(timeline.starts[at], timeline.ends[at]) for at in tasks]
         moments = sorted({0.0, timeline.makespan, *itertools.chain.from_iterable(spans)})
@@ -230,4 +230,4 @@ def test_a_group_is_idle_while_none_of_its_tasks_runs() -> None:
             for since, until in itertools.pairwise(moments)
             if not any(start <= since and until <= end for start, end in spans)
         )
-        assert group.idle_s == pytest.approx(idle, rel=1e-9, abs=1e-15)
+        assert own.idle_s == pytest.approx(idle, rel=1e-9, abs=1e-15)

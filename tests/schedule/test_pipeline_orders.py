@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.plan.splits import stage_name
+from hypar.plan.stages import stage_name
 from hypar.schedule.pipeline import STEPS, Lowered, Pace, Send, full_step, lower, ran, step_ends
 from hypar.schedule.pipeline_orders import SCHEDULES, Work, in_flight, staleness
 from hypar.timeline import Timeline, run

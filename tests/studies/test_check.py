@@ -19,9 +19,8 @@ from hypar.cli.main import main
 from hypar.errors import HyparError, PlanError
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.network.build import load_model
-from hypar.plan.canonical import FORMER_WORDS
 from hypar.planning.planner import follow
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
 from tests.benches import FakeBench
@@ -252,9 +251,9 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def digests(argument: Request | LayerGraph | object) -> str:
+def digests(argument: Resolved | LayerGraph | object) -> str:
     """What the text of a request or a network does not say."""
-    if isinstance(argument, Request):
+    if isinstance(argument, Resolved):
         return "".join(digests(part) for part in (argument.machine, argument.heterogeneous, argument.profile))
     return str(getattr(argument, "digest", "")) + str(getattr(argument, "batch", ""))
 
@@ -334,17 +333,6 @@ def written(plan: Plan, **changes: Any) -> Path:
             del inside[last]
     Path("changed.json").write_text(json.dumps(data))
     return Path("changed.json")
-
-
-def test_a_claim_in_former_words_is_the_same() -> None:
-    plan = planned(**KINDS["volume of unlike groups"])
-    claim = plan.claim
-    for former, word in FORMER_WORDS.items():
-        claim = claim.replace(word, former)
-    assert "each fork is optimal" in claim
-    assert "one dim a fork" in claim
-    assert check(str(written(plan, claim=claim))).exit_code == 0
-    assert check(str(written(plan, claim=claim.replace("fork", "knife")))).exit_code == 1
 
 
 @pytest.mark.parametrize(

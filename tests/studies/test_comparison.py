@@ -92,4 +92,4 @@ def test_an_unknown_argument_is_one_line() -> None:
     with pytest.raises(
         HyparError, match=r"^compare_strategies: no argument 'spaces'; .*; did you mean 'space'\?$"
     ):
-        compare_strategies("lenet-c", spaces="all")  # type: ignore[call-arg]
+        compare_strategies("lenet-c", spaces="all")

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypar.studies.report.gather import gather_report
 
 from hypar import (
     compare_strategies,
@@ -14,9 +13,10 @@ from hypar import (
     plan_model,
     score_plan,
 )
+from hypar.planning.asked import plan_command
 from hypar.planning.counting import bytes_received
+from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
-from hypar.studies.again import plan_command
 from hypar.studies.remarks import counting, remarks
 from tests.staged import pipeline
 
@@ -77,16 +77,16 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
     file = tmp_path / "plan.json"
     plan_model("lenet-c", levels=2, hardware="hmc").write(file)
     for asked in (None, *BY_LEVELS):
-        found = gather_report(file, convention=asked)
-        assert found.score is not None
+        found = read_reported(file, convention=asked)
+        assert found.plan.score is not None
         counted = asked or MOVED
-        assert (found.score.convention or PAPER) == counted
-        assert {row.score.convention or PAPER for row in found.rivals.rows if row.score} == {counted}
-        assert (f"--convention {counted}" in " ".join(found.options)) == (asked is not None)
+        assert (found.plan.score.convention or PAPER) == counted
+        scores = [row.plan.score for row in compared(found) if row.plan]
+        assert {score.convention or PAPER for score in scores if score} == {counted}
+        assert (f"--convention {counted}" in found.commands[1]) == (asked is not None)
     plan_model("lenet-c", levels=2).write(file)
-    costs = {row.name: row.cost for row in gather_report(file).rivals.rows}
-    rows = compare_strategies("lenet-c", levels=2)
-    assert costs == {row.name: row.cost for row in rows}
+    costs = [row.cost for row in compared(read_reported(file))]
+    assert costs == [row.cost for row in compare_strategies("lenet-c", levels=2)]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
 def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked: Any, option: str) -> None:
     graph = load_model("lenet-c")
     plan = plan_model(graph, array=[4], **asked)
-    command = plan_command(plan, "p.json", graph, None)
+    command = plan_command(plan, "p.json", graph.batch, None)
     assert ("--convention" in command) == bool(option)
     assert option in command
 
@@ -120,8 +120,8 @@ def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
     asked: dict[str, Any] = {"levels": 2, "cost": "time", "hardware": "hmc"}
     named, unnamed = plan_model(graph, strategy="hypar", **asked), plan_model(graph, **asked)
     assert (named.convention, unnamed.convention) == (None, "moved")
-    assert "--strategy hypar" in plan_command(named, "p.json", graph, None)
+    assert "--strategy hypar" in plan_command(named, "p.json", graph.batch, None)
     for plan in (named, unnamed):
-        command = plan_command(plan, "p.json", graph, None)
+        command = plan_command(plan, "p.json", graph.batch, None)
         assert "--convention" not in command
         assert ("--strategy" in command) == (plan is named)

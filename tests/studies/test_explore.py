@@ -16,6 +16,7 @@ from hypar import (
 )
 from hypar.cli.main import main
 from hypar.errors import HyparError
+from hypar.plan.content import rooted
 from hypar.plan.score import totals_of
 from hypar.planning.checks.levels import checked_arrays
 from tests.effort import crossed, late
@@ -94,7 +95,7 @@ def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convent
         splits = [split.model_copy(update={"choices": dict(split.choices)}) for split in found.plan.splits]
         for (layer, level), choice in zip(found.places, point.choices, strict=True):
             splits[level].choices[layer] = choice.as_degrees()
-        plan = found.plan.model_copy(update={"splits": splits})
+        plan = found.plan.model_copy(update={"root": rooted(splits, found.plan.stages)})
         assert point.totals == totals_of(
             score_plan(plan, hardware="hmc", model="lenet-c", convention=convention)
         )

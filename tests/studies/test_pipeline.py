@@ -15,7 +15,7 @@ from hypar.errors import HyparError, TableLimitError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
-from hypar.plan.splits import BALANCES, FLUSHES, INTERLEAVED
+from hypar.plan.stages import BALANCES, FLUSHES, INTERLEAVED
 from hypar.planning.replay import run_plan
 from hypar.studies.chunks_stages import HELD, stage_rows
 from tests.effort import crossed, late
@@ -23,7 +23,7 @@ from tests.staged import pipeline, staging_of
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
 
 ALEXNET = load_model("alexnet").with_batch(16)
 LENET = load_model("lenet-c").with_batch(16)

@@ -108,9 +108,8 @@ def plan(
     machine, profile = _measured_machine(hardware, changes, named), None
     if explained is not None:
         sized = {name: given[name] for name in ("stages", "starts", "levels", "array")}
-        use("planning.refusals:require_together")(
-            use("planning.refusals:Asked")(machine=machine, explain=True, **sized)
-        )
+        request = use("plan.request:Request")(hardware=machine, **sized)
+        use("planning.refusals:require_together")(use("planning.refusals:Asked").whose(request, explain=True))
     with (
         use("reports.terminal:progress_bar")(f"planning {network.name}") as progress,
         use("activity:keeping_interrupted")(),
@@ -315,7 +314,8 @@ def show_(plan: str, form: str, *, full: bool, as_json: bool) -> None:
 def report(plan: str, output: str | None, **named: Any) -> None:
     """Write a report of a stored PLAN: one HTML page, readable without a network, on paper and on a phone."""
     with use("reports.terminal:progress_bar")(f"reporting {plan}"):
-        text = use("reports.report:report_page")(plan, __version__, **named)
+        found = use("reports.report:read_reported")(plan, **named)
+        text = use("reports.report:report_page")(found, __version__)
     if output is None:
         use("reports.terminal:write")(text, document=True)
         return
@@ -336,7 +336,7 @@ def check(plans: tuple[str, ...], *, update: bool, as_json: bool, **named: Any) 
 
     Every plan below a folder is checked; its other .json files are skipped.
     """
-    note, of = use("reports.terminal:note"), "reports.of.changes:"
+    note, of = use("reports.terminal:note"), "reports.of.diff:"
     findings, statuses, drifted = [], [], []
     for file, error in _plan_files(plans):
         with use("reports.terminal:progress_bar")(f"checking {file}"):
@@ -402,14 +402,14 @@ def _judge(file: str, **named: Any) -> Any:
 @command(Argument("before"), Argument("after"), options=lambda: [AS_JSON])
 def diff(before: str, after: str, *, as_json: bool) -> None:
     """Show the layers and levels in which two stored plans differ, and the change in cost; always exit 0."""
-    of, plans = "reports.of.changes:", tuple(map(use("plan.plan:read_plan"), (before, after)))
+    of, plans = "reports.of.diff:", tuple(map(use("plan.plan:read_plan"), (before, after)))
     changes = use("plan.diff:diff_plans")(*plans)
     if not changes and not as_json:
         use("reports.terminal:write")("the plans are equal")
         return
     document = use(f"{of}difference_document")
     show(
-        lambda: use(f"{of}changes_data")(changes),
+        lambda: [change.to_data() for change in changes],
         lambda: document((before, after), plans, changes),
         as_json=as_json,
     )

@@ -83,7 +83,7 @@ class Option(click.Option):
 
     def __init__(self, row: Row) -> None:
         """Take its row."""
-        self.row, self.heading, self.names = row, row.heading, row.names
+        self.row, self.heading, self.names, self.forms = row, row.heading, row.names, row.forms or row.names
         self._help = row.help
         flag: dict[str, Any] = {"is_flag": True} if row.read is bool else {}
         if row.alone is not None:
@@ -111,7 +111,7 @@ class Option(click.Option):
         text = self._help
         if not text or "{names}" not in text:
             return text
-        return text.replace("{names}", ", ".join((self.row.forms or self.row.names)()))
+        return text.replace("{names}", ", ".join(self.forms()))
 
     @help.setter  # noqa: A003 (click's own name)
     def help(self, text: str | None) -> None:

@@ -10,7 +10,7 @@ from click.exceptions import Exit
 
 from hypar.cli import values
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Row, data, row_of
-from hypar.errors import OptionError
+from hypar.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -68,10 +68,20 @@ def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) ->
     for name, parameter in use("plan.request:PARAMETERS").items():
         if name not in (names or (name,)) or name in without:
             continue
+        if name == "solver":
+            own = {"solver": {"read": known_solver}, **own}
         found.append(row_of(name, parameter, fields[name].default)._replace(**own.get(name, {})))
         if name == "hardware" and "changes" not in without:
             found.append(CHANGES)
     return found
+
+
+def known_solver(text: str) -> str:
+    """Check the name of a solver: others than these serve inside searches and tests."""
+    names = use("plan.request:solver_names")()
+    if text not in names:
+        raise UnknownNameError("solver", text, names)
+    return text
 
 
 def counted(default: str) -> dict[str, str]:

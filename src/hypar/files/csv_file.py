@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A row of a file with a header.
-
-    Attributes:
-        line: number of its first line, from 1.
-        cells: nonempty cells by column.
-    """
+    """A row of a file with a header: the number of its first line, from 1, and its nonempty cells by column."""
 
     line: int
     cells: dict[str, str]

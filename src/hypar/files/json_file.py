@@ -13,9 +13,6 @@ from hypar.files.text import read_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SHORT_NUMBER = 300
-"""Digits of a number that is certainly finite."""
-
 
 def read_json(file: Path) -> Any:
     """Read a JSON file, more strictly than the JSON standard.
@@ -48,8 +45,7 @@ def _hooks(file: Path) -> dict[str, Any]:
         return value
 
     def whole(word: str) -> int:
-        if len(word) > _SHORT_NUMBER:
-            number(word)
+        number(word)
         return int(word)
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -60,12 +60,7 @@ class Description(Record):
 
 
 class Sourced(Description, Generic[Value]):
-    """A number with its publication, or the reason for assuming it.
-
-    Attributes:
-        value: the quantity, in hypar's own unit.
-        source: paper and section, datasheet and page, or a reason.
-    """
+    """A quantity in hypar's own unit, with paper and section, datasheet and page, or the reason for assuming it."""
 
     value: Value
     source: Text

@@ -5,12 +5,23 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 _INHERITED = frozenset(dir(BaseModel))
+
+
+def one_of(names: Collection[str]) -> AfterValidator:
+    """Return the validator of a text that is one of some names."""
+
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError(", ".join(names))
+        return name
+
+    return AfterValidator(check)
 
 
 class Record(BaseModel):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from hypar.errors import DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MOST_BYTES = 64 * 2**20
 """Largest size of a file in bytes."""
@@ -20,20 +25,15 @@ def read_text(file: Path) -> str:
     Raises:
         DocumentError: the file is missing, a folder, too large, or not text.
     """
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise DocumentError(str(file), f"cannot be read: {_reason(error)}") from error
+    with _told(file, "read"), file.open("rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise DocumentError(str(file), "the file is too large", f"at most {MOST_BYTES:,} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DocumentError(
-            f"{file}:{line}", f"found byte 0x{content[error.start]:02x}", "UTF-8 text"
-        ) from error
+        place = f"{file}:{content.count(10, 0, error.start) + 1}"
+        raise DocumentError(place, f"found byte 0x{content[error.start]:02x}", "UTF-8 text") from error
 
 
 def require_writable(file: Path) -> None:
@@ -42,10 +42,8 @@ def require_writable(file: Path) -> None:
     Raises:
         DocumentError: the file or its folder is not writable, the folder is missing, or the name is invalid.
     """
-    try:
+    with _told(file, "written"):
         _target(file)
-    except (OSError, ValueError) as error:
-        raise _not_written(file, error) from error
 
 
 def make_folder(folder: Path) -> None:
@@ -54,10 +52,8 @@ def make_folder(folder: Path) -> None:
     Raises:
         DocumentError: the folder cannot be created.
     """
-    try:
+    with _told(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DocumentError(str(folder), f"cannot be made: {error.strerror}") from error
 
 
 def write_text(file: Path, text: str) -> None:
@@ -73,19 +69,17 @@ def write_bytes(file: Path, content: bytes) -> None:
     Raises:
         DocumentError: the file cannot be written.
     """
-    try:
+    with _told(file, "written"):
         path, mode = _target(file)
         if mode is not None and not stat.S_ISREG(mode):
             path.write_bytes(content)
         else:
             _replace(path, content, mode)
-    except (OSError, ValueError) as error:
-        raise _not_written(file, error) from error
 
 
 def not_printed(error: OSError | ValueError) -> DocumentError:
     """Return the error for standard output that is closed or cannot take more."""
-    return DocumentError("standard output", f"cannot be written: {_reason(error)}")
+    return _refused("standard output", "written", error)
 
 
 def _target(file: Path) -> tuple[Path, int | None]:
@@ -119,9 +113,14 @@ def _replace(path: Path, content: bytes, mode: int | None) -> None:
         new.unlink(missing_ok=True)
 
 
-def _not_written(file: Path, error: OSError | ValueError) -> DocumentError:
-    return DocumentError(str(file), f"cannot be written: {_reason(error)}")
+@contextmanager
+def _told(file: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise _refused(str(file), what, error) from error
 
 
-def _reason(error: OSError | ValueError) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+def _refused(where: str, what: str, error: OSError | ValueError) -> DocumentError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return DocumentError(where, f"cannot be {what}: {reason}")

@@ -181,14 +181,15 @@ def _written(data: Any, where: Where) -> Where:
 
 def _allowed(item: ErrorDetails) -> str:
     own = _WORDS.get(item["type"])
-    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    limits = {key: _plain(value) for key, value in item.get("ctx", {}).items()}
-    return own.format_map(limits) if own else message
+    if own is None:
+        return item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return own.format_map(
+        {key: int(limit) if _whole(limit) else limit for key, limit in item.get("ctx", {}).items()}
+    )
 
 
-def _plain(limit: Any) -> Any:
-    whole = isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
-    return int(limit) if whole else limit
+def _whole(limit: Any) -> bool:
+    return isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

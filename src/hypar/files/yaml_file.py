@@ -1,7 +1,7 @@
 """Reading of handwritten YAML files with the line of every field.
 
-PyYAML composes nodes with their lines; this module turns them into plain data. It refuses repeated keys, too many values
-and excessive nesting, as of aliases inside their own anchors.
+PyYAML composes nodes with their lines, which become plain data. Refused are repeated keys, too many values, and too deep
+nesting, as of aliases inside their own anchors.
 """
 
 from __future__ import annotations
@@ -28,38 +28,21 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The content of a file, with the line of every place in it.
-
-    Attributes:
-        file: path as given.
-        data: mappings, lists and scalars.
-        lines: line of each place, from 1; empty for data that were not read from a file.
-    """
+    """The content of a file, with the line of every place in it, from 1; without lines if it was not read from a file."""
 
     file: Path
     data: Any
     lines: dict[Where, int] = field(default_factory=dict)
 
     def at(self, where: Where) -> str:
-        """``file:line: field`` of a place; the line is that of the nearest place around it, if there are lines.
-
-        Examples:
-            >>> from pathlib import Path
-            >>> Document(file=Path("a.yaml"), data={}, lines={(): 1, ("layers",): 4}).at(("layers", 2, "op"))
-            'a.yaml:4: layers[2].op'
-        """
-        if not self.lines:
-            return f"{self.file}" + (f": {field_name(where)}" if where else "")
-        line = next((self.lines[where[:n]] for n in range(len(where), -1, -1) if where[:n] in self.lines), 1)
-        return f"{self.file}:{line}" + (f": {field_name(where)}" if where else "")
+        """Return a place as ``a.yaml:4: layers[2].op``; the line is that of the nearest place around it that has one."""
+        around = (self.lines[where[:n]] for n in range(len(where), -1, -1) if where[:n] in self.lines)
+        line = f":{next(around, 1)}" if self.lines else ""
+        return f"{self.file}{line}" + (f": {field_name(where)}" if where else "")
 
 
 def plain_document(data: object, name: str) -> Document:
-    """Return data that a program made as the content of a file without lines.
-
-    Args:
-        data: mappings, lists, texts, numbers, true, false and None.
-        name: stands for the file in messages.
+    """Return mappings, lists and scalars that a program made as the content of a file, for which a name stands in messages.
 
     Raises:
         DocumentError: there is something else among the data, or they hold themselves.
@@ -111,10 +94,7 @@ def parse_yaml(text: str, file: Path) -> Document:
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """A loader that keeps the line of each place, and ends at too many values before memory or the stack does.
-
-    PyYAML calls its resolver before and after each node; hypar needs only the calls.
-    """
+    """A loader that keeps the line of each place, and ends at too many values before memory or the stack does."""
 
     def __init__(self, text: str, file: Path) -> None:
         super().__init__(text)
@@ -122,7 +102,7 @@ class _Loader(_BASE):  # type: ignore[misc]
         self.lines: dict[Where, int] = {}
 
     def descend_resolver(self, parent: yaml.Node | None, _index: object) -> None:
-        """Count one more node, inside ``parent``."""
+        """Count one more node, inside ``parent``: PyYAML calls it before each."""
         self.nodes += 1
         self.depth += 1
         if self.nodes > MOST_NODES or self.depth > MOST_DEPTH:

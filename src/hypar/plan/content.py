@@ -1,45 +1,98 @@
-"""The content of a plan file, and what follows from it alone."""
+"""The content of a plan: what was asked, the tree that was decided, and what follows from them alone."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 import math
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer
 
-from hypar.errors import UnknownNameError
+from hypar.errors import UnknownNameError, field_name, suggestion
 from hypar.files.record import Record
-from hypar.plan.chunks import ChunksRecord
-from hypar.plan.conventions import Recorded
+from hypar.network.dims import CUTTABLE
 from hypar.plan.records import (
     BaselinesRecord,
+    ChunksRecord,
     CostRecord,
     FilesRecord,
     LimitsRecord,
     ModelRecord,
     Operators,
     ProfileRecord,
+    Recorded,
     RefinementRecord,
 )
-from hypar.plan.score import Amount, Score
-from hypar.plan.splits import WHOLE_ARRAY, Group, Split, StagesRecord, groups_of
+from hypar.plan.score import Score
+from hypar.plan.stages import StagesRecord, stage_name
+from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
+from hypar.sharding.tree import (
+    MOST_DEVICES,
+    WHOLE_ARRAY,
+    Amount,
+    Group,
+    Node,
+    Split,
+    fault,
+    groups_of,
+    splits_of,
+    tree_of,
+)
+
+
+def _few(array: list[int]) -> list[int]:
+    if math.prod(array) > MOST_DEVICES:
+        raise ValueError(f"at most {MOST_DEVICES:,} devices")
+    return array
+
+
+Ways = Annotated[list[Annotated[int, Field(ge=2)]], AfterValidator(_few)]
+
+
+def rooted(splits: Sequence[Split], stages: StagesRecord | None) -> Node:
+    """Return the tree of splits that are listed and of the stages of a plan.
+
+    Raises:
+        ValueError: they form no tree.
+    """
+    for found in () if stages is None else stages.faults():
+        raise ValueError(found)
+    if stages is None or not (stages.pipelined or stages.groups):
+        return tree_of(splits)
+    each = [(stage.group, stage.layers) for stage in stages.stages]
+    return tree_of(splits, each, stages.outside or 0)
+
+
+def require_whole(plan: "PlanContent") -> None:
+    """Check that the contents of a plan agree.
+
+    Raises:
+        ValueError: they do not.
+        InputError: the space is none.
+    """
+    for found in plan.faults():
+        raise ValueError(found)
+    parse_space(plan.space, plan.model.dims or ())
+
+
+def _listed(root: Node) -> list[Split]:
+    return [*splits_of(root)]
+
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from hypar.sharding.placement import Choice
-
-Ways = list[Annotated[int, Field(ge=2)]]
+    Root = Node
+else:
+    Root = Annotated[list[Split], PlainSerializer(_listed, return_type=list[Split])]
 
 
 class PlanContent(Record):
-    """The fields of a plan, described at ``Plan``, and what follows from them; they need not agree."""
+    """The fields of a plan, described at ``Plan``, what follows from them, and what of them does not agree."""
 
     model_config = ConfigDict(populate_by_name=True)
 
-    schema_: Literal["hypar.plan/1"] = Field(default="hypar.plan/1", alias="schema")
+    schema_: Literal["hypar.plan/2"] = Field(alias="schema")
     model: ModelRecord
     graph: Operators | None = None
     strategy: str
@@ -50,7 +103,7 @@ class PlanContent(Record):
     arrays: dict[str, Ways] | None = None
     shares: str | None = None
     path: list[str] | None = None
-    pins: list[str] = Field(default=[])
+    pins: list[str]
     profile: ProfileRecord | None = None
     files: FilesRecord | None = None
     bounds: list[Amount] | None = None
@@ -59,7 +112,7 @@ class PlanContent(Record):
     cost: CostRecord
     claim: str
     stages: StagesRecord | None = None
-    splits: list[Split]
+    root: Root = Field(alias="splits")
     baselines: BaselinesRecord | None = None
     refined: RefinementRecord | None = None
     chunks: ChunksRecord | None = None
@@ -81,10 +134,14 @@ class PlanContent(Record):
         return self.uneven or bool(self.stages is not None and self.stages.groups)
 
     @cached_property
+    def splits(self) -> list[Split]:
+        """Return the splits of the tree, a group's before its subgroups'."""
+        return [*splits_of(self.root)]
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
-        roots = () if self.stages is None else self.stages.groups
-        return groups_of(self.splits, roots or (WHOLE_ARRAY,))
+        return tuple(groups_of(self.root))
 
     @cached_property
     def _group_of(self) -> dict[str, str]:
@@ -179,3 +236,113 @@ class PlanContent(Record):
         """Refuse a layer that there is none of."""
         if layer not in self._named:
             raise UnknownNameError("layer", layer, self.layers)
+
+    def faults(self) -> Iterator[str]:
+        """Yield where levels, layers, choices, shares, stages, bounds and score do not agree."""
+        yield from self._dim_faults()
+        levels = [(split.level, split.ways) for split in self.splits]
+        if not levels and self.stages is None:
+            yield "splits: found []; allowed: at least 1 where there are no stages"
+        if not self.heterogeneous and levels != [*enumerate(self.array)]:
+            yield f"splits do not match the array {self.array}; allowed: one a level, outermost first"
+        if self.stages is not None:
+            yield from self._stage_faults(self.stages)
+        for split in self.splits:
+            yield from split.faults(self._layers_at(split))
+        if self.heterogeneous:
+            yield from self._group_faults()
+        elif self.arrays is not None or self.path is not None or self.groups[0].name != WHOLE_ARRAY:
+            yield "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
+        yield from self._bound_faults()
+        if self.baselines is not None and (self.staged or self.score is None):
+            yield f"baselines: found {'in stages' if self.score else 'without a score'}; allowed: none"
+        if self.chunks is not None:
+            yield from self.chunks.faults(self.layers, scored=self.score is not None)
+
+    def _dim_faults(self) -> Iterator[str]:
+        """Yield where a dim is divided that is neither one of all networks nor one that this network names."""
+        known = (*CUTTABLE, *(self.model.dims or ()))
+        for number, split in enumerate(self.splits):
+            for layer, dim in ((layer, dim) for layer, own in split.choices.items() for dim in own):
+                if dim not in known:
+                    place = field_name(("splits", number, "choices", layer, dim))
+                    hint = suggestion(dim, known)
+                    yield fault(place, dim, ", ".join(map(repr, known)) + (f"; {hint}" if hint else ""))
+
+    def _stage_faults(self, stages: StagesRecord) -> Iterator[str]:
+        """Yield where stages have not every layer once, in order, or do not suit the array and the score."""
+        count, batch = len(stages.stages), self.model.batch
+        if not stages.groups and self.splits and stages.layers != tuple(self.splits[0].choices):
+            yield "stages: found other layers than those of level 0; allowed: each once, in order"
+        if batch % stages.microbatches:
+            allowed = f"a divisor of the batch {batch:,}"
+            yield f"stages.microbatches: found {stages.microbatches:,}; allowed: {allowed}"
+        if not self.heterogeneous and (stages.outside or 0) > len(self.array):
+            yield fault("stages.outside", stages.outside, f"at most {len(self.array)}, as there are levels")
+        devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
+        if devices > MOST_DEVICES or self.score is None:
+            kind = "" if self.heterogeneous else "identical "
+            yield fault("stages", count, f"at most {MOST_DEVICES:,} {kind}devices, and a score")
+        groups = [] if self.score is None else [group.group for group in self.score.groups or ()]
+        if self.staged and groups != [*self._lanes_of(stages)]:
+            yield f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
+        if not self.staged and stages.arrays is None and (self.array != stages.array or groups):
+            yield f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups"
+
+    def _lanes_of(self, stages: StagesRecord) -> Iterator[str]:
+        """Yield the names of the groups of identical devices of each stage, in order."""
+        for number, stage in enumerate(stages.stages):
+            own = [group for group in self.groups if stage.group is None or group.root == stage.group]
+            yield from (
+                f"{stage_name(number)} {each.name}" if each.above else stage_name(number) for each in own
+            )
+
+    def _layers_at(self, split: Split) -> Collection[str]:
+        """Return the layers that a split has: those of all stages, or of the stages on its group."""
+        if self.stages is None or not self.stages.groups:
+            return self.layers
+        above = (
+            (group, own) for group in self.groups for own in (*group.splits, *(one for one, _ in group.above))
+        )
+        return self.stages.layers_of(next((group.root for group, own in above if own is split), ""))
+
+    def _group_faults(self) -> Iterator[str]:
+        """Yield where arrays, path and stages name other groups than the tree."""
+        arrays, groups = self.arrays or {}, self.groups
+        if self.array or self.score is None:
+            what = f"array: found {self.array}" if self.array else "score: found none"
+            yield f"{what}; allowed: no array and a score on a heterogeneous machine"
+        if self.stages is not None and self.staged:
+            outside = self.stages.outside or 0
+            if self.path is not None or (self.shares and not self.uneven and self.stages.arrays is None):
+                yield "stages: found a path or shares; allowed: none, as no group shares a layer"
+            if any(group.idle for group in groups):
+                yield "stages: found a group without a share; allowed: a share for each group"
+            if any(len(group.above) + len(group.splits) < outside for group in groups):
+                yield fault("stages.outside", outside, "fewer nodes than a group has")
+        for group in groups:
+            if not group.idle and arrays.get(group.name) != [*group.array]:
+                yield fault(
+                    f"arrays.{group.name}", arrays.get(group.name), f"{[*group.array]}, as its splits"
+                )
+        # Groups below an idle uneven split have no splits that would name them.
+        names = [group.name for group in groups]
+        others = [name for name in arrays if name not in names]
+        if others and not any(group.idle and group.name not in arrays for group in groups):
+            yield fault("arrays", others[0], ", ".join(names))
+        if sum(map(math.prod, arrays.values())) > MOST_DEVICES:
+            yield f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}"
+        known = {split.group for split in self.splits} | {*arrays}
+        yield from (
+            fault("path", name, ", ".join(sorted(known))) for name in self.path or () if name not in known
+        )
+
+    def _bound_faults(self) -> Iterator[str]:
+        """Yield where a bound is above its cost, or their number is neither 1 nor that of the levels."""
+        bounds = self.bounds or ()
+        costs = [self.cost.value] if len(bounds) == 1 else [split.cost for split in self.splits]
+        if self.bounds is not None and len(bounds) != len(costs):
+            yield f"bounds: found {len(bounds)}; allowed: 1, or {len(costs)}, one a level"
+        for number, (bound, cost) in enumerate(zip(bounds, costs, strict=False)):
+            if bound > cost and not math.isclose(bound, cost, rel_tol=1e-9):
+                yield f"bounds[{number}]: found {bound:,}; allowed: at most {cost:,}, the cost"

@@ -1,39 +1,59 @@
-"""The differences of two plans."""
+"""The differences of two plans: of their files, entry by entry, in the order in which people ask for them.
+
+The place of an entry is the tuple of keys that lead to it. An entry for which no pattern stands here is compared under its
+own key. The last digits of numbers may differ between computers, so nine are compared.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError, shown
-from hypar.plan.canonical import differences, document, document_by_layer
-from hypar.plan.chunks import ChunksRecord
-from hypar.plan.splits import WHOLE_ARRAY
+from hypar.plan.records import ChunksRecord
+from hypar.plan.request import PARAMETERS
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from hypar.plan.canonical import Place
-    from hypar.plan.plan import Plan
+    from collections.abc import Iterator, Mapping, Sequence
 
-SECTIONS = {"model", "profile", "cost", "stages", "refined", "chunks", "score"}
+    from hypar.plan.plan import Plan
+    from hypar.sharding.placement import Choice
+    from hypar.sharding.tree import Split
+
+    Place = tuple[Any, ...]
+
+RESULTS = {"stages", "refined", "chunks", "score"}
+"""Sections of what followed from the request, but for what was asked for."""
+
+ASKED = {*PARAMETERS, "asked_microbatches", "hardware_changes", "refined", "score convention"} - {"array"}
+"""What was asked for in these sections."""
+
+SECTIONS = {"model", "profile", "cost", *RESULTS}
 """Sections of a plan file whose entries are known by their own names."""
 
-CAUSES = {
-    "asked_microbatches",
-    "balance",
-    "chunks",
-    "hardware",
-    "hardware_changes",
-    "microbatches",
-    "optimizer",
-    "parts",
-    "refined",
-    "schedule",
-    "score convention",
-    "stages",
-    "starts",
+SHOWN_DIGEST = len("sha256:") + 12
+"""Characters of a digest that are shown."""
+
+PLACES: dict[Place, tuple[int, str]] = {
+    ("array",): (0, "stage array"),
+    ("layers", "*"): (1, "layer"),
+    ("stages", "layers", "*"): (2, "stage"),
+    ("splits", "*", "split"): (3, ""),
+    ("splits", "*", "choices", "*"): (4, "choice"),
+    ("cuts", "*"): (4, "cut"),
+    ("splits", "*", "shares"): (4, ""),
+    ("splits", "*", "layer_shares", "*"): (4, "shares"),
+    ("splits", "*", "costs", "*"): (5, "cost"),
+    ("cost", "cost"): (6, ""),
+    ("bound",): (6, ""),
 }
-"""Entries of such sections that were requested; the other entries follow from them."""
+"""The places of entries with a rank or a name of their own; ``*`` stands for a split or a layer.
+
+Ranks are the order in which differences are listed: the request, layers, stages, splits, choices, costs, the cost, the score.
+"""
 
 ABSENT = {
     "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "refined": "no", "split": "idle",
@@ -41,14 +61,8 @@ ABSENT = {
 }  # fmt: skip
 """Words for an absent entry, if the word is not ``none``."""
 
-NOUNS = {"choices": "choice", "costs": "cost", "layer_shares": "shares"}
-"""The entries of a split that have a value for each layer."""
-
 BETWEEN = {"stage array": "x", "levels": "x", "hardware": " "}
 """Separators between the values of a list, if not a comma."""
-
-SHOWN_DIGEST = len("sha256:") + 12
-"""Characters of a digest that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +82,25 @@ class Change:
     level: int | None
     before: str | int | float
     after: str | int | float
-    what: str
-    group: str = "all"
+    what: str = "choice"
+    group: str = WHOLE_ARRAY
 
     @property
     def name(self) -> str:
-        """The place and the entry that differ, as ``fc1 H2 cost``."""
-        group = "" if self.group == WHOLE_ARRAY else self.group
+        """Return the place in a few words, as ``fc1 H2`` or ``score memory``; a choice without its name."""
         level = "" if self.level is None else f"H{self.level + 1}"
-        place = " ".join(filter(None, [self.layer, group, level]))
+        own = "" if self.group == WHOLE_ARRAY else self.group
+        place = " ".join(part for part in (self.layer, own, level) if part)
         noun = "" if self.what == "choice" else f" {self.what}"
         return f"{place or 'plan'}{noun}"
 
     def __str__(self) -> str:
         """Return the change in one line, as ``fc1 H2: batch -> in_channels``."""
         return f"{self.name}: {' -> '.join(self.words)}"
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the change as plain data, with its group if the machine is heterogeneous."""
+        return {key: own for key, own in asdict(self).items() if key != "group" or own != WHOLE_ARRAY}
 
     @property
     def words(self) -> tuple[str, str]:
@@ -107,7 +125,13 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     if alike(before, after):
         return changes_between(before, after)
     cuts = not (before.heterogeneous or after.heterogeneous)
-    return _changes(*(document_by_layer(plan, cuts=cuts) for plan in (before, after)))
+    return _changes(*(_without_levels(plan, cuts=cuts) for plan in (before, after)))
+
+
+def _cost_name(plan: Plan) -> str:
+    return (
+        f"{plan.cost.name} in {plan.cost.unit} ({', '.join(sorted(plan.cost.parameters)) or 'no parameters'})"
+    )
 
 
 def alike(before: Plan, after: Plan) -> bool:
@@ -121,92 +145,199 @@ def alike(before: Plan, after: Plan) -> bool:
 
 def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
     """Return all differences of two plans' files, also for different arrays or costs."""
-    return _changes(document(before), document(after))
+    return _changes(_document(before), _document(after))
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[Change, ...]:
-    found = sorted(differences(before, after), key=lambda one: _rank(one[0]))
-    return tuple(_change(*difference) for difference in found)
+    found = [_change(*difference) for difference in differences(before, after)]
+    return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
 
 
-def _rank(place: Place) -> int:
-    """Return a difference's place in the order: request, layers, stages, splits, choices, costs, scores."""
-    match place:
-        case ("splits", _, kind, *_):
-            return {"split": 3, "choices": 4, "shares": 4, "layer_shares": 4}.get(str(kind), 5)
-        case ("layers", *_) | ("stages", "layers", _):
-            return 1 if place[0] == "layers" else 2
-        case ("cuts", _):
-            return 4
-        case ("cost", "cost") | ("bound",):
-            return 6
-        case ("chunks" | "refined" | "score" | "stages", kind, *_):
-            return 0 if kind in CAUSES else 7
-    return 0
-
-
-def _change(place: Place, old: Any, new: Any) -> Change:
-    """Return a difference as people read it."""
-    if place == ("chunks", "chunks") and old and new:
-        return _chunks_change(old, new)
-    layer, level, group, what = _named(place)
+def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:
+    """Return a difference as people read it, and its rank."""
+    kind, in_split = _kind(place), place[0] == "splits" and len(place) > 1
+    kind = next((one for one in ((*kind[:-1], "*"), kind) if one in PLACES), kind)
+    group, level = place[1] if in_split else (WHOLE_ARRAY, None)
+    asked = place[0] not in RESULTS or len(place) < 2 or place[1] in ASKED
+    rank, what = PLACES.get(kind, (5 if in_split else 0 if asked else 7, ""))
+    keys = place[2:] if in_split else place[place[0] in SECTIONS :]
+    what = what or " ".join(keys).removeprefix("parameters ").removeprefix("sides ")
     before, after = _worded(what, old), _worded(what, new)
     if before == after:
         before, after = (json.dumps(value, ensure_ascii=False) for value in (old, new))
     if what == "layer" and old is None:
         before, after = "not in the plan", "in the model"
-    return Change(layer=layer, level=level, before=before, after=after, what=what, group=group)
-
-
-def _named(place: Place) -> tuple[str, int | None, str, str]:
-    """Return the layer, the level and the group of a place, and the name of its entry."""
-    match place:
-        case ("splits", (group, level), ("choices" | "costs" | "layer_shares") as kind, layer):
-            return layer, level, group, NOUNS[kind]
-        case ("splits", (group, level), *rest):
-            return "", level, group, " ".join(rest).removeprefix("sides ")
-        case ("layers", layer) | ("stages", "layers", layer):
-            return layer, None, WHOLE_ARRAY, place[0].removesuffix("s")
-        case ("cuts", layer):
-            return layer, None, WHOLE_ARRAY, "cut"
-        case ("array",):
-            return "", None, WHOLE_ARRAY, "stage array"
-    words = place[1:] if place[0] in SECTIONS else place
-    return "", None, WHOLE_ARRAY, " ".join(words).removeprefix("parameters ")
+    layer = place[-1] if kind[-1] == "*" else ""
+    return rank, Change(layer=layer, level=level, before=before, after=after, what=what, group=group)
 
 
 def _worded(what: str, value: Any) -> str | int | float:
     """Return a value in few words, a number unchanged."""
-    if value is None or isinstance(value, bool):
-        return {None: ABSENT.get(what, "none"), True: "yes", False: "no"}[value]
-    if what == "chunks":
-        return _chunks(value).words
-    if isinstance(value, list):
-        words = [f"{item:.9g}" if isinstance(item, float) else str(_worded("", item)) for item in value]
-        return BETWEEN.get(what, ", ").join(words) or "none"
-    if isinstance(value, tuple):
-        return f"{value[0]} H{value[1] + 1}"
-    if isinstance(value, str) and value.startswith("sha256:"):
-        return value[:SHOWN_DIGEST]
-    return value if isinstance(value, int | float | str) else shown(value)
+    if what == "chunks" and value:
+        return ChunksRecord(asked=value[0], layers=value[1], alone_s=0).words
+    match value:
+        case None | True | False:
+            return {None: ABSENT.get(what, "none"), True: "yes", False: "no"}[value]
+        case dict():
+            words = [f"{key}={own}" for key, own in value.items()]
+        case list():
+            words = [f"{item:.9g}" if isinstance(item, float) else str(_worded("", item)) for item in value]
+        case (group, level):
+            words = [f"{group} H{level + 1}"]
+        case str():
+            words = [value[:SHOWN_DIGEST] if value.startswith("sha256:") else value]
+        case _:
+            return value if isinstance(value, int | float) else shown(value)
+    return BETWEEN.get(what, ", ").join(words) or ("" if value == "" else "none")
 
 
-def _chunks(value: list[Any]) -> ChunksRecord:
-    return ChunksRecord(asked=value[0], layers=value[1], alone_s=0)
+def _document(plan: Plan) -> dict[str, Any]:
+    """Return the contents of a plan file, each split, group, stage and layer under its name.
+
+    The first entry of a section stands for the whole where the other plan has none. Measured times are known by their
+    digest; the name of their file is left out, as are the places of all files.
+    """
+    data = plan.to_data() | {"layers": dict.fromkeys(plan.layers, "planned")}
+    data.pop("files", None)
+    data["splits"] = {
+        (split.group, split.level): _split(split, entry)
+        for split, entry in zip(plan.splits, data["splits"], strict=True)
+    }
+    bounds = data.pop("bounds", ())
+    for entry, bound in zip([data] if len(bounds) == 1 else data["splits"].values(), bounds, strict=False):
+        entry["bound"] = bound
+    return {name: _RENAMED[name](own) if name in _RENAMED else own for name, own in data.items()}
 
 
-def _chunks_change(old: list[Any], new: list[Any]) -> Change:
-    """Return the change of chunks: the first that differs, if both plans' chunks read the same in a few words."""
-    words = [_chunks(value).words for value in (old, new)]
-    if words[0] != words[1]:
-        return Change(layer="", level=None, before=words[0], after=words[1], what="chunks")
-    pairs = enumerate(zip(old[1], new[1], strict=True), 1)
-    number, pair = next((number, pair) for number, pair in pairs if pair[0] != pair[1])
-    before, after = (", ".join(chunk) for chunk in pair)
-    return Change(layer="", level=None, before=before, after=after, what=f"chunk {number}")
-
-
-def _cost_name(plan: Plan) -> str:
-    return (
-        f"{plan.cost.name} in {plan.cost.unit} ({', '.join(sorted(plan.cost.parameters)) or 'no parameters'})"
+def _without_levels(plan: Plan, *, cuts: bool) -> dict[str, Any]:
+    """Return the contents of a plan file with the cut of each layer over all levels in place of these, if it is asked for."""
+    data, levels = (
+        _document(plan),
+        ", ".join(f"{name} {'x'.join(map(str, array))}" for name, array in (plan.arrays or {}).items()),
     )
+    for name in ("array", "arrays", "splits"):
+        data.pop(name, None)
+    own = {"cuts": {name: _cut(plan, name) for name in plan.layers}} if cuts else {}
+    return {"levels": levels if plan.heterogeneous else plan.array, **data, **own}
+
+
+def _cut(plan: Plan, layer: str) -> str:
+    """Return the degrees of a layer's dims over all levels in words, in the order of the dims' names."""
+    degrees: dict[str, int] = {}
+    for dim, degree in (pair for choice in plan.choices(layer) for pair in choice.degrees):
+        degrees[dim] = degrees.get(dim, 1) * degree
+    return ", ".join(f"{dim} {degrees[dim]}" for dim in sorted(degrees)) or "whole"
+
+
+def _split(split: Split, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a split with each choice in words, independent of the order of its dims, and its groups by name."""
+    entry.pop("numbering", None)
+    words = {layer: choice_text(split.choice(layer)) for layer in split.choices}
+    sides = {"sides": _named(entry["sides"])} if "sides" in entry else {}
+    return {"split": "planned", **entry, "choices": words, **sides}
+
+
+def choice_text(choice: Choice) -> str:
+    """Return a choice in words, in the order of the digits if its devices are numbered in an order of its own."""
+    return ", ".join(degrees_text(dict([digit])) for digit in choice.order) or degrees_text(
+        choice.as_degrees()
+    )
+
+
+def degrees_text(degrees: Mapping[str, int]) -> str:
+    """Return a choice in a few letters, with the degree if it is not two."""
+    return ", ".join(dim if degree == 2 else f"{dim} x{degree}" for dim, degree in degrees.items()) or "whole"
+
+
+def _stages(data: dict[str, Any]) -> dict[str, Any]:
+    """Return stages under their numbers, and the number of each layer's stage."""
+    stages, best = data.pop("stages"), ", asked for best" * (data.pop("asked") == "best")
+    of = {layer: number for number, stage in enumerate(stages, 1) for layer in stage.pop("layers")}
+    numbered = {f"stage {number}": stage for number, stage in enumerate(stages, 1)}
+    return {"stages": f"{len(stages)}{best}", "layers": of, **data, **numbered}
+
+
+def _score(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a score with its machine's name and digest together, and each group under its name."""
+    machine = [data.pop("hardware"), data.pop("hardware_digest")]
+    groups = {"groups": _named(data["groups"])} if "groups" in data else {}
+    counted = {"score convention": data.pop("convention")} if "convention" in data else {}
+    return {"hardware": machine, **data, **groups, **counted}
+
+
+_RENAMED = {
+    "model": lambda data: {"model": data.pop("name"), **data},
+    "profile": lambda data: {"profile": data["digest"]},
+    "cost": lambda data: {"cost name": data.pop("name"), "cost": data.pop("value"), **data},
+    "stages": _stages,
+    "refined": lambda data: {"refined": "yes", **data},
+    "chunks": lambda data: {"chunks": [data.pop("asked"), data.pop("layers")], **data},
+    "score": _score,
+}
+"""Functions that name the entries of a section."""
+
+
+def _named(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the records of groups under the groups' names, a repeated name with its number."""
+    found: dict[str, dict[str, Any]] = {}
+    for number, record in enumerate(records, 1):
+        name = record["group"]
+        found[f"{name} (number {number})" if name in found else name] = record
+    return found
+
+
+OF_LAYERS = {("cuts",), ("splits", "*", "choices"), ("splits", "*", "costs"), ("stages", "layers")}
+"""Mappings with an entry for every layer of a plan; ``*`` is a split."""
+
+ORDERED = OF_LAYERS | {
+    ("splits",), ("splits", "*", "layer_shares"), ("splits", "*", "sides"), ("score", "groups"),
+}  # fmt: skip
+"""Mappings of layers, splits and groups whose order counts."""
+
+
+def differences(
+    before: Mapping[Any, Any], after: Mapping[Any, Any], place: Place = ()
+) -> Iterator[tuple[Place, Any, Any]]:
+    """Yield every place where two documents differ, with the value in each; None for an absent value.
+
+    A layer that only one document has is named once.
+
+    Args:
+        before: one document, or a mapping in it.
+        after: the other, or the mapping at the same place.
+        place: the place of the mappings.
+    """
+    common, kind = before.keys() & after.keys(), _kind(place)
+    for key in dict.fromkeys((*before, *after)):
+        if key in common or kind not in OF_LAYERS:
+            yield from _at((*place, key), before.get(key), after.get(key))
+    if kind in ORDERED:
+        orders = [[key for key in mapping if key in common] for mapping in (before, after)]
+        moved = (pair for pair in zip(*orders, strict=True) if pair[0] != pair[1])
+        yield from (((*place[:-1], f"order of {place[-1]}"), *pair) for pair in [*moved][:1])
+
+
+def _at(place: Place, old: Any, new: Any) -> Iterator[tuple[Place, Any, Any]]:
+    """Yield the differences of two values at a place."""
+    present = [value for value in (old, new) if value is not None]
+    if not present or not all(isinstance(value, dict) for value in present) or {} in present:
+        if not same(old, new):
+            yield place, old, new
+    elif len(present) == 1 and _kind(place) in {(place[0],), ("splits", "*")}:
+        first = next(iter(present[0]))
+        yield (*place, first), (old or {}).get(first), (new or {}).get(first)
+    else:
+        yield from differences(old or {}, new or {}, place)
+
+
+def _kind(place: Place) -> Place:
+    return tuple(key if isinstance(key, str) else "*" for key in place)
+
+
+def same(before: Any, after: Any) -> bool:
+    """Return whether two values are equal: floats to nine digits, everything else exactly."""
+    if isinstance(before, float) and isinstance(after, float):
+        return math.isclose(before, after, rel_tol=1e-9)
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(same, before, after))
+    return isinstance(before, bool) == isinstance(after, bool) and bool(before == after)

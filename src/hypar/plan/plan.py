@@ -1,4 +1,4 @@
-"""The plan: the decisions, their cost, and the request that leads to them again.
+"""The plan: what was asked, the tree that was decided, its cost, and its score.
 
 A plan is written as versioned JSON, described in ``docs/plans.md``. It knows nothing of networks: showing and
 comparing plans needs no model file.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import model_validator
 
@@ -17,8 +17,13 @@ from hypar.errors import OptionError, PlanError, Where, field_name, shown
 from hypar.files.json_file import format_json, read_json
 from hypar.files.text import write_text
 from hypar.files.validation import validated
-from hypar.plan.consistency import require_whole
-from hypar.plan.content import PlanContent
+from hypar.plan.content import PlanContent, require_whole, rooted
+
+FAMILY = "hypar.plan"
+"""The name of the format of plans, of all its versions."""
+
+SCHEMA: Final = "hypar.plan/2"
+"""The only format that is written and read."""
 
 
 class Plan(Result, PlanContent):
@@ -47,8 +52,8 @@ class Plan(Result, PlanContent):
         cost: the cost that was minimised.
         claim: the set of plans over which this one is optimal.
         stages: the stages of a pipeline, each cut over devices of its own; None without a pipeline.
-        splits: one for each level, outermost first; on a heterogeneous machine a group's before its subgroups', and with
-            stages on its groups one for each level of a group, with the layers of its stages.
+        root: the tree of levels, uneven splits and stages. In the file its splits are listed, a group's before its
+            subgroups', and with stages on its groups one for each level of a group, with the layers of its stages.
         baselines: the strategies that the engine timed beside the search's plan; this plan is the fastest. None if
             none were timed.
         refined: the effect of refinement against the engine; None if it was not requested.
@@ -60,25 +65,14 @@ class Plan(Result, PlanContent):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """Check that levels, layers, choices and shares agree."""
+        """Read the listed splits as a tree, and check that levels, layers, choices and shares agree."""
+        self.__dict__["root"] = rooted(self.__dict__["root"], self.stages)
         require_whole(self)
         return self
 
     def to_data(self) -> dict[str, Any]:
         """Return the plan as plain data, without keys of absent entries."""
-        data = self.model_dump(mode="json", by_alias=True)
-        data["model"] = _given(data["model"])
-        data["splits"] = [_given(split) for split in data["splits"]]
-        if self.files is not None:
-            data["files"] = _given(data["files"])
-        if self.limits is not None:
-            data["limits"] = _given(data["limits"])
-        if self.stages is not None:
-            data["stages"] = _given(data["stages"])
-            data["stages"]["stages"] = [*map(_given, data["stages"]["stages"])]
-        if self.score is not None:
-            data["score"] = self.score.to_data()
-        return _given(data)
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def to_json(self) -> str:
         """Return the plan file's text; equal plans give equal bytes."""
@@ -124,14 +118,6 @@ class Plan(Result, PlanContent):
     __str__ = __repr__
 
 
-def _given(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if value is not None}
-
-
-SCHEMA: str = Plan.model_fields["schema_"].default
-"""The only format that is written and read."""
-
-
 def read_plan(file: str | Path) -> Plan:
     """Read a plan file.
 
@@ -142,10 +128,12 @@ def read_plan(file: str | Path) -> Plan:
     data = read_json(path)
     if not isinstance(data, dict):
         raise PlanError(str(path), f"found {shown(data)}", "an object")
-    schema = data.get("schema")
-    if schema != SCHEMA:
-        hint = "it was written by a newer hypar" if _is_newer(schema) else ""
-        raise PlanError(f"{path}: schema", f"found {shown(schema)}", SCHEMA, hint)
+    if data.get("schema") != SCHEMA:
+        family, _, number = str(data.get("schema")).partition("/")
+        older = family == FAMILY and number == "1"
+        newer = family == FAMILY and number.isdecimal() and number.isascii() and number.lstrip("0") > "1"
+        hint = "it was written by a newer hypar" * newer or "plan again, as it is of an older hypar" * older
+        raise PlanError(f"{path}: schema", f"found {shown(data.get('schema'))}", SCHEMA, hint)
 
     def place(where: Where) -> str:
         return f"{path}: {field_name(where)}" if where else str(path)
@@ -158,15 +146,3 @@ def read_plan(file: str | Path) -> Plan:
     if plan.score is not None:
         remember(plan.score, Origin(plan=plan, file=path))
     return plan
-
-
-def _is_newer(schema: object) -> bool:
-    """Return whether a schema is a later version of this one."""
-    family, _, version = SCHEMA.partition("/")
-    found, _, number = str(schema).partition("/")
-    return (
-        found == family
-        and number.isascii()
-        and number.isdigit()
-        and (len(number), number) > (len(version), version)
-    )

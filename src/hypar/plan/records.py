@@ -1,14 +1,29 @@
-"""The records inside a plan: its network, files, cost, limits, refinement and baselines."""
+"""The records inside a plan: its network, files, cost, limits, refinement, baselines, chunks and convention.
 
-from __future__ import annotations
+Of conventions a file leaves out ``paper``, which also stands for the count of a cost that has only one, as ``direct`` of
+the cost ``deepa``: so a plan without the entry is counted as it was when plans had none.
+"""
 
-from typing import Annotated, Literal, Self
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
-from pydantic import Field, model_validator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BeforeValidator, Field, model_validator
 
 from hypar.errors import shown
 from hypar.files.record import Record
-from hypar.plan.score import Amount
+from hypar.sharding.conventions import FUSED, MOVED, PAPER
+from hypar.sharding.tree import Amount, fault
+
+Manner = Literal["best", "layers", "one"]
+
+Asked = Manner | int
+"""A manner by name, or the size of CGDP's rule."""
+
+CHUNKS: tuple[str, ...] = get_args(Manner)
+"""Names of the fastest chunks found, of one for each layer, and of a single one."""
 
 Operators = Literal["operators"]
 
@@ -49,7 +64,7 @@ class CostRecord(Record):
     name: str
     value: Amount
     unit: str
-    parameters: dict[str, int | float | str] = Field(default={})
+    parameters: dict[str, int | float | str]
 
 
 class LimitsRecord(Record):
@@ -118,3 +133,80 @@ class BaselinesRecord(Record):
     def names(self) -> tuple[str, ...]:
         """Return the strategies that were timed."""
         return tuple(name for name in self.step_s if name != SEARCHED)
+
+
+MOST_NAMED = 6
+"""Chunks that are named one by one, at most."""
+
+
+class ChunksRecord(Record):
+    """Layers that exchange their gradients together.
+
+    Attributes:
+        asked: the requested manner: a name, or the size of CGDP's rule.
+        layers: the names of each chunk's layers, in the order of the backward phase.
+        alone_s: the engine's time with a chunk for every layer.
+    """
+
+    asked: Manner | Annotated[int, Field(ge=1)]
+    layers: list[Annotated[list[str], Field(min_length=1)]]
+    alone_s: Amount
+
+    def faults(self, layers: Sequence[str], *, scored: bool) -> Iterator[str]:
+        """Yield where chunks are not of a plan: it has no score, or a layer is out of the backward phase's order.
+
+        Args:
+            layers: the layers that are cut, in topological order.
+            scored: whether the plan has a score.
+        """
+        if not scored:
+            yield "score: found none; allowed: one, as gradients are exchanged in chunks"
+        if not isinstance(self.asked, str) and self.asked > len(layers):
+            yield fault("chunks.asked", self.asked, f"{', '.join(CHUNKS)}, or 1 to {len(layers)}")
+        places = {name: place for place, name in enumerate(reversed(layers))}
+        last, seen = -1, set[str]()
+        for number, chunk in enumerate(self.layers):
+            for index, name in enumerate(chunk):
+                here = f"chunks.layers[{number}][{index}]: found {shown(name)}"
+                if name not in places:
+                    yield f"{here}; allowed: a layer that is cut"
+                if name in seen:
+                    yield f"{here} again; allowed: each layer once"
+                if places[name] < last:
+                    yield f"{here} after {shown(layers[-1 - last])}; allowed: the order of the backward phase"
+                last = places[name]
+                seen.add(name)
+
+    @property
+    def words(self) -> str:
+        """Return the chunks in a few words."""
+        if not self.layers:
+            return f"no chunks ({self.asked}), as no layer exchanges gradients"
+        head = f"{len(self.layers)} chunk{'s' * (len(self.layers) > 1)} ({self.asked})"
+        if len(self.layers) <= MOST_NAMED:
+            spans = (chunk[0] + (f" to {chunk[-1]}" if len(chunk) > 1 else "") for chunk in self.layers)
+            return f"{head}: {', '.join(spans)}"
+        sizes = [(size, len([*same])) for size, same in groupby(map(len, self.layers))]
+        return (
+            f"{head}: "
+            + ", ".join(f"{count} of {size} layer{'s' * (size > 1)}" for size, count in sizes[:MOST_NAMED])
+            + (", ..." if len(sizes) > MOST_NAMED else "")
+        )
+
+
+def _left_out(value: Any) -> Any:
+    return None if value == PAPER else value
+
+
+Recorded = Annotated[Literal["moved", "fused"] | None, BeforeValidator(_left_out)]
+"""A convention in a plan file; None for ``paper``."""
+
+
+def recorded(convention: str) -> Literal["moved", "fused"] | None:
+    """Return the entry of a plan file for a convention."""
+    return None if convention == PAPER else convention  # type: ignore[return-value]
+
+
+def of_score(convention: str) -> str:
+    """Return the convention of a score where none is asked for: what a correct execution of the plan moves."""
+    return FUSED if convention == FUSED else MOVED

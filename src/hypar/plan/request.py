@@ -9,8 +9,8 @@ from typing import Annotated, Any, Self
 from hypar.errors import OptionError, UnknownNameError, shown, suggestion
 from hypar.network.dims import CUTTABLE
 from hypar.network.training import OPTIMIZERS
-from hypar.plan.chunks import CHUNKS
-from hypar.plan.splits import BALANCES, FLUSHES, RULES
+from hypar.plan.records import CHUNKS
+from hypar.plan.stages import BALANCES, FLUSHES, RULES
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 
@@ -87,11 +87,6 @@ def read_array(text: str) -> tuple[int | str, ...]:
         raise OptionError("array", f"found {shown(text)}", f"the ways of each level, {form}") from None
 
 
-def solver_names() -> tuple[str, ...]:
-    """Return the solvers that may be named; others serve inside searches and tests."""
-    return tuple(name for name in plugin_names("solvers") if name not in {"coarse", "exhaustive", "uniform"})
-
-
 def read_stages(text: str) -> int | str:
     """Read a number of stages, or ``best``.
 
@@ -141,8 +136,7 @@ class Request:
         "Mode of the cost deepa: exact or serial.", "NAME",
         names=lambda: ("exact", "serial"))] = None
     profile: Annotated[Any, Parameter("--profile", SEARCH,
-        "Measured times for the cost deepa, as written by hypar profile; or of the layers of a data-parallel "
-        "step, .yaml or .csv, in place of the machine's.", "FILE",
+        "Measured times for the cost deepa, as written by hypar profile.", "FILE",
         ending=".json")] = None
     graph: Annotated[str | None, Parameter("--graph", NETWORK,
         "Graph of the network: contracted (without pools) or operators (with them).", "NAME",

@@ -4,21 +4,15 @@
 
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from hypar.document import Result
-from hypar.files.record import Record
+from hypar.files.record import Record, one_of
 from hypar.network.training import OPTIMIZERS
-from hypar.plan.conventions import Recorded
+from hypar.plan.records import Recorded
+from hypar.sharding.tree import Amount
 
-Amount = Annotated[int | float, Field(ge=0, le=1e200)]
 Items = dict[str, Amount]
-
-
-def _known(name: str) -> str:
-    if name not in OPTIMIZERS:
-        raise ValueError(", ".join(OPTIMIZERS))
-    return name
 
 
 class GroupScore(Record):
@@ -78,9 +72,9 @@ class Score(Result, Record):
 
     hardware: str
     hardware_digest: str
-    hardware_changes: dict[str, Any] = Field(default={})
+    hardware_changes: dict[str, Any]
     convention: Recorded = None
-    optimizer: Annotated[str, AfterValidator(_known)]
+    optimizer: Annotated[str, one_of(OPTIMIZERS)]
     element_bytes: Annotated[int, Field(ge=1)]
     word_bytes: Amount
     time_s: Amount
@@ -100,10 +94,7 @@ class Score(Result, Record):
 
     def to_data(self) -> dict[str, Any]:
         """Return the score as plain data, without keys for absent groups and for the convention ``paper``."""
-        data = self.model_dump(mode="json")
-        return {
-            key: data[key] for key in data if data[key] is not None or key not in {"groups", "convention"}
-        }
+        return self.model_dump(mode="json", exclude_defaults=True)
 
 
 class Totals(NamedTuple):

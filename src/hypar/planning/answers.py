@@ -9,12 +9,12 @@ from hypar.planning.searches.base import load_search
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.pins import Pin
 
 
-def searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
+def searched(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
     """Return the search problem of a request for identical devices, its pins, and its answer.
 
     Raises:

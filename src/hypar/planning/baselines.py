@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, TableLimitError
 from hypar.plan.records import SEARCHED, BaselinesRecord
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
 from hypar.planning.refinement import LEAST_GAIN
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.memory import holds
 from hypar.schedule.stages import StepWork
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,7 +103,7 @@ class Taken(NamedTuple):
         return f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
 
 
-def baseline_request(request: Request, name: str) -> Request:
+def baseline_request(request: Resolved, name: str) -> Resolved:
     """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
     named = load_strategy(name)
     return replace(
@@ -192,7 +192,7 @@ class _Asked:
 def _planned(asked: _Asked) -> tuple[Options, ...] | None:
     """Plan a baseline; None if a layer has no option, or the tables of its search would not fit."""
     named = load_strategy(asked.name)
-    request = Request(
+    request = Resolved(
         strategy=asked.name,
         space=named.space,
         cost=named.cost,

@@ -9,11 +9,11 @@ from hypar.sharding.conventions import PAPER
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
 
 
-def claim_of(request: Request, question: Question, answer: Answer, claim: str) -> str:
+def claim_of(request: Resolved, question: Question, answer: Answer, claim: str) -> str:
     """Return the claim of a plan: the space, search and objective for which it is optimal.
 
     Args:
@@ -33,7 +33,7 @@ def claim_of(request: Request, question: Question, answer: Answer, claim: str) -
     return f"{claim} over ({request.space}){pins}, {kind}, for least {objective(request)}"
 
 
-def _numbering(request: Request, question: Question) -> str:
+def _numbering(request: Resolved, question: Question) -> str:
     """Return what a claim says of the numbering of a flat level's devices."""
     if not (request.pins or request.refine):
         return ""
@@ -42,7 +42,7 @@ def _numbering(request: Request, question: Question) -> str:
     return ", numbered through" * numbered_through(request, question)
 
 
-def objective(request: Request) -> str:
+def objective(request: Resolved) -> str:
     """Return the name of the minimised cost, with the convention if it is not ``paper``.
 
     The cost ``time`` ignores a machine's overlap, and collectives over several levels, so this is added.

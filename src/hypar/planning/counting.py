@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
-from hypar.plan.conventions import checked, of_score
+from hypar.plan.records import of_score
+from hypar.plan.request import checked
 from hypar.planning.question import ask
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import costs_by_level
 from hypar.sharding.conventions import DIRECT, PAPER
 
@@ -46,7 +47,7 @@ def conventions_of(asked: str | None, own: str, cost: str) -> Conventions:
         OptionError: the convention that is asked for cannot be counted here.
         UnknownNameError: there is no such convention.
     """
-    given = None if asked is None else checked(asked)
+    given = None if asked is None else checked("convention", asked)
     if not follows(cost):
         if given not in {None, PAPER}:
             raise OptionError("convention", f"found {given!r}; cost {cost!r} has a count of its own", PAPER)
@@ -90,7 +91,7 @@ def bytes_received(plan: Plan, graph: LayerGraph, convention: str) -> float:
         convention: the convention.
     """
     none: Mapping[str, float] = {}
-    request = replace(Request.of(plan), cost="volume", parameters=none, convention=convention, profile=None)
+    request = replace(Resolved.of(plan), cost="volume", parameters=none, convention=convention, profile=None)
     question, _ = ask(replace(request, pins=()), graph)
     costs = costs_by_level(question, tuple(plan.choices(layer) for layer in plan.layers))
     return math.fsum(math.fsum(of_level) for of_level in costs)

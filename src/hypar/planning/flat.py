@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import MovingCost
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Choice, Options
 
 
-def by_digits(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer] | None:
+def by_digits(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer] | None:
     """Return the answer of a request for a flat level, with numberings; None if the request does not let devices be numbered.
 
     Raises:
@@ -69,7 +69,7 @@ def by_digits(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin,
     return whole, pins, replace(answer, choices=choices, costs=(_summed(answer.costs),))
 
 
-def numbered_through(request: Request, question: Question) -> bool:
+def numbered_through(request: Resolved, question: Question) -> bool:
     """Return whether pins or refinement keep the devices of a flat level from being numbered by each layer.
 
     Both hold single grids, which say nothing of an order.
@@ -78,12 +78,12 @@ def numbered_through(request: Request, question: Question) -> bool:
     return held and _is_flat(request) and question.by_products and not question.cost.counts_work
 
 
-def _free(request: Request) -> bool:
+def _free(request: Resolved) -> bool:
     """Return whether a request is for one level of which every grid may be numbered in any order."""
     return _is_flat(request) and not (request.pins or request.refine)
 
 
-def _is_flat(request: Request) -> bool:
+def _is_flat(request: Resolved) -> bool:
     """Return whether a request is for the bytes of one level whose grids have orders."""
     space = parse_space(request.space, None)
     ways = math.prod(request.array)

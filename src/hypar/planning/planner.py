@@ -13,26 +13,20 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.splits import WHOLE_ARRAY
+from hypar.plan.request import BEST, PARAMETERS, Request
 from hypar.planning.answers import searched
 from hypar.planning.checks.levels import checked_array, checked_arrays
-from hypar.planning.checks.stages import BEST, checked_nodes, checked_stages, has_stages
-from hypar.planning.checks.words import (
-    checked_chunks,
-    checked_graph,
-    checked_limits,
-    checked_optimizer,
-    checked_shares,
-    space_text,
-)
+from hypar.planning.checks.stages import checked_stages
+from hypar.planning.checks.words import checked_chunks, checked_limits, checked_shares, space_text
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
-from hypar.planning.request import BASELINES, Request
+from hypar.planning.resolved import BASELINES, USUAL, Resolved
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import MOVED
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED
 
 if TYPE_CHECKING:
@@ -137,92 +131,75 @@ def plan_model(
         >>> plan.dims("fc1"), plan.cost.value
         (('in_channels', 'batch'), 6227680)
     """
+    options = locals()
+    request = Request(**{name: options[name] for name in PARAMETERS})
     network = model if isinstance(model, LayerGraph) else load_model(model)
-    optimizer = checked_optimizer(optimizer)
-    named = load_strategy("hypar" if strategy is None else strategy)
-    machine = None if hardware is None else _hardware(hardware)
-    given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
-    held = (pins,) if isinstance(pins, str) else tuple(pins)
-    if is_step_table(profile):
-        if batch is not None:
-            raise OptionError(
-                "batch", "given together with a table of measured times", "the mini-batch measured"
-            )
-        from hypar.machine.measured import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
+    resolved = resolve(request, network)
+    return follow(resolved, network if batch is None else network.with_batch(batch), progress)
 
-        machine = measured_machine(str(profile), machine, network)
-        array = whole_array(machine) if levels is None and array is None and stages is None else array
-        profile = None
-    array, stages, outside = checked_nodes(array, stages)
-    measured = _profile(profile)
-    # A stage on one group of identical devices has no layer with shares of several.
-    cut = levels != 0 if array is None else bool(array)
-    apart = has_stages(stages, starts, cut=cut) and not outside and stages != BEST
-    shared = machine if isinstance(machine, HeterogeneousMachine) and (not apart or machine.nested) else None
-    own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost
-    asked = own if cost is None else cost
-    rule = checked_shares(shares, named.shares, asked, shared)
-    features = Asked(
-        machine=machine,
-        cost=asked,
-        levels=levels,
-        array=array,
-        convention=convention,
-        inter_weight=inter_weight,
-        mode=mode,
-        profile=measured,
-        pins=held,
-        shares=shares,
-        stages=stages,
-        schedule=schedule,
-        microbatches=microbatches,
-        parts=parts,
-        balance=balance,
-        starts=starts,
-        optimizer=optimizer,
-        refine=refine,
-        chunks=chunks,
-        outside=outside,
-        time_limit=time_limit,
-        search_memory=search_memory,
+
+def resolve(request: Request, network: LayerGraph) -> Resolved:
+    """Return a request with nothing left open.
+
+    Raises:
+        InputError: it is not possible.
+    """
+    strategy = USUAL if request.strategy is None else request.strategy
+    named = load_strategy(strategy)
+    machine = None if request.hardware is None else _hardware(request.hardware)
+    pins = (request.pins,) if isinstance(request.pins, str) else tuple(request.pins)
+    request = replace(request, hardware=machine, pins=pins)
+    if is_step_table(request.profile):
+        request = _on_measured(request, network)
+    request = replace(request, profile=_profile(request.profile))
+    machine = request.hardware
+    asked = Asked.whose(request)
+    own = named.heterogeneous_cost if asked.uneven and named.heterogeneous_cost else named.cost
+    cost = own if request.cost is None else request.cost
+    rule = checked_shares(request.shares, named.shares, cost, machine if asked.uneven else None)
+    asked = replace(asked, cost=cost)
+    require_together(asked)
+    pipeline = checked_stages(
+        asked.stages,
+        request.schedule,
+        request.microbatches,
+        request.balance,
+        request.starts,
+        request.parts,
+        cut=asked.cut,
     )
-    require_together(features)
-    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, parts, cut=features.cut)
     # Without a strategy, a cost that is asked for is no paper's.
-    counted = conventions_of(
-        convention,
-        named.convention if strategy is not None or asked == own else MOVED,
-        asked,
-    )
-    request = Request(
-        strategy="hypar" if strategy is None else strategy,
-        space=named.space if space is None else space_text(space),
-        cost=asked,
+    papers = request.strategy is not None or cost == own
+    counted = conventions_of(request.convention, named.convention if papers else MOVED, cost)
+    given = {"inter_weight": request.inter_weight, "mode": request.mode}
+    return Resolved(
+        strategy=strategy,
+        space=named.space if request.space is None else space_text(request.space),
+        cost=cost,
         parameters={name: value for name, value in given.items() if value is not None},
-        search=named.search if search is None else search,
-        graph=checked_graph(named.graph if graph is None else graph),
-        solver=solver,
-        arrays=_arrays(machine, pipeline.stages, levels, array, outside),
-        pins=held,
+        search=named.search if request.search is None else request.search,
+        graph="operators" if (request.graph or named.graph) == "operators" else None,
+        solver=request.solver,
+        arrays=_arrays(asked, pipeline.stages),
+        pins=pins,
         machine=machine,
         shares=rule,
-        optimizer=optimizer,
-        profile=measured,
-        refine=refine,
-        chunks=checked_chunks(chunks, network),
-        baselines=BASELINES if machine is not None and (asked == "time" or refine) else (),
-        beyond_space=strategy is None and space is None and asked == "time",
+        optimizer=request.optimizer,
+        profile=request.profile,
+        refine=request.refine,
+        chunks=checked_chunks(request.chunks, network),
+        baselines=BASELINES if machine is not None and (cost == "time" or request.refine) else (),
+        beyond_space=request.strategy is None and request.space is None and cost == "time",
         convention=counted.cost,
         counted=counted.score,
-        outside=outside if pipeline.stages is not None else 0,
-        limits=checked_limits(time_limit, search_memory),
+        outside=asked.outside if pipeline.stages is not None else 0,
+        limits=checked_limits(request.time_limit, request.search_memory),
         **pipeline._asdict(),
     )
-    return follow(request, network if batch is None else network.with_batch(batch), progress)
 
 
 def follow(
-    request: Request, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
+    request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
 ) -> Plan:
     """Plan a network by a request; ``progress`` is called as in ``plan_model``. The plan knows what it was made from.
 
@@ -241,7 +218,7 @@ def follow(
     return plan
 
 
-def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
+def _decided(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
     if request.stages is not None:
         from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (as above)
 
@@ -258,21 +235,32 @@ def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int],
     return decided(request, question, pins, found, claim)
 
 
-def _arrays(
-    machine: Machine | HeterogeneousMachine | None,
-    stages: int | str | None,
-    levels: int | None,
-    array: Sequence[int] | None,
-    outside: int,
-) -> dict[str, tuple[int, ...]]:
+def _on_measured(request: Request, network: LayerGraph) -> Request:
+    """Return a request on the machine of a table of measured step times.
+
+    Raises:
+        OptionError: it has a mini-batch besides.
+    """
+    if request.batch is not None:
+        raise OptionError("batch", "given together with a table of measured times", "the mini-batch measured")
+    from hypar.machine.measured import measured_machine, whole_array  # noqa: PLC0415 (only where they are)
+
+    machine = measured_machine(str(request.profile), request.hardware, network)
+    free = request.levels is None and request.array is None and request.stages is None
+    array = whole_array(machine) if free else request.array
+    return replace(request, hardware=machine, array=array, profile=None)
+
+
+def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
+    machine, levels, array = asked.machine, asked.levels, asked.array
     if not isinstance(machine, HeterogeneousMachine):
         return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
     if stages in {None, BEST}:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
-    return stage_arrays(machine, stages, levels, array, outside)
+    return stage_arrays(machine, stages, levels, array, asked.outside)
 
 
 def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:

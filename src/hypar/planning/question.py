@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.network.einsum import Einsum
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.sharding.placement import Options
 
 
-def ask(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
+def ask(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     """Build the search problem of a request and a network for identical devices.
 
     Raises:
@@ -43,7 +43,7 @@ def ask(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]
 
 
 def question_of(
-    request: Request, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
+    request: Resolved, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
 ) -> Question:
     """Build the search problem of a request and given layers.
 
@@ -86,7 +86,7 @@ def _choices(space: Space, graph: ContractedGraph, ways: int, idle: bool) -> lis
     return [known[layer.einsum, layer.op_name] for layer in graph.layers]
 
 
-def context_of(request: Request) -> dict[str, Any]:
+def context_of(request: Resolved) -> dict[str, Any]:
     """Return the values of the fields of a cost that are no parameters."""
     return {
         "machine": request.identical,
@@ -96,7 +96,7 @@ def context_of(request: Request) -> dict[str, Any]:
     }
 
 
-def space_of(request: Request, graph: ContractedGraph) -> Space:
+def space_of(request: Resolved, graph: ContractedGraph) -> Space:
     """Parse the space of a request.
 
     Raises:
@@ -108,7 +108,7 @@ def space_of(request: Request, graph: ContractedGraph) -> Space:
     return space
 
 
-def setting_for(request: Request, element_bytes: int, *, direct: bool = False) -> Setting:
+def setting_for(request: Resolved, element_bytes: int, *, direct: bool = False) -> Setting:
     """Return the setting in which a step runs.
 
     Args:

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.network.dims import in_order
-from hypar.plan.consistency import require_whole
-from hypar.plan.conventions import recorded
-from hypar.plan.plan import Plan
-from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
-from hypar.plan.splits import WHOLE_ARRAY, Split
+from hypar.plan.content import require_whole, rooted
+from hypar.plan.plan import SCHEMA, Plan
+from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord, recorded
 from hypar.planning.question import context_of
 from hypar.sharding.redistribution import equal_shares
+from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.chunks import ChunksRecord
-    from hypar.plan.records import BaselinesRecord, RefinementRecord
+    from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord
     from hypar.plan.score import Score
-    from hypar.plan.splits import StagesRecord
-    from hypar.planning.request import Request
+    from hypar.plan.stages import StagesRecord
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.levels import Level
     from hypar.sharding.pins import Pin
@@ -71,7 +69,7 @@ class Decided:
     score: Score | None = None
 
 
-def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
+def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
     """Record the decisions of a request for a network as a plan.
 
     Its entries have their types as they are, so pydantic need not judge them, for which it would first build validators.
@@ -80,6 +78,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
     groups, profile = request.heterogeneous is not None, _profile_of(request)
     arrays = request.arrays if found.arrays is None else found.arrays
     plan = Plan.model_construct(
+        schema_=SCHEMA,
         model=ModelRecord.model_construct(
             name=graph.name,
             digest=graph.digest,
@@ -108,7 +107,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         ),
         claim=found.claim,
         stages=found.stages,
-        splits=list(found.splits),
+        root=rooted(found.splits, found.stages),
         baselines=found.baselines,
         refined=found.refined,
         chunks=found.chunks,
@@ -118,7 +117,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
     return plan
 
 
-def _profile_of(request: Request) -> ProfileRecord | None:
+def _profile_of(request: Resolved) -> ProfileRecord | None:
     """Record the measured times of the cost, or of the step."""
     if request.profile is not None:
         return ProfileRecord(name=request.profile.name, digest=request.profile.digest)
@@ -126,7 +125,9 @@ def _profile_of(request: Request) -> ProfileRecord | None:
     return ProfileRecord(name=times.source, digest=f"sha256:{times.digest}") if times else None
 
 
-def decided(request: Request, question: Question, pins: Sequence[Pin], answer: Answer, claim: str) -> Decided:
+def decided(
+    request: Resolved, question: Question, pins: Sequence[Pin], answer: Answer, claim: str
+) -> Decided:
     """Return the decisions of a search for identical devices, without a score."""
     names = [layer.name for layer in question.graph.layers]
     splits = [

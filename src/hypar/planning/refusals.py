@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.consistency import MOST_DEVICES
-from hypar.plan.splits import INTERLEAVED
-from hypar.planning.checks.stages import BEST, has_stages
+from hypar.plan.request import BEST, Request
+from hypar.plan.stages import INTERLEAVED
+from hypar.planning.checks.stages import checked_nodes, has_stages
 from hypar.planning.counting import follows
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from hypar.costs.base import Cost
     from hypar.machine.machine import Machine
-    from hypar.machine.profiles import Profile
-    from hypar.planning.request import Request
 
 
 class Refusal(NamedTuple):
@@ -113,65 +112,38 @@ REFUSALS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The values of a request that decide which features it has; as in ``plan_model``, but as follows.
+class Asked(Request):
+    """A request in the form in which its features are looked for.
+
+    Its cost is named, its machine and measured times are read, and its array has levels alone.
 
     Attributes:
-        machine: the machine itself; None if none is named.
-        cost: the name of the cost that is minimised.
+        array: the ways of each level, the stages left out.
+        outside: number of levels and uneven splits outside the stages.
         explain: whether the plan is to be explained.
     """
 
-    machine: Machine | HeterogeneousMachine | None
-    cost: str = "volume"
-    levels: int | None = None
     array: Sequence[int] | None = None
-    convention: str | None = None
-    inter_weight: float | None = None
-    mode: float | str | None = None
-    profile: Profile | None = None
-    pins: Sequence[str] = ()
-    shares: str | None = None
-    stages: int | str | None = None
     outside: int = 0
-    schedule: str | None = None
-    microbatches: int | None = None
-    parts: int | None = None
-    balance: str | None = None
-    starts: str | Sequence[str] | None = None
-    optimizer: str = "sgd"
-    refine: bool = False
-    chunks: str | int | None = None
-    time_limit: float | None = None
-    search_memory: float | None = None
     explain: bool = False
 
     @classmethod
-    def of(cls, request: Request) -> Asked:
-        """Return the values of a whole request, as of a stored plan, in which everything is given."""
-        stages = request.stages
-        bare = stages is not None and not request.array and request.heterogeneous is None
-        return cls(
-            machine=request.machine,
-            cost=request.cost,
-            levels=0 if bare else None,
-            array=request.array or None,
-            convention=request.convention,
-            mode=request.parameters.get("mode"),
-            profile=request.profile,
-            pins=request.pins,
-            shares=None if request.shares == "equal" else request.shares,
-            stages=stages,
-            outside=request.outside,
-            microbatches=request.microbatches,
-            parts=request.parts,
-            schedule=request.schedule if request.parts is not None else None,
-            balance=None if request.balance == "time" else request.balance,
-            starts=request.starts or None,
-            optimizer=request.optimizer,
-            refine=request.refine,
-            chunks=request.chunks,
-        )
+    def whose(cls, request: Request, *, cost: str = "volume", explain: bool = False) -> Asked:
+        """Return the form of a request.
+
+        Args:
+            request: the request, with the machine and the measured times themselves.
+            cost: the name of the cost that is minimised.
+            explain: whether the plan is to be explained.
+        """
+        nodes = checked_nodes(request.array, request.stages)._asdict()
+        return cls(**{**request.given(), **nodes, "cost": cost, "explain": explain})
+
+    @property
+    def machine(self) -> Machine | HeterogeneousMachine | None:
+        """Return the machine; None if none is named."""
+        found: Machine | HeterogeneousMachine | None = self.hardware
+        return found
 
     @property
     def ways(self) -> Sequence[int]:
@@ -205,7 +177,7 @@ class Asked:
     @property
     def parameters(self) -> Collection[str]:
         """Return the names of the parameters of the cost."""
-        return parameters_of(load_cost(self.cost, {}))
+        return parameters_of(load_cost(str(self.cost), {}))
 
     @property
     def counting(self) -> Cost:
@@ -214,7 +186,7 @@ class Asked:
         known = {
             name: value for name, value in given.items() if value is not None and name in self.parameters
         }
-        return load_cost(self.cost, known)
+        return load_cost(str(self.cost), known)
 
     @property
     def takes(self) -> set[str]:
@@ -275,7 +247,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "a mode": lambda asked: asked.mode is not None,
     "another count than the paper's": lambda asked: asked.convention not in (None, PAPER),
     "a timed cost": lambda asked: "machine" in asked.takes,
-    "a cost with its own count": lambda asked: not follows(asked.cost),
+    "a cost with its own count": lambda asked: not follows(str(asked.cost)),
     "a cost without a slowest group": lambda asked: not asked.counting.slowest,
     "a cost without measured times": lambda asked: "profile" not in asked.takes,
     "a cost without that weight": lambda asked: "inter_weight" not in asked.parameters,

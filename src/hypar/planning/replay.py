@@ -12,14 +12,14 @@ from hypar.document import Origin, origin_of, remember
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.graph import LayerGraph
-from hypar.plan.conventions import checked
+from hypar.plan.content import rooted
 from hypar.plan.plan import Plan, read_plan
-from hypar.planning.checks.words import checked_optimizer
+from hypar.plan.request import checked
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.counting import score_convention
 from hypar.planning.question import ask
 from hypar.planning.records import decided
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import Answer, costs_by_level
 from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
 from hypar.planning.stages.records import stage_splits, stages_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.score import Score
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.chunks.search import Chunked
     from hypar.planning.records import Decided
     from hypar.planning.uneven.tree import Branching
@@ -135,11 +135,12 @@ def run_plan(
     if machine is None:
         raise OptionError("score", "no machine is named", "one, as --hardware hmc")
     require_groups(plan, machine, file)
-    own = checked_optimizer(
-        ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer
+    own = checked(
+        "optimizer",
+        ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer,
     )
     choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
-    request = replace(Request.of(plan, machine), optimizer=own, counted=counted)
+    request = replace(Resolved.of(plan, machine), optimizer=own, counted=counted)
     work, ran, stages = run_again(plan, request, graph, choices, f"{file}: chunks.layers")
     return ScoredStep(
         plan=plan,
@@ -152,7 +153,7 @@ def run_plan(
     )
 
 
-def recosted(plan: Plan, graph: LayerGraph, request: Request) -> Plan:
+def recosted(plan: Plan, graph: LayerGraph, request: Resolved) -> Plan:
     """Return a stored plan with the costs of its choices, counted as its own request or one of another convention says."""
     request, path = replace(request, pins=()), plan.path
     if plan.stages is not None and plan.staged:
@@ -164,10 +165,10 @@ def recosted(plan: Plan, graph: LayerGraph, request: Request) -> Plan:
         found = _decided(plan, graph, request)
         splits, cost, path = [*found.splits], found.cost, found.path
     value = plan.cost.model_copy(update={"value": exact_number(cost)})
-    return plan.model_copy(update={"splits": splits, "cost": value, "path": path})
+    return plan.model_copy(update={"root": rooted(splits, plan.stages), "cost": value, "path": path})
 
 
-def _decided(plan: Plan, graph: LayerGraph, request: Request) -> Decided:
+def _decided(plan: Plan, graph: LayerGraph, request: Resolved) -> Decided:
     """Return the decisions of a stored plan without stages, with their costs."""
     if request.heterogeneous is not None:
         planner, branch, _ = costed_tree(request, plan, graph, request.heterogeneous)
@@ -179,7 +180,7 @@ def _decided(plan: Plan, graph: LayerGraph, request: Request) -> Decided:
 
 
 def costed_tree(
-    request: Request, plan: Plan, graph: LayerGraph, machine: HeterogeneousMachine
+    request: Resolved, plan: Plan, graph: LayerGraph, machine: HeterogeneousMachine
 ) -> tuple[Planner, Branching, Entered | None]:
     """Return a plan's tree of device groups with its costs, and the state above it."""
     nodes = graph.nodes(plan.graph)
@@ -190,7 +191,7 @@ def costed_tree(
 
 
 def run_again(
-    plan: Plan, request: Request, graph: LayerGraph, choices: Sequence[Options], place: str
+    plan: Plan, request: Resolved, graph: LayerGraph, choices: Sequence[Options], place: str
 ) -> tuple[StepWork, Ran | Chunked, StagesRecord | None]:
     """Run a stored plan again: return its devices with their work, the step, and its stages if it has any."""
     if plan.stages is not None and plan.staged:
@@ -224,7 +225,7 @@ def _counted(plan: Plan, convention: str | None, file: Path) -> str:
         raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
     if convention is None or (own == DIRECT and convention == PAPER):
         return own
-    return checked(convention)
+    return checked("convention", convention)
 
 
 def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:

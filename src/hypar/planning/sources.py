@@ -16,8 +16,8 @@ from hypar.network.build import FOREIGN, load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.files import ENDINGS
 from hypar.plan.plan import Plan
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.registry import data_names
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

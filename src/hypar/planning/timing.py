@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from hypar.planning.baselines import Entrants
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.records import Decided
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.sharding.placement import Options
 
 
-def timed(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
+def timed(request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
     """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
 
     Args:
@@ -54,7 +54,7 @@ def timed(request: Request, graph: LayerGraph, progress: Callable[[int, int], No
     return replace(plain, baselines=taken.record, refined=refined, chunks=ran.chunks, score=score)
 
 
-def _planned(request: Request, graph: LayerGraph) -> tuple[LevelPlanner, Node, Entrants]:
+def _planned(request: Resolved, graph: LayerGraph) -> tuple[LevelPlanner, Node, Entrants]:
     """Return the planner of a request, its plan, and the baselines that compete."""
     if request.heterogeneous is not None:
         from hypar.planning.uneven.entrants import entrants_of_groups  # noqa: PLC0415 (only for device groups)

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.plan.tree import Device, Level, Stages, Uneven, tree_of
 from hypar.program.cuts import Cuts, LevelCut, array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import Places, array_places
 from hypar.sharding.numbering import digits_of
+from hypar.sharding.tree import Device, Level, Stages, Uneven
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import Split
-    from hypar.plan.tree import Node
     from hypar.program.places import Numbers
     from hypar.program.steps import Program
+    from hypar.sharding.tree import Node, Split
 
 
 def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Program:
@@ -38,7 +37,7 @@ def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Prog
 
 def cuts_of(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
     """Return the devices of a plan and the cuts of each of its layers; layers that are cut alike share one object."""
-    tree = tree_of(plan)
+    tree = plan.root
     splits = _splits_of(tree)
     if splits is not None:
         return _array_cuts(plan, splits)
@@ -81,7 +80,7 @@ def _coordinates(node: Node) -> Numbers:
 
 def _parts(node: Uneven | Stages) -> Sequence[tuple[int, Node]]:
     """Return the parts that a node divides devices into, each with its index."""
-    return node.below if isinstance(node, Uneven) else tuple(enumerate(node.below))
+    return [(index, below) for index, below in enumerate(node.below) if below is not None]
 
 
 def _levels(node: Node, name: str) -> list[LevelCut]:

@@ -3,10 +3,10 @@
 * ``of/``: the documents of results, each the ``plugin`` of its module, ``document_of(result) -> Document``.
 * ``text.render(document, width, full=False)``: lines of styled text; ``text.plain(lines)`` without the styles.
 * ``terminal.show_document(document, full=False)``: on stdout, as wide as the terminal; ``terminal.note``, ``warn``, ``write_json``.
-* ``html.fragment(document)``: for notebooks; ``html.part``, ``table``, ``notes``, ``grid``, ``tag`` for pages.
-* ``markdown.to_markdown(document)``, ``tables.to_csv(document)``, ``tables.to_json(document)``, ``tables.csv_text(rows)``.
-* ``plots.plot(document, file)``: its pictures; ``plots.svg(figure)``: one of them.
-* ``traces``: timelines for Perfetto; ``exports/``: pieces of plans for other tools.
+* ``html.fragment(document)``: for notebooks; ``html.page(document)``: one file that needs nothing else.
+* ``renderers.rendered(document, form)``: Markdown and other forms by name; ``tables``: CSV and JSON.
+* ``plots.plot(document, file)``: its pictures, as ``charts`` makes them of ``svg``'s shapes.
+* ``trace``: timelines for Perfetto; ``exports/``: pieces of plans for other tools.
 
 In a table a value of a ``text`` column may be a ``document.Cell``, a choice in the colours of its dims; in a ``bar`` column
 a number, a tuple of the numbers of its parts, or a text that stands there instead. The key ``tone`` of a row is the tone

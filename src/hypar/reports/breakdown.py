@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Note, Span, Table, Timeline
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.words import parts_of
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import amount, format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.studies.step import DeviceMemory, StepRows, StepTask
+    from hypar.studies.step import Part as LayerPart
 
 LONGEST = 10
 """The number of tasks in the table of the longest."""
@@ -77,91 +78,82 @@ def _direction(task: StepTask) -> str:
     return task.kind if task.kind in {"forward", "update"} else "backward"
 
 
+def table_of(
+    units: Mapping[str, str], rows: Iterable[Sequence[Any]], title: str = "", total: Sequence[Any] = ()
+) -> Table:
+    """Return a table of values in the order of its columns, which are given as the unit by the head."""
+    columns = tuple(
+        Column(key=head, head="" if unit == "bar" else head, unit=unit, prose=head == "source")
+        for head, unit in units.items()
+    )
+    sums = dict(zip(units, total, strict=True)) if total else None
+    return Table(columns, [dict(zip(units, row, strict=True)) for row in rows], sums, title)
+
+
 def kinds_figure(score: Score) -> Figure:
     """Return the seconds of each kind of work: of the critical path where kinds overlap."""
     overlaps = score.overlapped_s or score.groups
     amounts = score.critical if overlaps else score.time
     where = "on the critical path" if overlaps else "one after the other"
-    return _shares("a step", f"Time of a step by kind of work, {where}", amounts, "seconds")
+    return _shares(f"Time of a step by kind of work, {where}", amounts, "seconds")
 
 
 def energy_figure(score: Score) -> Figure | Note:
     """Return the joules of a step by place, or a note that they are not known."""
     if score.energy is None:
         return Note("energy", "not known: the machine's file gives none")
-    return _shares("a step", "Energy of a step by place, of all devices", score.energy, "joules")
+    return _shares("Energy of a step by place, of all devices", score.energy, "joules")
 
 
-def _shares(name: str, title: str, amounts: Mapping[str, float], unit: str) -> Figure:
+def _shares(title: str, amounts: Mapping[str, float], unit: str) -> Figure:
     """Return one stacked bar, with the number and the share of each part in the legend."""
     whole = math.fsum(amounts.values()) or 1.0
     series = {f"{kind} {amount(own, unit)}, {own / whole:.1%}": [own] for kind, own in amounts.items() if own}
-    return Figure(kind="stack", title=title, x=[name], series=series or {name: [0.0]}, unit=unit)
+    return Figure(kind="stack", title=title, x=["a step"], series=series or {"nothing": [0.0]}, unit=unit)
 
 
 def levels_table(rows: StepRows) -> Table:
     """Return the bytes, the seconds on the critical path and the joules of the transfers of each level."""
-    energy = rows.energy
-    return Table(
-        title="What devices receive, by level from the outermost",
-        columns=(
-            Column(key="level"),
-            Column(key="received", unit="bytes"),
-            Column(key="bar", head="", unit="bar"),
-            Column(key="time", unit="seconds"),
-            Column(key="energy", unit="joules"),
-        ),
-        rows=[
-            {
-                "level": level.name,
-                "received": level.num_bytes,
-                "bar": (0.0, level.num_bytes),
-                "time": level.critical_receives_s,
-                "energy": None if energy is None else energy[level.name],
-            }
-            for level in rows.levels
-        ],
+    energy = rows.energy or {}
+    values = (
+        (
+            level.name,
+            level.num_bytes,
+            (0.0, level.num_bytes),
+            level.critical_receives_s,
+            energy.get(level.name),
+        )
+        for level in rows.levels
     )
+    units = {"level": "text", "received": "bytes", "bar": "bar", "time": "seconds", "energy": "joules"}
+    return table_of(units, values, "What devices receive, by level from the outermost")
 
 
 def layers_table(rows: StepRows, row_of: Mapping[str, str]) -> Table:
-    """Return the bytes, seconds, joules and memory of each row of layers."""
-    parts = {part.name: part for part in rows.layers}
-    names = {
-        name: [layer for layer in row_of if row_of[layer] == name] for name in dict.fromkeys(row_of.values())
-    }
-    kept = () if rows.ran.stages else (Column(key="kept", head="activations kept", unit="bytes"),)
+    """Return the bytes, the seconds on the critical path, the joules and the memory of each row of layers."""
+    parts, energy = {part.name: part for part in rows.layers}, rows.energy
+    staged = rows.ran.stages is not None
 
-    def row(name: str, layers: Iterable[str]) -> dict[str, Any]:
-        own = [*layers]
-        spent = [math.fsum(getattr(parts[layer], key) for layer in own) for key in _SECONDS]
-        memory = [rows.layer_memory[layer] for layer in own]
-        return {
-            "layer": name,
-            "received": math.fsum(parts[layer].num_bytes for layer in own),
-            "time": math.fsum(spent),
-            "bar": tuple(spent),
-            "energy": None if rows.energy is None else math.fsum(rows.energy[layer] for layer in own),
-            "weights": math.fsum(held for held, _ in memory),
-            "kept": math.fsum(held for _, held in memory),
-        }
+    def row(name: str, layers: Sequence[str]) -> tuple[Any, ...]:
+        received, computes, receives, weights, kept = (
+            math.fsum(own)
+            for own in zip(
+                *((*_spent(parts[layer]), *rows.layer_memory[layer]) for layer in layers), strict=True
+            )
+        )
+        joules = None if energy is None else math.fsum(energy[layer] for layer in layers)
+        spent = computes + receives, (computes, receives)
+        return name, received, *spent, joules, weights, None if staged else kept
 
-    return Table(
-        columns=(
-            Column(key="layer"),
-            Column(key="received", unit="bytes"),
-            Column(key="time", unit="seconds"),
-            Column(key="bar", head="computes, receives", unit="bar"),
-            Column(key="energy", unit="joules"),
-            Column(key="weights", head="weights, gradients, state", unit="bytes"),
-            *kept,
-        ),
-        rows=[row(name, layers) for name, layers in names.items()],
-        total=row("all layers", row_of) | {"bar": None},
-    )
+    units = {"layer": "text", "received": "bytes", "time": "seconds", "bar": "bar", "energy": "joules",
+             "weights, gradients, state": "bytes", "activations kept": "bytes"}  # fmt: skip
+    grouped = {name: [layer for layer in row_of if row_of[layer] == name] for name in row_of.values()}
+    name, *sums = row("all layers", [*row_of])
+    return table_of(units, [row(*own) for own in grouped.items()], total=(name, *sums[:2], None, *sums[3:]))
 
 
-_SECONDS = ("critical_computes_s", "critical_receives_s")
+def _spent(part: LayerPart) -> tuple[float, float, float]:
+    return part.num_bytes, part.critical_computes_s, part.critical_receives_s
 
 
 def longest_table(rows: StepRows) -> Table:
@@ -175,71 +167,53 @@ def longest_table(rows: StepRows) -> Table:
         "receives": "bytes",
         "critical": "text",
     }
-    return Table(
-        columns=tuple(Column(key=key, unit=unit) for key, unit in units.items()),
-        rows=[
-            {
-                "task": task.name,
-                "on": task.resource,
-                "starts": task.start_s,
-                "takes": task.seconds,
-                "receives": task.num_bytes,
-                "critical": "yes" if task.critical else "no",
-            }
+    return table_of(
+        units,
+        (
+            (
+                task.name,
+                task.resource,
+                task.start_s,
+                task.seconds,
+                task.num_bytes,
+                "yes" if task.critical else "no",
+            )
             for task in tasks
-        ],
+        ),
     )
 
 
 def memory_parts(rows: StepRows) -> Iterator[Figure | Note | Table]:
     """Yield the peak of a device of each group against its capacity, the bytes over the step, and the items of the peak."""
+    score = rows.ran.score
     for held in rows.memory:
         name = "a device" if held.group == WHOLE_ARRAY else f"a device of {held.group}"
-        yield Note("peak", f"{name} holds {_against(held)}")
+        peak, capacity = math.fsum(held.held.values()), held.capacity_bytes
+        of = "; the machine's file gives no capacity"
+        if capacity:
+            fits = "fits" if peak <= capacity else "does not fit"
+            of = f", {peak / capacity:.1%} of {format_bytes(capacity)}: {fits}"
+        yield Note("peak", f"{name} holds {format_bytes(peak)}{of}")
         if held.course:
-            yield _over_time(held, name, rows.ran.score.time_s)
-    score = rows.ran.score
-    yield Table(
-        title=f"What {'the fullest' if score.groups else 'each'} device holds at its peak",
-        columns=(
-            Column(key="item"),
-            Column(key="held", unit="bytes"),
-        ),
-        rows=[{"item": item, "held": own} for item, own in score.memory.items()],
-        total={"item": "together", "held": score.memory_bytes},
-    )
+            yield _over_time(held, name, peak, score.time_s)
+    units = {"item": "text", "held": "bytes"}
+    title = f"What {'the fullest' if score.groups else 'each'} device holds at its peak"
+    yield table_of(units, score.memory.items(), title, ("together", score.memory_bytes))
 
 
-def _against(memory: DeviceMemory) -> str:
-    peak = math.fsum(memory.held.values())
-    if not memory.capacity_bytes:
-        return f"{format_bytes(peak)}; the machine's file gives no capacity"
-    share = peak / memory.capacity_bytes
-    fits = "fits" if share <= 1 else "does not fit"
-    return f"{format_bytes(peak)}, {share:.1%} of {format_bytes(memory.capacity_bytes)}: {fits}"
-
-
-def _over_time(memory: DeviceMemory, name: str, step_s: float) -> Figure:
-    """Return the bytes over the step, in steps."""
-    capacity, peak = memory.capacity_bytes, math.fsum(memory.held.values())
-    times, held = _stairs(memory.course, step_s)
-    top = max(memory.course, key=lambda point: point[1])
+def _over_time(memory: DeviceMemory, name: str, peak: float, end: float) -> Figure:
+    """Return the bytes over the step as a line that stays level between changes."""
+    times, held, last = list[float](), list[float](), 0.0
+    for time, num_bytes in memory.course:
+        times, held, last = [*times, time, time], [*held, last, num_bytes], num_bytes
+    times, held = [*times[1:], end], [*held[1:], last]
+    top, capacity = times[held.index(max(held))], memory.capacity_bytes
     return Figure(
         kind="area",
-        title=f"Memory of {name} over a step, up to {format_bytes(peak)} at {format_seconds(top[0])}",
+        title=f"Memory of {name} over a step, up to {format_bytes(peak)} at {format_seconds(top)}",
         x=times,
         series={"held all along": [memory.always_bytes] * len(times), "activations and errors": held},
         unit="bytes",
         x_unit="seconds",
         limit=capacity if capacity and capacity <= NEAR * peak else None,
     )
-
-
-def _stairs(course: Sequence[tuple[float, float]], end: float) -> tuple[list[float], list[float]]:
-    """Return a course as places and heights of a line, which stays level between changes."""
-    times, held, last = list[float](), list[float](), 0.0
-    for time, num_bytes in course:
-        times += [time, time]
-        held += [last, num_bytes]
-        last = num_bytes
-    return [*times[1:], end], [*held[1:], last]

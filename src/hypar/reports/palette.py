@@ -59,7 +59,8 @@ def colours_of(dim: str | None) -> Colours:
         atom = atom_of(name)
         terminal, hue = _ROLES[name.removesuffix(atom)]
         shade = _ATOMS.index(atom) if atom in _ATOMS else sum(atom.encode()) % len(_ATOMS)
-        shares = hls_to_rgb(hue + 0.05 * (shade % 3 - 1), 0.3 + 0.04 * shade, 0.4 + 0.25 * (shade % 2))
+        lightness = 0.3 + 0.04 * ((6 + 5 * shade) % len(_ATOMS))
+        shares = hls_to_rgb(hue + 0.04 * ((shade + 1) % 3 - 1), lightness, 0.4 + 0.25 * (shade % 2))
         ground = "#" + "".join(f"{round(255 * share):02x}" for share in shares)
     return Colours(ground, max(BLACK, WHITE, key=lambda text: contrast(text, ground)), terminal)
 

@@ -34,12 +34,17 @@ class Plot:
         """Keep the picture."""
         self.picture = picture
 
+    @property
+    def title(self) -> str:
+        """Return what it shows, in a line."""
+        return self.picture.title
+
     def _repr_svg_(self) -> str:
         return svg_file(self.picture)
 
     def __repr__(self) -> str:
         """Return what it shows."""
-        return f"<Plot: {self.picture.title}>"
+        return f"<Plot: {self.title}>"
 
 
 def plot(document: Document, file: Path | None = None) -> Plot:
@@ -68,8 +73,7 @@ def drawn(document: Document) -> Picture:
     """
     parts = [*_figures(document.parts)]
     if not parts:
-        hint = "a score of hypar.score_plan knows its step"
-        raise OptionError("plot", "there is nothing to draw", hint=hint)
+        raise OptionError("plot", "there is nothing to draw", hint="a score that knows its plan has a step")
     found = pictures(parts)
     found.title = document.title if len(parts) > 1 else parts[0].title
     return found

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Cell, Column, Document, Note, Section, Table
+from hypar.document import Cell, Document, Note, Section, Table
 from hypar.errors import InputError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.routing import primes
 from hypar.plan.plan import read_plan
+from hypar.plan.records import of_score
+from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
 from hypar.reports.breakdown import (
@@ -24,6 +26,7 @@ from hypar.reports.breakdown import (
     memory_parts,
     rows_of,
     step_timeline,
+    table_of,
 )
 from hypar.reports.html import page
 from hypar.reports.of.comparison import document_of as comparison_document
@@ -34,7 +37,6 @@ from hypar.reports.words import on_machine, words_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import choice_word
 from hypar.sharding.space import parse_space
-from hypar.studies.again import plan_command, uneven_array
 from hypar.studies.explain import explain_plan
 from hypar.studies.grid import Comparison, Row, compare_strategies, costs_of
 from hypar.studies.remarks import baseline_scores, remarks
@@ -46,11 +48,14 @@ if TYPE_CHECKING:
 
     from hypar.document import Part
     from hypar.machine.machine import Machine
+    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
     from hypar.studies.explain import Alternative, LayerExplanation
+
+    Call = tuple[LayerExplanation, Alternative]
 
 OPEN = ("open in ", "not given", "assumed")
 """How a source begins that leaves a number open."""
@@ -69,31 +74,42 @@ AT_REST = "Power at rest, of all devices for the whole step, belongs to no layer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What a report is made of: the plan with its score on the machine, the network, the machine and the step on it."""
+    """What a report is made of.
+
+    Attributes:
+        plan: the plan, with its score on the machine.
+        stored: the plan as it is stored, with its own score.
+        graph: the network.
+        machine: the machine; None if none is named.
+        profile: the measured times that the plan's cost counted.
+        ran: the step on the machine.
+        convention: the convention that was asked for.
+        commands: the commands that lead to plan and report again.
+    """
 
     plan: Plan
+    stored: Plan
     graph: LayerGraph
     machine: Machine | HeterogeneousMachine | None
-    profile: Any
+    profile: Profile | None
     ran: ScoredStep | None
     convention: str | None
+    commands: tuple[str, ...]
 
 
-def report_page(
+def read_reported(
     file: str | Path,
-    version: str,
     *,
     hardware: str | Path | None = None,
     model: str | Path | None = None,
     profile: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
     convention: str | None = None,
-) -> str:
-    """Run a stored plan, compare it with other strategies, explain it, and return the page.
+) -> Reported:
+    """Read a stored plan, and run it on its machine.
 
     Args:
         file: the plan file.
-        version: hypar's version.
         hardware: a machine, if not the one of the plan's score.
         model: the model file, if the plan's model name does not find it.
         profile: the measured times that the plan's cost counted, if they are not found beside it.
@@ -103,39 +119,40 @@ def report_page(
     Raises:
         InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
     """
-    path = Path(file)
+    path, changed = Path(file), changes or {}
     stored = read_plan(path)
     network = model_of(stored, path, model)
     sized = as_planned(stored, network, path)
     machine = (
-        machine_of(stored, path, changes=changes)
-        if hardware is None
-        else as_hardware(hardware, changes or {})
+        machine_of(stored, path, changes=changes) if hardware is None else as_hardware(hardware, changed)
     )
     if machine is None and changes:
         raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
-    ran = None
-    if machine is not None:
-        ran = run_plan(stored, hardware=machine, model=sized, convention=convention)
-    found = Reported(
+    ran = None if machine is None else run_plan(stored, hardware=machine, model=sized, convention=convention)
+    options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
+    words = [
+        word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))
+    ]
+    words += [word for name, value in changed.items() for word in ("--set", f"{name}={value}")]
+    return Reported(
         plan=stored if ran is None else stored.model_copy(update={"score": ran.score}),
+        stored=stored,
         graph=sized,
         machine=machine,
         profile=profile_of(stored, path, profile),
         ran=ran,
         convention=convention,
+        commands=(
+            plan_command(stored, path.name, network.batch, machine),
+            shlex.join(["hypar", "report", path.name, *words, "-o", "plan.html"]),
+            shlex.join(["hypar", "check", path.name]),
+        ),
     )
-    options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
-    given = [
-        word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))
-    ]
-    given += [word for name, value in (changes or {}).items() for word in ("--set", f"{name}={value}")]
-    commands = (
-        plan_command(stored, path.name, network, machine),
-        shlex.join(["hypar", "report", path.name, *given, "-o", "plan.html"]),
-        shlex.join(["hypar", "check", path.name]),
-    )
-    return page(report_document(found, stored), commands, _footer(found.plan, version))
+
+
+def report_page(found: Reported, version: str) -> str:
+    """Return the page of a report, made by a version of hypar."""
+    return page(report_document(found), found.commands, _footer(found.plan, version))
 
 
 def _footer(plan: Plan, version: str) -> str:
@@ -148,13 +165,8 @@ def _footer(plan: Plan, version: str) -> str:
     return ", ".join([*named, f"hypar {version}"])
 
 
-def report_document(found: Reported, stored: Plan) -> Document:
-    """Return the document of a report.
-
-    Args:
-        found: what it is made of.
-        stored: the plan as it is stored, with its own score.
-    """
+def report_document(found: Reported) -> Document:
+    """Return the document of a report."""
     plan = found.plan
     scores = baseline_scores(plan, found.graph, found.machine, found.profile)
     base = scores.get("dp")
@@ -178,7 +190,7 @@ def report_document(found: Reported, stored: Plan) -> Document:
             section,
             _why(found),
             _claim(found, claimed),
-            _machine(found, stored),
+            _machine(found),
         ),
     )
 
@@ -193,18 +205,14 @@ def _against(score: Score | None, base: Score | None) -> Iterator[Table]:
         ("devices receive", score.communication_bytes, base.communication_bytes, format_bytes),
         ("memory of a device", score.memory_bytes, base.memory_bytes, format_bytes),
     )
-    yield Table(
-        columns=(
-            Column(key="total", head=""),
-            Column(key="own", head="this plan", unit="ratio"),
-            Column(key="dp", head="dp" if base.fits else "dp (does not fit)", unit="ratio"),
-            Column(key="gain", unit="ratio"),
-        ),
-        rows=[
-            {"total": total, "own": text(own), "dp": text(dp), "gain": format_gain(dp, own)}
-            for total, own, dp, text in pairs
+    head = "dp" if base.fits else "dp (does not fit)"
+    yield table_of(
+        {"": "text", "this plan": "ratio", head: "ratio", "gain": "ratio"},
+        (
+            (name, text(own), text(dp), format_gain(dp, own))
+            for name, own, dp, text in pairs
             if own is not None and dp is not None
-        ],
+        ),
     )
 
 
@@ -247,7 +255,8 @@ def compared(found: Reported) -> Comparison:
     """
     plan, score, convention = found.plan, found.plan.score, None
     if not plan.heterogeneous:
-        convention = (score.convention or PAPER) if score else found.convention or plan.convention or PAPER
+        own = of_score(plan.convention or PAPER) if score is None else score.convention or PAPER
+        convention = own if found.convention is None else found.convention
     weight = plan.cost.parameters.get("inter_weight")
     rows = compare_strategies(
         found.graph,
@@ -261,10 +270,12 @@ def compared(found: Reported) -> Comparison:
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
-    own = Row(name=f"{own_name(plan)} {THIS}", plan=plan, costs=costs, gain=None, note=plan.claim)
-    alike = [row.plan is not None and _same(row.plan, plan) and row.name == own_name(plan) for row in rows]
-    kept = [own if same else row for row, same in zip(rows, alike, strict=True)]
-    return Comparison(kept if any(alike) else [*kept, own], rows.convention)
+    row = Row(name=f"{own_name(plan)} {THIS}", plan=plan, costs=costs, gain=None, note=plan.claim)
+    alike = [
+        each.plan is not None and _same(each.plan, plan) and each.name == own_name(plan) for each in rows
+    ]
+    kept = [row if same else other for other, same in zip(rows, alike, strict=True)]
+    return Comparison(kept if any(alike) else [*kept, row], rows.convention)
 
 
 def own_name(plan: Plan) -> str:
@@ -319,49 +330,40 @@ def _why(found: Reported) -> Section:
         return Section(title=title, parts=(Note("", text),))
     except (InputError, TableLimitError) as error:
         return Section(title=title, parts=(Note("", f"Not covered: {error}."),))
+    row_of = rows_of(found.plan)
+    found_calls: dict[tuple[str, str], Call] = {}
     calls = [(one, other) for one in known.explained for other in [nearest(one)] if other is not None]
+    for call in sorted(calls, key=lambda call: (call[1].replanned is None, price(*call))):
+        found_calls.setdefault((row_of[call[0].layer], call[0].place), call)
     if not calls:
         return Section(title=title, parts=(Note("", "No layer has another choice in this space."),))
-    closest = sorted(calls, key=lambda call: (call[1].replanned is None, price(*call)))[:CLOSEST]
-    anew = all(other.replanned is not None for _, other in closest)
+    anew = all(other.replanned is not None for _, other in [*found_calls.values()][:CLOSEST])
     what = (
         "the level would cost more, the others planned anew"
         if anew
         else "it would cost more, the others as planned"
     )
-    every = Section(title=f"All {len(calls)} choices, each with the next", parts=(_calls(found.plan, calls),))
-    about = f"Where the plan would change first: the next choice of a layer, and what {what}."
-    return Section(title=title, about=about, parts=(_calls(found.plan, closest), every))
+    table = _calls(found.plan, found_calls)
+    every = Section(title=f"All rows at all levels, {len(table.rows)} choices", parts=(table,))
+    about = f"Where the plan would change first: the next choice of a row, and what {what}."
+    return Section(title=title, about=about, parts=(table._replace(rows=table.rows[:CLOSEST]), every))
 
 
-def _calls(plan: Plan, calls: Sequence[tuple[LayerExplanation, Alternative]]) -> Table:
-    """Return a row for each choice beside the next."""
+def _calls(plan: Plan, calls: Mapping[tuple[str, str], Call]) -> Table:
+    """Return a row for each choice beside the next, by the names of the row and of the level."""
     grids, words = parse_space(plan.space, None).grids, words_of(plan)
 
     def cell(one: LayerExplanation, each: Alternative) -> Cell:
         cut = tuple((dim, degree) for dim, degree in each.choice.degrees if degree > 1)
         return Cell(choice_word(each.choice.degrees, one.ways, words, grids=grids), cut)
 
-    columns = (
-        Column(key="layer"),
-        Column(key="level"),
-        Column(key="plan", head="the plan"),
-        Column(key="next"),
-        Column(key="more", head="costs more", unit=plan.cost.unit),
-        Column(key="share", head="of the plan", unit="percent"),
-    )
-    rows = [
-        {
-            "layer": one.layer,
-            "level": one.place,
-            "plan": cell(one, one.chosen),
-            "next": cell(one, other),
-            "more": price(one, other),
-            "share": price(one, other) / (plan.cost.value or 1.0),
-        }
-        for one, other in calls
-    ]
-    return Table(columns=columns, rows=rows)
+    units = {"layer": "text", "level": "text", "the plan": "text", "next": "text", "costs more": plan.cost.unit,
+             "of the plan": "percent"}  # fmt: skip
+    rows = []
+    for named, (one, other) in calls.items():
+        more = price(one, other)
+        rows.append((*named, cell(one, one.chosen), cell(one, other), more, more / (plan.cost.value or 1.0)))
+    return table_of(units, rows)
 
 
 def _claim(found: Reported, notes: Sequence[Note]) -> Section:
@@ -381,7 +383,7 @@ def _claim(found: Reported, notes: Sequence[Note]) -> Section:
     return Section(title="Claim and assumptions", parts=tuple(parts))
 
 
-def _machine(found: Reported, stored: Plan) -> Section:
+def _machine(found: Reported) -> Section:
     """Return every number of the machine with its source."""
     if found.machine is None:
         return Section(title="Machine", parts=(Note("", "None is named; hypar plan --hardware names one."),))
@@ -390,20 +392,15 @@ def _machine(found: Reported, stored: Plan) -> Section:
         title="Machine",
         about=f"{found.machine.name}: every number with its source.",
         parts=(
-            *(Note("", line) for line in _other_machine(found.plan.score, stored.score)),
+            *(Note("", line) for line in _other_machine(found.plan.score, found.stored.score)),
             Section(title=f"{len(values)} numbers and their sources", parts=(_values(values),)),
         ),
     )
 
 
 def _values(values: Sequence[Mapping[str, Any]]) -> Table:
-    return Table(
-        columns=(Column(key="what"), Column(key="value", unit="ratio"), Column(key="source", prose=True)),
-        rows=[
-            {"what": own["what"], "value": value_text(own["value"], own["unit"]), "source": own["source"]}
-            for own in values
-        ],
-    )
+    rows = ((own["what"], value_text(own["value"], own["unit"]), own["source"]) for own in values)
+    return table_of({"what": "text", "value": "ratio", "source": "text"}, rows)
 
 
 def _other_machine(score: Score | None, planned: Score | None) -> Iterator[str]:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Note, Table
-from hypar.plan.splits import stage_name, stage_of
+from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
 from hypar.reports.words import against, fit, items, on_machine, tone_of
 from hypar.sharding.conventions import MOVED
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
 
 

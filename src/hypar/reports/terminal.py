@@ -235,8 +235,3 @@ def _bar(state: dict[str, Any], seconds: float) -> str:
     tail = f"{far} {minutes}:{rest:02d}"
     room = width(sys.stderr) - len(tail) - 1
     return _shown(state["description"][: max(room, 0)] + tail, _encoding(sys.stderr))
-
-
-def write_lines(lines: Sequence[str]) -> None:
-    """Print lines on stdout, the first of them, which is the answer, bold on a terminal."""
-    print_lines([[(line, "" if number else "bold")] for number, line in enumerate(lines)])

@@ -11,7 +11,7 @@ import textwrap
 import unicodedata
 from dataclasses import replace
 from itertools import groupby, pairwise, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Cell, Column, Note, Section, Table
 from hypar.reports.palette import colours_of
@@ -54,13 +54,6 @@ _TOGETHER = re.compile(
 _TIED = "\x00"
 
 
-class _Noted(Protocol):
-    @property
-    def label(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
 def render(document: Document, width: int, *, full: bool = False) -> list[Line]:
     """Return the lines of a document, with an empty line between its parts.
 
@@ -69,12 +62,11 @@ def render(document: Document, width: int, *, full: bool = False) -> list[Line]:
         width: the characters of a line; only a word that is longer makes a longer line.
         full: whether to show the notes on details too.
     """
-    title: list[Line] = [
-        [(line, _joined("bold", TONES[document.tone]))] for line in _wrapped(document.title, width)
-    ]
-    about: list[Line] = [[(line, "")] for line in _wrapped(document.about, width)]
-    blocks = [title + about, *_blocks(document.parts, width, full=full)]
-    notes = _kept(document.notes, full=full)
+    title = _lines(document.title, width, f"bold {TONES[document.tone]}".strip()) + _lines(
+        document.about, width
+    )
+    blocks = [title, *_blocks(document.parts, width, full=full)]
+    notes = [note for note in document.notes if full or not note.detail]
     if any(CUT in text for block in blocks for line in block for text, _ in line):
         notes.append(Note("bars", f"one that ends in {CUT} is cut: it is far longer than the others"))
     return apart([*blocks, note_lines(notes, width)])
@@ -116,7 +108,7 @@ def hanging(text: str, width: int) -> list[str]:
     return found
 
 
-def note_lines(notes: Sequence[_Noted], width: int) -> list[Line]:
+def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
     """Return the lines of notes, whose texts have one indent; one without a label continues the note above it."""
     if not any(note.label for note in notes):
         return [[(line, "")] for note in notes for line in hanging(note.text, width)]
@@ -140,184 +132,32 @@ def table_lines(table: Table, width: int) -> list[Line]:
     """Return the lines of a table, columns beside each other if there is room, otherwise a record for each row."""
     if not table.shown:
         return []
-    title: list[Line] = [[(line, "bold")] for line in _wrapped(table.title, width)]
     sheet = _Sheet.of(table)
-    return title + (sheet.beside(width) or sheet.records(width))
+    return _lines(table.title, width, "bold") + (sheet.beside(width) or sheet.records(width))
+
+
+def column_texts(table: Table) -> list[tuple[Column, list[str]]]:
+    """Return the columns that readers see, each with the texts of its rows and of the total; a bar's is what stands for it.
+
+    A row that has a name alone is a heading: it, and a total, have no dash for a number that they lack.
+    """
+    rows = [*table.rows, *([table.total] if table.total else [])]
+    bare = [row is table.total or _heads(table, row) for row in rows]
+    return [
+        (
+            own,
+            [
+                "" if own.key not in row and no else _text(own, row.get(own.key))
+                for row, no in zip(rows, bare, strict=True)
+            ],
+        )
+        for own in table.shown
+    ]
 
 
 def text_width(text: str) -> int:
     """Return the columns of a terminal that a text takes."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
-
-
-def _columns_of(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return wrapped(text, width) if text else []
-
-
-def _joined(*texts: str) -> str:
-    return " ".join(filter(None, texts))
-
-
-def _kept(notes: Iterable[Note], *, full: bool) -> list[Note]:
-    return [note for note in notes if full or not note.detail]
-
-
-def _blocks(parts: Iterable[Part], width: int, *, full: bool) -> list[list[Line]]:
-    """Return the lines of each part that has text; successive notes are one block."""
-    found: list[list[Line]] = []
-    for noted, run in groupby(parts, key=lambda part: isinstance(part, Note)):
-        own = [*run]
-        if noted:
-            found.append(
-                note_lines(_kept((part for part in own if isinstance(part, Note)), full=full), width)
-            )
-            continue
-        for part in own:
-            if isinstance(part, Table):
-                found.append(table_lines(part, width))
-            elif isinstance(part, Section):
-                head: list[Line] = [[(line, "bold")] for line in _wrapped(part.title, width)]
-                head += [[(line, "")] for line in _wrapped(part.about, width)]
-                found += [head, *_blocks(part.parts, width, full=full)]
-    return found
-
-
-class _Shown(NamedTuple):
-    """A column with its texts, one a row, and their styles."""
-
-    column: Column
-    texts: list[str]
-    styles: list[str]
-
-    def width(self, over: frozenset[int]) -> int:
-        """Return the width that it needs, without the rows that reach over the columns to their right."""
-        texts = (text for row, text in enumerate(self.texts) if row not in over)
-        return max(map(text_width, (self.column.title, *texts)))
-
-    def least(self, over: frozenset[int]) -> int:
-        """Return the smallest width that it may have."""
-        needed = self.width(over)
-        if not self.column.prose:
-            return needed
-        words = (word for text in (self.column.title, *self.texts) for word in text.split())
-        return min(needed, max(LEAST_PROSE, *map(text_width, words), 0))
-
-
-class _Sheet(NamedTuple):
-    """A table as texts.
-
-    Attributes:
-        columns: the columns without those of bars.
-        bars: the columns of bars, whose texts are what stands there instead of a bar.
-        lengths: the lengths of the parts of each bar, column by column.
-        whole: whether the rows add up to a whole.
-        over: the rows that have a name alone, which may reach over the other columns.
-    """
-
-    columns: list[_Shown]
-    bars: list[_Shown]
-    lengths: list[list[tuple[float, ...]]]
-    over: frozenset[int]
-    whole: bool
-
-    @classmethod
-    def of(cls, table: Table) -> _Sheet:
-        """Format the values of a table."""
-        rows = [*table.rows, *([table.total] if table.total else [])]
-        tones = [TONES[row.get("tone", "")] for row in rows]
-        if table.total:
-            tones[-1] = "bold"
-        shown = table.shown
-        heads = [len(shown) > 1 and not any(own.key in row for own in shown[1:]) for row in rows]
-        blank = [head or row is table.total for head, row in zip(heads, rows, strict=True)]
-        columns, bars, lengths = [], [], []
-        for column in shown:
-            values = [row.get(column.key) for row in rows]
-            if column.unit == "bar":
-                bars.append(
-                    _Shown(column, [value if isinstance(value, str) else "" for value in values], tones)
-                )
-                lengths.append([bar_parts(value) for value in values])
-                continue
-            texts = [
-                "" if no and value is None else column.text(value)
-                for value, no in zip(values, blank, strict=True)
-            ]
-            styles = [_joined(_colour(value), tone) for value, tone in zip(values, tones, strict=True)]
-            columns.append(_Shown(column, texts, styles))
-        over = frozenset(row for row, head in enumerate(heads) if head)
-        return cls(columns, bars, lengths, over, table.total is not None)
-
-    def beside(self, width: int) -> list[Line]:
-        """Return the lines with all columns beside each other; none if they do not fit."""
-        room = width - sum(own.width(self.over) + GAP for own in self.columns)
-        longest = min(room - GAP * (len(self.bars) - 1), LONGEST_BAR)
-        if self.bars and longest >= SHORTEST_BAR:
-            drawn = [
-                _drawn(*each, longest, whole=self.whole) for each in zip(self.bars, self.lengths, strict=True)
-            ]
-            lines = self._lines([*self.columns, *drawn], width, GAP, whole=True)
-            if lines:
-                return lines
-        texts = [own for own in self.bars if any(own.texts)]
-        columns = [*self.columns, *texts]
-        return self._lines(columns, width, GAP) or self._lines(columns, width, 1)
-
-    def _lines(self, columns: Sequence[_Shown], width: int, gap: int, *, whole: bool = False) -> list[Line]:
-        """Return the lines of columns; none if they do not fit, or prose would be broken that is to stay whole."""
-        columns = _widened(columns, self.over, gap)
-        wide = [own.width(self.over) for own in columns]
-        sizes = wide if whole else [own.least(self.over) for own in columns]
-        left = width - sum(sizes) - gap * (len(columns) - 1)
-        if left < 0:
-            return []
-        for at in sorted(range(len(columns)), key=wide.__getitem__):
-            more = min(left, wide[at] - sizes[at])
-            sizes[at], left = sizes[at] + more, left - more
-        groups = ["", *(own.column.group for own in columns)]
-        names = [name if name != before else "" for before, name in pairwise(groups)]
-        lines = [_line([(name, "dim", False) for name in names], sizes, gap)] if any(names) else []
-        if any(own.column.title for own in columns):
-            heads = [(own.column.title, "dim", own.column.numeric) for own in columns]
-            lines += _row(heads, [own.column for own in columns], sizes, gap)
-        for row in range(len(columns[0].texts)):
-            cells = [(own.texts[row], own.styles[row], own.column.numeric) for own in columns]
-            lines += _row(cells, [own.column for own in columns], sizes, gap)
-        return lines
-
-    def records(self, width: int) -> list[Line]:
-        """Return each row as its name and, below it, pairs of a head and a value."""
-        found: list[Line] = []
-        names, *others = self.columns
-        others += [own for own in self.bars if any(own.texts)]
-        for row, name in enumerate(names.texts):
-            found += [[(line, names.styles[row])] for line in _wrapped(name, width)]
-            for line in _pairs(others, row, width - GAP):
-                found += [[(" " * GAP, ""), (text, names.styles[row])] for text in wrapped(line, width - GAP)]
-        return found
-
-
-def _pairs(columns: Sequence[_Shown], row: int, width: int) -> list[str]:
-    """Return the pairs of a row, a text for each group of columns and for each column of prose."""
-    several = sum(own.column.prose for own in columns) > 1
-    found, prose = [], []
-    for group, run in groupby(columns, key=lambda own: own.column.group):
-        pairs = []
-        for own in (own for own in run if own.texts[row]):
-            if own.column.prose:
-                prose.append(_joined(own.column.title if several else "", own.texts[row]))
-                continue
-            pair = _joined(own.column.title, own.texts[row])
-            pairs.append(pair.replace(" ", _TIED) if text_width(pair) < width else pair)
-        if pairs:
-            found.append(_joined(f"{group}:" if group else "", ", ".join(pairs)))
-    return found + prose
 
 
 def bar_parts(value: Any) -> tuple[float, ...]:
@@ -340,6 +180,163 @@ def longest_bar(bars: Iterable[tuple[float, ...]], *, whole: bool = False) -> fl
     """
     sums = sorted(own for own in map(sum, bars) if own > 0)
     return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def _lines(text: str, width: int, style: str = "") -> list[Line]:
+    return [[(line, style)] for line in wrapped(text, width)] if text else []
+
+
+def _blocks(parts: Iterable[Part], width: int, *, full: bool) -> list[list[Line]]:
+    """Return the lines of each part that has text; successive notes are one block."""
+    found: list[list[Line]] = []
+    for noted, run in groupby(parts, key=lambda part: isinstance(part, Note)):
+        own = [*run]
+        if noted:
+            found.append(
+                note_lines(
+                    [note for note in own if isinstance(note, Note) and (full or not note.detail)], width
+                )
+            )
+        for part in own:
+            if isinstance(part, Table):
+                found.append(table_lines(part, width))
+            elif isinstance(part, Section):
+                head = _lines(part.title, width, "bold") + _lines(part.about, width)
+                found += [head, *_blocks(part.parts, width, full=full)]
+    return found
+
+
+def _heads(table: Table, row: dict[str, Any]) -> bool:
+    shown = table.shown
+    return len(shown) > 1 and not any(own.key in row for own in shown[1:])
+
+
+def _text(own: Column, value: Any) -> str:
+    if own.unit == "bar":
+        return value if isinstance(value, str) else ""
+    return own.text(value)
+
+
+class _Shown(NamedTuple):
+    """A column with its texts, one a row, and their styles."""
+
+    column: Column
+    texts: list[str]
+    styles: list[str]
+
+    @property
+    def wide(self) -> int:
+        """The width that it needs."""
+        return max(map(text_width, (self.column.title, *self.texts)))
+
+    @property
+    def least(self) -> int:
+        """The smallest width that it may have."""
+        words = (word for text in (self.column.title, *self.texts) for word in text.split())
+        return (
+            min(self.wide, max(LEAST_PROSE, *map(text_width, words), 0)) if self.column.prose else self.wide
+        )
+
+
+class _Sheet(NamedTuple):
+    """A table as texts.
+
+    Attributes:
+        columns: the columns without those of bars; the name of a row that heads others is empty.
+        bars: the columns of bars, with the lengths of the parts of each.
+        heads: the rows that head others, by number, with the name, which may reach over the other columns.
+        whole: whether the rows add up to a whole.
+    """
+
+    columns: list[_Shown]
+    bars: list[tuple[_Shown, list[tuple[float, ...]]]]
+    heads: dict[int, str]
+    whole: bool
+
+    @classmethod
+    def of(cls, table: Table) -> _Sheet:
+        """Format the values of a table."""
+        rows = [*table.rows, *([table.total] if table.total else [])]
+        tones = ["bold" if row is table.total else TONES[row.get("tone", "")] for row in rows]
+        columns: list[_Shown] = []
+        bars: list[tuple[_Shown, list[tuple[float, ...]]]] = []
+        for column, texts in column_texts(table):
+            values = [row.get(column.key) for row in rows]
+            if column.unit == "bar":
+                bars.append((_Shown(column, texts, tones), [bar_parts(value) for value in values]))
+            else:
+                styles = [
+                    f"{_colour(value)} {tone}".strip() for value, tone in zip(values, tones, strict=True)
+                ]
+                columns.append(_Shown(column, texts, styles))
+        names = columns[0].texts if columns else []
+        heads = {at: names[at] for at, row in enumerate(rows) if names and _heads(table, row)}
+        for at in heads:
+            names[at] = ""
+        return cls(columns, bars, heads, table.total is not None)
+
+    def beside(self, width: int) -> list[Line]:
+        """Return the lines with all columns beside each other; none if they do not fit."""
+        room = width - sum(own.wide + GAP for own in self.columns)
+        longest = min(room - GAP * (len(self.bars) - 1), LONGEST_BAR)
+        if self.bars and longest >= SHORTEST_BAR:
+            drawn = [_drawn(own, parts, longest, whole=self.whole) for own, parts in self.bars]
+            lines = self._lines([*self.columns, *drawn], width, GAP, whole=True)
+            if lines:
+                return lines
+        columns = [*self.columns, *(own for own, _ in self.bars if any(own.texts))]
+        return self._lines(columns, width, GAP) or self._lines(columns, width, 1)
+
+    def _lines(self, columns: Sequence[_Shown], width: int, gap: int, *, whole: bool = False) -> list[Line]:
+        """Return the lines of columns; none if they do not fit, or prose would be broken that is to stay whole."""
+        columns = _widened(columns, gap)
+        wide = [own.wide for own in columns]
+        sizes = wide if whole else [own.least for own in columns]
+        left = width - sum(sizes) - gap * (len(columns) - 1)
+        if left < 0:
+            return []
+        for at in sorted(range(len(columns)), key=wide.__getitem__):
+            more = min(left, wide[at] - sizes[at])
+            sizes[at], left = sizes[at] + more, left - more
+        groups = ["", *(own.column.group for own in columns)]
+        names = [name if name != before else "" for before, name in pairwise(groups)]
+        lines = [_line([(name, "dim", False) for name in names], sizes, gap)] if any(names) else []
+        if any(own.column.title for own in columns):
+            lines += _row([(own.column.title, "dim", own.column) for own in columns], sizes, gap)
+        for row in range(len(columns[0].texts)):
+            cells = [(own.texts[row], own.styles[row], own.column) for own in columns]
+            head = self.heads.get(row)
+            lines += [[(head, columns[0].styles[row])]] if head else _row(cells, sizes, gap)
+        return lines
+
+    def records(self, width: int) -> list[Line]:
+        """Return each row as its name and, below it, pairs of a head and a value."""
+        found: list[Line] = []
+        columns: list[_Shown] = [*self.columns, *(own for own, _ in self.bars if any(own.texts))]
+        names, *others = columns
+        for row, (name, style) in enumerate(zip(names.texts, names.styles, strict=True)):
+            found += _lines(self.heads.get(row, name), width, style)
+            for text in _pairs(others, row, width - GAP):
+                found += [[(" " * GAP, ""), (line, style)] for line in wrapped(text, width - GAP)]
+        return found
+
+
+def _pairs(columns: Sequence[_Shown], row: int, width: int) -> list[str]:
+    """Return the pairs of a row, a text for each group of columns and for each column of prose."""
+    filled = [(own.column, own.texts[row]) for own in columns if own.texts[row]]
+    several = sum(own.column.prose for own in columns) > 1
+    found = []
+    for group, run in groupby((pair for pair in filled if not pair[0].prose), key=lambda pair: pair[0].group):
+        pairs = (f"{column.title} {text}".strip() for column, text in run)
+        tied = (pair.replace(" ", _TIED) if text_width(pair) < width else pair for pair in pairs)
+        found.append((f"{group}: " if group else "") + ", ".join(tied))
+    return found + [f"{own.title if several else ''} {text}".strip() for own, text in filled if own.prose]
 
 
 def _drawn(shown: _Shown, lengths: Sequence[tuple[float, ...]], longest: int, *, whole: bool) -> _Shown:
@@ -368,29 +365,25 @@ def _colour(value: Any) -> str:
     return colours_of(value.parts[0][0] if value.parts else None).terminal
 
 
-def _widened(columns: Sequence[_Shown], over: frozenset[int], gap: int) -> list[_Shown]:
+def _widened(columns: Sequence[_Shown], gap: int) -> list[_Shown]:
     """Return the columns with room for each group's name where another group follows."""
     found: list[_Shown] = []
     runs = [[*run] for _, run in groupby(columns, key=lambda own: own.column.group)]
     for run, follows in zip_longest(runs, runs[1:]):
         last = run[-1]
-        lack = text_width(last.column.group) - sum(own.width(over) + gap for own in run) + gap
+        lack = text_width(last.column.group) - sum(own.wide + gap for own in run) + gap
         if follows and last.column.group and lack > 0:
-            head = last.column.title.ljust(last.width(over) + lack)
+            head = last.column.title.ljust(last.wide + lack)
             run[-1] = last._replace(column=replace(last.column, head=head))
         found += run
     return found
 
 
-def _row(
-    cells: Sequence[tuple[str, str, bool]], columns: Sequence[Column], sizes: Sequence[int], gap: int
-) -> list[Line]:
-    """Return the lines of a row, several if a text of prose is wider than its column."""
-    if not any(column.prose for column in columns):
-        return [_line(cells, sizes, gap)]
+def _row(cells: Sequence[tuple[str, str, Column]], sizes: Sequence[int], gap: int) -> list[Line]:
+    """Return the lines of a row of texts with their styles, several if a text of prose is wider than its column."""
     broken = [
-        [(part, style, right) for part in (wrapped(text, size) if column.prose else [text])]
-        for (text, style, right), column, size in zip(cells, columns, sizes, strict=True)
+        [(part, style, own.numeric) for part in (wrapped(text, size) if own.prose else [text])]
+        for (text, style, own), size in zip(cells, sizes, strict=True)
     ]
     return [_line(each, sizes, gap) for each in zip_longest(*broken, fillvalue=("", "", False))]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.words import cells_of, levels_of
 from hypar.schedule.totals import level_name
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:

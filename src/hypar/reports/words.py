@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.document import Cell, Note
 from hypar.network.dims import in_order
-from hypar.plan.splits import WHOLE_ARRAY, Split
 from hypar.sharding.dims import GRIDS, WORDS, choice_word, vocabulary
 from hypar.sharding.space import parse_space
+from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import amount, faster_than, format_bytes
 
 if TYPE_CHECKING:

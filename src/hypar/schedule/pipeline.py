@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.plan.splits import stage_name
+from hypar.plan.stages import stage_name
 from hypar.timeline import Task, Timeline
 
 if TYPE_CHECKING:

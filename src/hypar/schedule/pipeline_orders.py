@@ -10,8 +10,8 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.errors import OptionError, UnknownNameError, shown
-from hypar.plan.splits import FLUSHES, INTERLEAVED
+from hypar.errors import OptionError, shown
+from hypar.plan.stages import FLUSHES, INTERLEAVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -222,17 +222,6 @@ MOST_TASKS = 2**20
 
 TASKS = 5
 """Tasks of a stage, or of a layer, for a microbatch, by which microbatches are limited."""
-
-
-def checked_schedule(name: str) -> str:
-    """Check the name of a schedule.
-
-    Raises:
-        UnknownNameError: there is no such schedule.
-    """
-    if not isinstance(name, str) or name not in SCHEDULES:
-        raise UnknownNameError("schedule", str(name), SCHEDULES)
-    return name
 
 
 def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:

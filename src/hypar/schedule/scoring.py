@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
-from hypar.plan.conventions import recorded
+from hypar.plan.records import recorded
 from hypar.plan.score import GroupScore, Score, Totals
 from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane

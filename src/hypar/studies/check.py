@@ -13,10 +13,11 @@ from hypar.files.json_file import read_json
 from hypar.files.text import read_text
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
+from hypar.planning.asked import asked_of
 from hypar.planning.planner import follow
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.replay import recosted, score_plan
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, model_of, profile_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.solve.limits import Limits
@@ -87,10 +88,11 @@ def check_plan(
     stored = read_plan(file)
     graph = model_of(stored, Path(file), model)
     machine = machine_of(stored, Path(file), hardware, profile=profile)
-    request = Request.of(stored, machine, profile_of(stored, Path(file), profile))
+    request = Resolved.of(stored, machine, profile_of(stored, Path(file), profile))
     changed = graph.digest != stored.model.digest
     try:
-        require_together(Asked.of(request))
+        asked = replace(asked_of(stored, machine=machine), profile=request.profile)
+        require_together(Asked.whose(asked, cost=stored.cost.name))
         fresh, notes = _again(stored, request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
@@ -115,7 +117,7 @@ def _near(change: Change, tolerance: float) -> bool:
     return abs(after - before) <= tolerance * max(abs(before), abs(after))
 
 
-def _not_its_own(request: Request) -> tuple[str, ...]:
+def _not_its_own(request: Resolved) -> tuple[str, ...]:
     """Say where a request is not what its strategy stands for: an option was given, or the name is another."""
     try:
         own = load_strategy(request.strategy)
@@ -129,7 +131,7 @@ def _not_its_own(request: Request) -> tuple[str, ...]:
 
 
 def _again(
-    stored: Plan, request: Request, graph: LayerGraph, *, changed: bool
+    stored: Plan, request: Resolved, graph: LayerGraph, *, changed: bool
 ) -> tuple[Plan, tuple[str, ...]]:
     """Plan the request today, and say if hypar would take another solver than the recorded one.
 
@@ -153,7 +155,7 @@ def _again(
         return follow(free, graph), ()
 
 
-def _priced(stored: Plan, request: Request, graph: LayerGraph) -> tuple[Plan, tuple[str, ...]]:
+def _priced(stored: Plan, request: Resolved, graph: LayerGraph) -> tuple[Plan, tuple[str, ...]]:
     """Return a plan with its choices priced and run again."""
     fresh = recosted(stored, graph, request)
     if stored.score is not None:

@@ -14,7 +14,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import ask
 from hypar.planning.replay import costed_tree
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.sites import spans_of
 from hypar.planning.uneven.planner import as_branching, as_planner
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import StagesRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.spans import CutSpans
     from hypar.planning.uneven.planner import Planner
@@ -95,7 +95,7 @@ def choices_by_level(
     """
     if machine is not None:
         require_groups(plan, machine, Path("plan"))
-    request = replace(Request.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
+    request = replace(Resolved.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     if plan.stages is not None and plan.staged:
         yield from _in_stages(plan, plan.stages, request, graph)
     elif isinstance(machine, HeterogeneousMachine):
@@ -106,7 +106,7 @@ def choices_by_level(
 
 
 def _in_stages(
-    plan: Plan, stages: StagesRecord, request: Request, graph: LayerGraph
+    plan: Plan, stages: StagesRecord, request: Resolved, graph: LayerGraph
 ) -> Iterator[LevelChoices]:
     spans = spans_of(request, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)

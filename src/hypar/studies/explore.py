@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.document import Result
 from hypar.errors import OptionError, suggestion
 from hypar.machine.load_heterogeneous import as_hardware
+from hypar.plan.request import Request
 from hypar.plan.score import Totals, totals_of
-from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.arguments import BASELINE, PlanArguments, require_known
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.replay import run_plan
+from hypar.planning.resolved import BASELINE
 from hypar.planning.sources import times_of
 from hypar.planning.uneven.replay import branch_of
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.sharding.pins import level_of
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.choices import choices_by_level
 from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
 from hypar.units import format_seconds
@@ -102,7 +103,7 @@ def explore_model(
     strategy: str = "hypar",
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
-    **asked: Unpack[PlanArguments],
+    **asked: Any,
 ) -> Exploration:
     """Score every combination of the choices of some layers or levels.
 
@@ -121,7 +122,7 @@ def explore_model(
     Raises:
         InputError: the request cannot be met; nothing varies, or more than 10,000 points.
     """
-    require_known("explore_model", asked, PlanArguments)
+    Request.of("explore_model", asked)
     graph, machine, counted = network_of(model), as_hardware(hardware), convention_for(convention)
     plan = plan_and_score(graph, strategy, counted, hardware=machine, **asked)
     graph = graph.with_batch(plan.model.batch)

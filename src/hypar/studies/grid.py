@@ -10,7 +10,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hypar.document import Result
 from hypar.errors import TableLimitError
@@ -19,12 +19,11 @@ from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.conventions import checked
-from hypar.planning.arguments import BASELINE, PlanArguments, of_baseline, require_known
+from hypar.plan.request import Request, checked
 from hypar.planning.counting import follows
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import recosted, score_plan
-from hypar.planning.request import Request
+from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
@@ -84,7 +83,7 @@ def plan_and_score(
     /,
     *,
     hardware: Machine | HeterogeneousMachine | None = None,
-    **asked: Unpack[PlanArguments],
+    **asked: Any,
 ) -> Plan:
     """Plan a network by a strategy, with a score that counts by a convention.
 
@@ -123,14 +122,14 @@ def costs_of(
     own = plan.convention or PAPER
     if plan.heterogeneous or not follows(plan.cost.name) or convention == own:
         return tuple(split.cost for split in plan.summed)
-    request = replace(Request.of(plan, machine, times_of(plan)), convention=convention)
+    request = replace(Resolved.of(plan, machine, times_of(plan)), convention=convention)
     return tuple(split.cost for split in recosted(plan, graph, request).splits)
 
 
 def baseline_score(ran: ScoredStep) -> Score | None:
     """Score the baseline with the array, the machine of identical devices and the optimizer of another plan's step."""
     own = ran.lanes[0].setting
-    asked: PlanArguments = {"array": ran.plan.array, "optimizer": own.optimizer}
+    asked: dict[str, Any] = {"array": ran.plan.array, "optimizer": own.optimizer}
     return plan_and_score(ran.graph, BASELINE, own.convention, hardware=own.machine, **asked).score
 
 
@@ -145,7 +144,7 @@ def convention_for(asked: str | None) -> str:
     Raises:
         UnknownNameError: there is no such convention.
     """
-    return MOVED if asked is None else checked(asked)
+    return MOVED if asked is None else checked("convention", asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +209,7 @@ def compare_strategies(
     hardware: Hardware | None = None,
     convention: str | None = None,
     progress: Progress = lambda *_: None,
-    **asked: Unpack[PlanArguments],
+    **asked: Any,
 ) -> Comparison:
     """Plan a network by several strategies.
 
@@ -233,7 +232,7 @@ def compare_strategies(
         InputError: the request cannot be met.
         TableLimitError: no strategy's search would fit.
     """
-    require_known("compare_strategies", asked, PlanArguments)
+    Request.of("compare_strategies", asked)
     graph, counted = network_of(model), convention_for(convention)
     machine = None if hardware is None else as_hardware(hardware)
     named = (strategies,) if isinstance(strategies, str) else strategies

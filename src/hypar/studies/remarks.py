@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from hypar.document import Note
 from hypar.errors import HardwareError, OptionError, ProfileError, TableLimitError
 from hypar.plan.records import SEARCHED
-from hypar.planning.checks.stages import BEST
+from hypar.plan.request import BEST
 from hypar.planning.counting import bytes_received, cost_convention, score_convention
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
-from hypar.planning.request import BASELINES, FIXED, Request
+from hypar.planning.resolved import BASELINES, FIXED, Resolved
 from hypar.sharding.conventions import DIRECT
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_bytes, format_seconds
@@ -62,7 +62,7 @@ def remarks(
     graph = graph.with_batch(plan.model.batch)
     known = baseline_scores(plan, graph, machine, profile) if scores is None else scores
     return [
-        *_joint(plan, graph, Request.of(plan, machine, profile)),
+        *_joint(plan, graph, Resolved.of(plan, machine, profile)),
         *_faster(plan, known),
         *_too_fine(plan, graph),
         *counting(plan, graph),
@@ -70,7 +70,7 @@ def remarks(
     ]
 
 
-def _joint(plan: Plan, graph: LayerGraph, request: Request) -> Iterator[Note]:
+def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
     """Yield the cost of the joint optimum beside a greedy plan."""
     request = replace(request, refine=False, chunks=None, stages=None, baselines=())
     greedy = plan.search == "greedy" and len(plan.array) > 1 and not (plan.heterogeneous or plan.staged)
@@ -88,7 +88,7 @@ def _joint(plan: Plan, graph: LayerGraph, request: Request) -> Iterator[Note]:
         yield Note("", "the joint optimum is no lower")
 
 
-def joint_optimum(request: Request, graph: LayerGraph) -> Plan | None:
+def joint_optimum(request: Resolved, graph: LayerGraph) -> Plan | None:
     """Plan the request over all levels jointly; return None if the search is not cheap."""
     request = replace(request, search="joint", solver=None)
     question, _ = ask(request, graph)
@@ -111,12 +111,12 @@ def baseline_scores(
     from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
 
     graph = graph.with_batch(plan.model.batch)
-    request = _over_all(plan, replace(Request.of(plan, machine, profile), refine=False))
+    request = _over_all(plan, replace(Resolved.of(plan, machine, profile), refine=False))
     found = ((name, _score_of(baseline_request(request, name), graph)) for name in _compared(plan))
     return {name: score for name, score in found if score is not None}
 
 
-def _over_all(plan: Plan, request: Request) -> Request:
+def _over_all(plan: Plan, request: Resolved) -> Resolved:
     """Return the request over the same devices without stages, which become a level, and then without pins."""
     if plan.stages is None or plan.stages.asked == BEST:
         return request
@@ -139,7 +139,7 @@ def in_headline(plan: Plan) -> bool:
     return not plan.pins and plan.strategy != "dp"
 
 
-def _score_of(request: Request, graph: LayerGraph) -> Score | None:
+def _score_of(request: Resolved, graph: LayerGraph) -> Score | None:
     try:
         return follow(request, graph).score
     except (HardwareError, OptionError, ProfileError, TableLimitError):

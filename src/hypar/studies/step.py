@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hypar.network.training import OPTIMIZERS
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
 from hypar.schedule.memory import course_on, memory_of
 from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.schedule.totals import level_name
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

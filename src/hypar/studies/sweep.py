@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hypar.document import Result
 from hypar.errors import HardwareError, OptionError, TableLimitError
@@ -13,8 +13,8 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
+from hypar.plan.request import Request
 from hypar.plan.score import Totals, totals_of
-from hypar.planning.arguments import HeldArguments, PlanArguments, require_known
 from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
 from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
@@ -62,14 +62,14 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
     _document: ClassVar[str] = "sweep"
     model: str
     convention: str
-    asked: HeldArguments
+    asked: Mapping[str, Any]
 
     def __new__(
         cls,
         runs: Iterable[Run] = (),
         model: str = "",
         convention: str = MOVED,
-        asked: HeldArguments | None = None,
+        asked: Mapping[str, Any] | None = None,
     ) -> Self:
         """Make a sweep of some runs."""
         made = super().__new__(cls, runs)
@@ -103,7 +103,7 @@ def sweep_model(
     scale: bool = False,
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
-    **asked: Unpack[HeldArguments],
+    **asked: Any,
 ) -> Sweep:
     """Plan and score a network for every combination of the given values.
 
@@ -131,7 +131,7 @@ def sweep_model(
     Raises:
         InputError: the request cannot be met by any combination.
     """
-    require_known("sweep_model", asked, HeldArguments)
+    Request.of("sweep_model", asked)
     graph = network_of(model)
     axes = {
         "hardware": _values(hardware),
@@ -190,7 +190,7 @@ class _Runs:
     convention: str
     changed: tuple[str, ...]
     scale: bool
-    asked: HeldArguments
+    asked: Mapping[str, Any]
     machines: dict[str, Machine | HeterogeneousMachine] = field(default_factory=dict)
 
     def machine(self, chosen: Chosen, **more: Any) -> Machine | HeterogeneousMachine:
@@ -209,9 +209,9 @@ class _Runs:
         if chosen.get("levels") == 0 and not has_stages(*self._stages, cut=False):
             found = _on_one_device(graph, machine, self.asked.get("optimizer", "sgd"))
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
-        array: PlanArguments = {"levels": chosen.get("levels"), "array": chosen.get("array")}
+        array = {"levels": chosen.get("levels"), "array": chosen.get("array")}
         asked = {**self._of_array(chosen), **array}
-        plan = plan_and_score(graph, chosen["strategy"], self.convention, hardware=machine, **asked)  # type: ignore[misc]
+        plan = plan_and_score(graph, chosen["strategy"], self.convention, hardware=machine, **asked)
         fits = plan.score is not None and plan.score.fits
         return Run(axes=chosen, totals=totals_of(plan.score), fits=fits, note=plan.claim)
 
@@ -229,13 +229,13 @@ class _Runs:
     def _stages(self) -> tuple[int | str | None, str | Sequence[str] | None]:
         return self.asked.get("stages"), self.asked.get("starts")
 
-    def _of_array(self, chosen: Chosen) -> HeldArguments:
+    def _of_array(self, chosen: Chosen) -> Mapping[str, Any]:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""
         own = checked_nodes(chosen.get("array"), None).stages
         mixed = any(isinstance(ways, str) for array in self.axes.get("array", ()) for ways in array)
         if own is not None or not mixed:
             return self.asked
-        return {name: value for name, value in self.asked.items() if name not in OF_STAGES}  # type: ignore[return-value]
+        return {name: value for name, value in self.asked.items() if name not in OF_STAGES}
 
     def _scalable(self, machine: Machine | HeterogeneousMachine) -> bool:
         return isinstance(machine, Machine) and len(machine.tiers) == 1 and "devices" not in self.changed

@@ -16,9 +16,9 @@ from hypar.execution.verify import TOLERANCE, verify_program
 from hypar.machine.setting import Setting
 from hypar.plan.diff import changes_between
 from hypar.plan.plan import Plan, read_plan
-from hypar.plan.splits import FLUSHES
+from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import choices_of, recosted, run_again, run_plan
-from hypar.planning.request import Request
+from hypar.planning.resolved import Resolved
 from hypar.planning.sources import as_planned, machine_of, network_of, scored_on, times_of
 from hypar.program.of_plan import program_of
 from hypar.schedule.lanes import Lane
@@ -372,7 +372,7 @@ class _Run:
             for layer in plan.layers
         ]
         if self.machine is not None:
-            request = replace(Request.of(plan, self.machine), counted=by)
+            request = replace(Resolved.of(plan, self.machine), counted=by)
             _, ran, _ = run_again(plan, request, self.graph, choices, str(self.file))
             return [move for move in ran.step.moves if move is not None]
         setting = Setting(
@@ -388,7 +388,7 @@ class _Run:
     def _again(self) -> Plan:
         """Return the plan with its results counted again: its cost, and on the machine of its score stages and score."""
         plan, graph, machine = self.plan, self.whole, self.machine
-        again = recosted(plan, graph, Request.of(plan, machine, times_of(plan)))
+        again = recosted(plan, graph, Resolved.of(plan, machine, times_of(plan)))
         if machine is None:
             return again
         ran = run_plan(plan, hardware=machine, model=graph)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.consistency import MOST_DEVICES
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

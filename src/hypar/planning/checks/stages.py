@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.errors import OptionError, UnknownNameError, shown
-from hypar.plan.consistency import MOST_DEVICES
-from hypar.plan.splits import BALANCES, INTERLEAVED
-from hypar.schedule.pipeline_orders import checked_schedule
+from hypar.errors import OptionError, shown
+from hypar.plan.request import BEST
+from hypar.plan.stages import INTERLEAVED
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-BEST = "best"
-"""In place of a number of stages: as many as are fastest."""
 
 
 class Pipelined(NamedTuple):
@@ -60,18 +56,15 @@ def checked_stages(
 
     Raises:
         OptionError: a number is out of range, or the starts are not as many as the parts of all stages.
-        UnknownNameError: there is no such schedule or balance.
     """
     for name, number in (("stages", None if stages == BEST else stages), ("microbatches", microbatches)):
         whole = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_DEVICES
         if number is not None and not whole:
             allowed = f"a whole number from 1 to {MOST_DEVICES:,}" + (", or best" if name == "stages" else "")
             raise OptionError(name, f"found {shown(number)}", allowed)
-    order = checked_schedule("1f1b" if schedule is None else schedule)
+    order = "1f1b" if schedule is None else schedule
     several = _checked_parts(parts, order)
     names = _checked_starts(starts, stages, several or 1)
-    if balance is not None and balance not in BALANCES:
-        raise UnknownNameError("balance", str(balance), BALANCES)
     count = (len(names) // (several or 1) or stages) if has_stages(stages, starts, cut=cut) else None
     return Pipelined(count, order, microbatches, balance or "time", names, several)
 

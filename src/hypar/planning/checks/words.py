@@ -6,11 +6,9 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
-from hypar.errors import OptionError, UnknownNameError, shown
+from hypar.errors import OptionError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.network.training import OPTIMIZERS
-from hypar.plan.chunks import CHUNKS
-from hypar.plan.splits import RULES
+from hypar.plan.records import CHUNKS
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.sharding.space import parse_space
@@ -19,16 +17,7 @@ from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, Limits
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan.chunks import Asked, Manner
-    from hypar.plan.records import Operators
-
-
-SHARES = (*RULES, "layers")
-"""The rules for the shares of device groups; ``layers`` gives each layer its own."""
-
-
-GRAPHS = ("contracted", "operators")
-"""The graphs of a network that can be planned."""
+    from hypar.plan.records import Asked, Manner
 
 
 def checked_limits(time_limit: float | None, search_memory: float | None) -> Limits:
@@ -61,28 +50,6 @@ def space_text(text: str) -> str:
     return parse_space(" ".join(words), None).text
 
 
-def checked_optimizer(name: str) -> str:
-    """Check the name of an optimizer.
-
-    Raises:
-        UnknownNameError: there is no such optimizer.
-    """
-    if not isinstance(name, str) or name not in OPTIMIZERS:
-        raise UnknownNameError("optimizer", str(name), OPTIMIZERS)
-    return name
-
-
-def checked_graph(name: str) -> Operators | None:
-    """Return the graph of a name; None for the contracted one.
-
-    Raises:
-        UnknownNameError: there is no such graph.
-    """
-    if name not in GRAPHS:
-        raise UnknownNameError("graph", name, GRAPHS)
-    return "operators" if name == GRAPHS[1] else None
-
-
 def checked_shares(
     shares: str | None, own: str, cost: str, machine: Machine | HeterogeneousMachine | None
 ) -> str:
@@ -95,12 +62,10 @@ def checked_shares(
         machine: the machine; None if none is named.
 
     Raises:
-        UnknownNameError: there is no such rule.
+        UnknownNameError: there is no such cost.
     """
     if shares is None:
         return own if isinstance(machine, HeterogeneousMachine) and load_cost(cost, {}).slowest else "equal"
-    if shares not in SHARES:
-        raise UnknownNameError("shares", shares, SHARES)
     return shares
 
 

@@ -8,7 +8,7 @@ from hypar.errors import PlanError, shown
 from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
-    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.records import ChunksRecord
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.stages import StepWork
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.plan.chunks import ChunksRecord
+from hypar.plan.records import ChunksRecord
 from hypar.planning.chunks.candidates import candidates, neighbours
 from hypar.schedule.chunks.sizes import rule_sizes
 from hypar.schedule.memory import holds
 from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
-    from hypar.plan.chunks import Asked
+    from hypar.plan.records import Asked
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.chunks.exchanges import Sizes
     from hypar.schedule.stages import Ran, StepWork

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import context_of, question_of, setting_for
@@ -14,6 +13,7 @@ from hypar.planning.records import decided
 from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.schedule.lanes import Lane
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.records import Decided
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
@@ -33,7 +33,7 @@ class LevelPlanner:
     """The planner of a machine of identical devices, and of a group of them below uneven splits."""
 
     def __init__(
-        self, request: Request, pins: Sequence[Pin], element_bytes: int, whole: Question | None = None
+        self, request: Resolved, pins: Sequence[Pin], element_bytes: int, whole: Question | None = None
     ) -> None:
         """Store the arguments.
 
@@ -80,7 +80,7 @@ class LevelPlanner:
 
     def answered(
         self,
-        request: Request,
+        request: Resolved,
         name: str,
         graph: ContractedGraph,
         depth: int,
@@ -104,7 +104,7 @@ class LevelPlanner:
         return self._question(request, leaf.graph, leaf.lane.depth, entered)
 
     def _question(
-        self, request: Request, graph: ContractedGraph, depth: int, entered: Entered | None
+        self, request: Resolved, graph: ContractedGraph, depth: int, entered: Entered | None
     ) -> Question:
         """Return the search problem of a request for a group."""
         last = depth + len(request.array)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.activity import tell
 from hypar.errors import HardwareError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.stages.division import divided
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.lower_bounds import ROUNDING
@@ -25,12 +24,13 @@ from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.division import Divided
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.sites import KnownOf
@@ -55,7 +55,7 @@ class _Candidate(NamedTuple):
         known: all that is known of spans with the same levels inside.
     """
 
-    request: Request
+    request: Resolved
     groups: tuple[str | None, ...]
     known: KnownOf
 
@@ -88,7 +88,7 @@ class _Candidate(NamedTuple):
 
 
 def best_stages(
-    request: Request, graph: LayerGraph, progress: Callable[[int, int], None], limit: float
+    request: Resolved, graph: LayerGraph, progress: Callable[[int, int], None], limit: float
 ) -> tuple[Staging, tuple[CutSpans, ...]] | None:
     """Divide a network into the best number of stages, and cut each stage; arguments and errors as in ``plan_stages``."""
     candidates = [*_candidates(request, graph)]
@@ -127,7 +127,7 @@ def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, tupl
     return best
 
 
-def _candidates(request: Request, graph: LayerGraph) -> Iterator[_Candidate]:
+def _candidates(request: Resolved, graph: LayerGraph) -> Iterator[_Candidate]:
     """Yield the candidates that the machine has devices for: stages over the outermost levels."""
     known: dict[tuple[object, ...], KnownOf] = {}
     places = len(stage_ends([layer.name for layer in graph.nodes(request.graph).layers])) - 1
@@ -143,7 +143,7 @@ def _candidates(request: Request, graph: LayerGraph) -> Iterator[_Candidate]:
                         yield candidate
 
 
-def _divisions(request: Request) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:
+def _divisions(request: Resolved) -> Iterator[tuple[int, dict[str, tuple[int, ...]]]]:
     """Yield numbers of stages over the outermost levels, with the levels inside: all that remain, or the innermost.
 
     Device groups hold equally many stages each, and all their other levels are inside.
@@ -165,7 +165,7 @@ def _divisions(request: Request) -> Iterator[tuple[int, dict[str, tuple[int, ...
                 yield stages, {WHOLE_ARRAY: request.array[inner:]}
 
 
-def _microbatches(request: Request, batch: int, stages: int) -> list[int]:
+def _microbatches(request: Resolved, batch: int, stages: int) -> list[int]:
     """Return the numbers of microbatches to try: the requested one, or the schedule's default and multiples of the stages."""
     own = checked_microbatches(request.microbatches, request.schedule, batch, stages)
     flushes = request.microbatches is None and SCHEDULES[request.schedule].flushes

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.span import CutSpan
@@ -47,7 +47,7 @@ class Divided(NamedTuple):
         spans: for each of them all spans of the network on its devices.
     """
 
-    request: Request
+    request: Resolved
     microbatches: int
     bounds: tuple[int, ...]
     spans: tuple[CutSpans, ...]
@@ -71,7 +71,7 @@ class Divided(NamedTuple):
 
 
 def divided(
-    request: Request,
+    request: Resolved,
     graph: LayerGraph,
     groups: Sequence[str | None],
     known: KnownOf | None = None,
@@ -123,7 +123,7 @@ def divided(
     raise MemoryLimitError(f"hardware {name!r}", problem, hint="try more stages, or a smaller batch")
 
 
-def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float) -> tuple[int, ...] | None:
+def _best(request: Resolved, spans: Sequence[CutSpans], stages: int, limit: float) -> tuple[int, ...] | None:
     """Return the bounds of the parts of the best partition that fits the memory, or None if there is none within a limit.
 
     The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.

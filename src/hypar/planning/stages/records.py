@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from hypar.plan.splits import WHOLE_ARRAY, StageRecord, StagesRecord
-from hypar.planning.checks.stages import BEST
+from hypar.plan.request import BEST
+from hypar.plan.stages import StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
 from hypar.planning.searches.base import load_search
@@ -16,6 +16,7 @@ from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
 from hypar.planning.uneven.records import splits_of, together
 from hypar.planning.uneven.tree import Branching
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
 
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.splits import Split
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.uneven.tree import Branch
+    from hypar.sharding.tree import Split
 
 
 def decided_stages(
-    request: Request, graph: LayerGraph, whole: Decided | None, progress: Callable[[int, int], None]
+    request: Resolved, graph: LayerGraph, whole: Decided | None, progress: Callable[[int, int], None]
 ) -> Decided:
     """Decide a network in the requested stages.
 
@@ -78,7 +79,7 @@ def decided_stages(
     )
 
 
-def stages_of(staging: Staging, request: Request) -> StagesRecord:
+def stages_of(staging: Staging, request: Resolved) -> StagesRecord:
     """Return the record of stages for a plan.
 
     Args:
@@ -114,7 +115,7 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     )
 
 
-def _tried_over(request: Request) -> dict[str, Any]:
+def _tried_over(request: Resolved) -> dict[str, Any]:
     """Return the fields of the levels over which the best stages were sought; none for a number of stages."""
     if request.stages != BEST:
         return {}
@@ -123,12 +124,12 @@ def _tried_over(request: Request) -> dict[str, Any]:
     return {"arrays": {name: list(array) for name, array in request.arrays.items()}}
 
 
-def _balance(request: Request) -> str | None:
+def _balance(request: Resolved) -> str | None:
     """Return the recorded balance; None for time."""
     return None if request.balance == "time" else request.balance
 
 
-def _no_stages(request: Request, whole: Decided) -> StagesRecord:
+def _no_stages(request: Resolved, whole: Decided) -> StagesRecord:
     """Return the record for a plan that is faster without stages: all layers form one stage.
 
     Args:
@@ -150,7 +151,7 @@ def _no_stages(request: Request, whole: Decided) -> StagesRecord:
     )
 
 
-def _claim(request: Request, staging: Staging) -> str:
+def _claim(request: Resolved, staging: Staging) -> str:
     """Return the claim of a plan in stages: the plans that it is optimal among."""
     tried = "of all numbers of stages tried the fastest: " if request.stages == BEST else ""
     fitting = " that fit" if any(each.memory_bytes is not None for each in request.machines) else ""
@@ -179,7 +180,7 @@ def _claim(request: Request, staging: Staging) -> str:
     return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
 
 
-def _between(request: Request, staging: Staging) -> str:
+def _between(request: Resolved, staging: Staging) -> str:
     """Return where stages were sought to end, if not behind any layer."""
     names = [layer.name for layer in staging.work.layers]
     return "" if request.starts or len(stage_ends(names)) > len(names) else " between blocks"

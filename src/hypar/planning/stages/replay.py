@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import StagesRecord
-    from hypar.planning.request import Request
+    from hypar.plan.stages import StagesRecord
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.sharding.placement import Options
 
@@ -26,7 +26,7 @@ def stored_stages(
     stages: StagesRecord,
     graph: LayerGraph,
     choices: Sequence[Options],
-    request: Request,
+    request: Resolved,
     *,
     costed: bool = False,
 ) -> Staging:

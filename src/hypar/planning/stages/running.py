@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import stage_name
+from hypar.plan.stages import stage_name
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.chunks.search import Chunked, run_chunked
 from hypar.planning.stages.places import places_for
@@ -24,9 +24,9 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.records import ChunksRecord
     from hypar.plan.score import Score
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import CutSpan
     from hypar.schedule.lanes import Crossing
     from hypar.schedule.pipeline_orders import Moment, Schedule, Work
@@ -46,7 +46,7 @@ class Staging:
         ran: a mini-batch, with its chunks.
     """
 
-    request: Request
+    request: Resolved
     microbatches: int
     stages: tuple[CutSpan, ...]
     work: StepWork
@@ -106,7 +106,7 @@ def _works(schedule: str, stages: int, microbatches: int, parts: int | None) -> 
 
 
 def run_stages(
-    request: Request, microbatches: int, stages: Sequence[CutSpan], stored: ChunksRecord | None = None
+    request: Resolved, microbatches: int, stages: Sequence[CutSpan], stored: ChunksRecord | None = None
 ) -> Staging:
     """Run the stages as a pipeline.
 
@@ -167,7 +167,7 @@ def _outward(parts: Sequence[CutSpan]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(phase for part in parts for phase in part.site.outward))
 
 
-def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> float:
+def estimated_s(request: Resolved, microbatches: int, stages: Sequence[CutSpan]) -> float:
     """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
 
     Gradients of tied weights that several stages add up are taken to follow when all stages are done.

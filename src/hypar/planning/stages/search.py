@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.errors import MemoryLimitError
-from hypar.planning.checks.stages import BEST
+from hypar.plan.request import BEST
 from hypar.planning.stages.best import best_stages
 from hypar.planning.stages.division import divided
 from hypar.planning.stages.sites import orders_of
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.spans import CutSpans
     from hypar.sharding.pins import Pin
 
 
-def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
+def pins_of(request: Resolved, graph: LayerGraph) -> tuple[Pin, ...]:
     """Parse the pins of a request, which hold at the levels inside every stage.
 
     Raises:
@@ -35,7 +35,7 @@ def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
 
 
 def plan_stages(
-    request: Request,
+    request: Resolved,
     graph: LayerGraph,
     progress: Callable[[int, int], None] = lambda *_: None,
     limit: float = math.inf,
@@ -61,7 +61,7 @@ def plan_stages(
     return _in_orders(request, graph, request.stages)
 
 
-def _in_orders(request: Request, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:
+def _in_orders(request: Resolved, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:
     """Return the best stages in the order of device groups whose step is the fastest by the engine.
 
     Raises:

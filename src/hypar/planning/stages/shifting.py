@@ -15,7 +15,7 @@ from hypar.planning.stages.running import estimated_s
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
 
@@ -24,7 +24,7 @@ MOST_WORK = 20_000
 
 
 def shifted(
-    request: Request,
+    request: Resolved,
     microbatches: int,
     spans: Sequence[CutSpans],
     bounds: Sequence[int],

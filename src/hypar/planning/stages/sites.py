@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
-from hypar.plan.splits import WHOLE_ARRAY
+from hypar.plan.request import BEST
 from hypar.planning.checks.levels import checked_array, require_ways
-from hypar.planning.checks.stages import BEST
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.nodes.leaf import Node
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import LayerBounds
     from hypar.planning.stages.steady import Steady
 
@@ -114,7 +114,7 @@ def _of_each_group(machine: HeterogeneousMachine, stages: int | str) -> int:
     return int(stages) // count
 
 
-def orders_of(request: Request, stages: int) -> list[tuple[str | None, ...]]:
+def orders_of(request: Resolved, stages: int) -> list[tuple[str | None, ...]]:
     """Return the orders of device groups to try, the group of each stage; None for identical devices."""
     machine = request.heterogeneous
     if machine is None or request.outside:
@@ -125,7 +125,7 @@ def orders_of(request: Request, stages: int) -> list[tuple[str | None, ...]]:
 
 
 def spans_of(
-    request: Request,
+    request: Resolved,
     graph: LayerGraph,
     groups: Sequence[str | None],
     microbatches: int,
@@ -158,7 +158,7 @@ def spans_of(
 
 
 def _spans(
-    request: Request,
+    request: Resolved,
     graph: LayerGraph,
     kind: tuple[str | None, bool, bool],
     counts: tuple[int, int],
@@ -179,7 +179,7 @@ def _spans(
     return spans.over(Links(outward if before else forward, outward if behind else backward))
 
 
-def of_stage(request: Request, stages: int) -> Request:
+def of_stage(request: Resolved, stages: int) -> Resolved:
     """Return a request whose machine is that of a stage, with no more devices than its arrays have."""
 
     def ways(name: str, machine: Machine) -> int:
@@ -193,7 +193,7 @@ def of_stage(request: Request, stages: int) -> Request:
     return replace(request, machine=machine.of_stage(request.outside, ways(WHOLE_ARRAY, machine)))
 
 
-def _group(request: Request, name: str) -> DeviceGroup:
+def _group(request: Resolved, name: str) -> DeviceGroup:
     """Return a device group of the machine of a request."""
     assert request.heterogeneous is not None  # noqa: S101 (stages are named after its groups)
     return next(group for group in request.heterogeneous.groups if group.name == name)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from hypar.network.contraction import ContractedGraph
-from hypar.plan.consistency import MOST_DEVICES
-from hypar.plan.splits import FLUSHES
+from hypar.plan.stages import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
@@ -41,6 +40,7 @@ from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
 from hypar.sharding.placement import grid
+from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.nodes.leaf import Node
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
     from hypar.planning.stages.steady import Steady
@@ -82,7 +82,7 @@ class CutSpans:
         settled: the steady choices, once they are found; they depend on neither.
     """
 
-    request: Request
+    request: Resolved
     planner: LevelPlanner
     whole: ContractedGraph
     microbatch: ContractedGraph
@@ -97,7 +97,7 @@ class CutSpans:
     @classmethod
     def of(
         cls,
-        request: Request,
+        request: Resolved,
         graph: LayerGraph,
         counts: tuple[int, int],
         answers: dict[object, Node] | None = None,

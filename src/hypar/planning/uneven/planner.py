@@ -17,7 +17,6 @@ from hypar.costs.base import convention_of
 from hypar.costs.graphs.paper import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import space_of
@@ -33,6 +32,7 @@ from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.transfers import simple
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.contraction import ContractedGraph
     from hypar.planning.nodes.leaf import Node
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.pins import Pin
@@ -60,7 +60,7 @@ class Planner(LevelPlanner):
 
     def __init__(
         self,
-        request: Request,
+        request: Resolved,
         pins: Sequence[Pin],
         element_bytes: int,
         *,
@@ -88,7 +88,7 @@ class Planner(LevelPlanner):
     @classmethod
     def of(
         cls,
-        request: Request,
+        request: Resolved,
         graph: ContractedGraph,
         pins: Sequence[Pin],
         element_bytes: int,
@@ -274,7 +274,7 @@ class Planner(LevelPlanner):
 
 
 def split_options(
-    request: Request, graph: ContractedGraph, ways: int, pins: Sequence[Pin] = ()
+    request: Resolved, graph: ContractedGraph, ways: int, pins: Sequence[Pin] = ()
 ) -> tuple[Options, ...]:
     """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
 
@@ -322,7 +322,7 @@ def _answer(search: str, question: Question) -> Answer:
         return load_search(search).run(replace(question, solver=None))
 
 
-def solver_for(request: Request, graph: ContractedGraph) -> str:
+def solver_for(request: Resolved, graph: ContractedGraph) -> str:
     """Return the requested solver, or the cheapest one for all uneven splits and groups of identical devices."""
     if request.solver is not None:
         return request.solver

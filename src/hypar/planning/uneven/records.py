@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import GroupRecord, Split
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.records import even_split
+from hypar.sharding.tree import GroupRecord, Split
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.tree import Branch, Branching
 
 
@@ -91,7 +91,7 @@ def _uneven_split(branch: Branching) -> Split:
     )
 
 
-def claim_of(request: Request, branch: Branching, *, thorough: bool = False) -> str:
+def claim_of(request: Resolved, branch: Branching, *, thorough: bool = False) -> str:
     """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among.
 
     Args:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.setting import Setting
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.searches.base import Answer
 from hypar.planning.uneven.layer_shares import Offer
 from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
 from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
     from hypar.network.contraction import ContractedGraph
-    from hypar.planning.request import Request
+    from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
@@ -66,7 +66,7 @@ class Below(Protocol):
         counted: the convention by which a score counts.
     """
 
-    request: Request
+    request: Resolved
     element_bytes: int
     adapts: bool
     in_stage: bool

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Figure, Note, Table
 from hypar.plan.score import Totals
-from hypar.planning.arguments import BASELINE
 from hypar.planning.counting import score_convention
+from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.of.base import data, spans_decades, totals_cells, totals_columns
 from hypar.reports.words import against, asked, fit, on_machine, tone_of, unfit

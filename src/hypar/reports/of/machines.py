@@ -139,10 +139,10 @@ def machine_data(machine: Machine | HeterogeneousMachine) -> Rows:
 
 def _group_data(group: DeviceGroup) -> Rows:
     """Return the values of one device group, prefixed with its name."""
-    outward = {"bandwidth": (group.bytes_per_s, "B/s"), "latency": (group.latency_s, "s")}
+    outward = (("bandwidth", group.bytes_per_s, "B/s"), ("latency", group.latency_s, "s"))
     own = [
         {"what": f"outward.{what}", "value": value, "unit": unit, "source": "as the file says"}
-        for what, (value, unit) in outward.items()
+        for what, value, unit in outward
     ]
     return [{**row, "what": f"{group.name}.{row['what']}"} for row in (*own, *machine_data(group.machine))]
 
@@ -164,21 +164,18 @@ def _sourced(data: Any, where: str) -> Iterator[tuple[str, Any, str]]:
 
 
 _UNITS = {
-    "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s", "capacity": "B", "word": "B",
-    "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "half_efficiency_flop": "FLOP",
+    "device.energy.static": "W", "device.buffer": "B", "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s",
+    "capacity": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "half_efficiency_flop": "FLOP",
 }  # fmt: skip
-"""Units of the numbers in hardware files, by the last word of their field."""
+"""Units of the numbers in hardware files, by their place or the last word of it."""
 
 
 def _unit(what: str) -> str:
     """Return the unit of a value; empty if it has none."""
-    if what == "device.energy.static":
-        return "W"
-    if what.startswith("device.energy."):
-        return "J"
-    if what == "device.buffer":
-        return "B"
-    return "" if what.startswith("assumptions.") else _UNITS.get(what.rpartition(".")[2], "")
+    if what.startswith("assumptions."):
+        return ""
+    energy = "J" if what.startswith("device.energy.") else ""
+    return _UNITS.get(what) or energy or _UNITS.get(what.rpartition(".")[2], "")
 
 
 def value_text(value: Any, unit: str) -> str:

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
-    from hypar.plan.splits import Split, StagesRecord
+    from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.reports.words import Part
+    from hypar.sharding.tree import Split
 
 SHOWN_BY_THE_STEP = {"volume", "time"}
 """The costs that are not shown layer by layer beside the bytes and the time of a step."""

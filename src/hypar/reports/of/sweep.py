@@ -10,7 +10,7 @@ from hypar.document import Column, Document, Figure, Note, Table
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
 from hypar.machine.profiles import Profile
-from hypar.planning.arguments import HeldArguments
+from hypar.plan.request import PARAMETERS
 from hypar.reports.of.base import FITS_NOT, data, spans_decades, totals_cells, totals_columns
 from hypar.units import format_seconds
 
@@ -75,7 +75,7 @@ def _text(value: Any) -> str:
 
 def _asked(runs: Sweep) -> dict[str, str]:
     """Return the arguments that were given for all runs, as text."""
-    given = ((name, runs.asked.get(name)) for name in HeldArguments.__annotations__)
+    given = ((name, runs.asked.get(name)) for name in PARAMETERS)
     return {
         name: " ".join(map(str, value)) if isinstance(value, list | tuple) else _text(value)
         for name, value in given

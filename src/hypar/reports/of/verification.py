@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.execution.verify import TOLERANCE
-from hypar.reports.of.changes import changes_data
 from hypar.sharding.conventions import PAPER
 from hypar.units import exact_number
 
@@ -178,7 +177,7 @@ def verification_data(found: Verified) -> dict[str, Any]:
             }
             for each in found.mismatches
         ],
-        "changes": changes_data(found.changes),
+        "changes": [change.to_data() for change in found.changes],
         "numbers": None if found.numbers is None else _numbers_data(found.numbers),
         "notes": list(found.notes),
     }

@@ -10,12 +10,12 @@ from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.consistency import MOST_DEVICES
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.space import parse_space
+from hypar.sharding.tree import MOST_DEVICES
 from hypar.studies.profiling.shards import LayerShard, shard_of
 from hypar.studies.profiling.torch_bench import Bench, load_bench
 from hypar.units import format_bytes

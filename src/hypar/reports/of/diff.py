@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Column, Document, Note, Table
 from hypar.plan.diff import alike
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.words import headline, on_machine
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import amount
 
 if TYPE_CHECKING:
@@ -24,17 +24,19 @@ TOTALS = {"time_s": "time", "energy_j": "energy", "communication_bytes": "receiv
 """The totals of a score, and their words."""
 
 PARTS = {
-    "time": "time_s",
-    "critical": "time_s",
-    "busy": "time_s",
-    "energy": "energy_j",
-    "communication": "communication_bytes",
+    "time": "time_s", "critical": "time_s", "busy": "time_s", "energy": "energy_j", "communication": "communication_bytes",
     "memory": "memory_bytes",
-}
+}  # fmt: skip
 """The items of a score, and the total that they are parts of."""
 
 UNITS = {"s": "seconds", "bytes": "bytes", "j": "joules"}
 """Units by the last part of an entry's name."""
+
+OF_LAYERS = {"choice": "choices", "cut": "choices", "layer": "layers", "stage": "stages"}
+"""The tables of differences of single layers, by their names."""
+
+KINDS = ("choices", "layers", "stages", "costs", "parts", "other")
+"""The tables of differences, in order; those of ``parts`` are counted alone."""
 
 MOST_LAYERS = 6
 """Layers whose costs are listed, at most."""
@@ -52,20 +54,10 @@ class Line(NamedTuple):
     """
 
     label: str
-    level: str
-    before: str
-    after: str
+    level: str = ""
+    before: str = ""
+    after: str = ""
     percent: str = ""
-
-
-def changes_data(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """Return one entry for each difference."""
-    return [_of_group(asdict(change)) for change in changes]
-
-
-def _of_group(change: dict[str, Any]) -> dict[str, Any]:
-    """Return a difference, with its group if the machine is heterogeneous."""
-    return {key: value for key, value in change.items() if key != "group" or value != WHOLE_ARRAY}
 
 
 def difference_document(
@@ -76,11 +68,10 @@ def difference_document(
         f"{sign} {file}  {headline(plan)} {on_machine(plan.score)}".rstrip()
         for sign, file, plan in zip("-+", files, plans, strict=True)
     ]
+    networks = _networks(*plans)
+    title = networks or f"{_count(plans, changes)}; {_gain(*plans)}"
     return Document(
-        title=f"{_count(plans, changes)}; {_gain(*plans)}",
-        about="\n".join(named),
-        parts=tuple(_tables(changes, plans[1])),
-        notes=tuple(_parts(changes)),
+        title=title, about="\n".join(named), parts=tuple(_tables(changes, plans[1])), notes=_notes(changes)
     )
 
 
@@ -95,7 +86,7 @@ def verdict_document(file: str, verdict: Verdict) -> Document:
         about=f"model {name!r} is not what was planned: it has changed, or is another"
         * verdict.model_changed,
         parts=tuple(_tables(verdict.changes, verdict.fresh)),
-        notes=tuple(_parts(verdict.changes)),
+        notes=_notes(verdict.changes),
         tone="bad",
     )
 
@@ -106,10 +97,21 @@ def verdict_data(file: str, verdict: Verdict) -> dict[str, Any]:
         "plan": file,
         "ok": verdict.ok,
         "model_changed": verdict.model_changed,
-        "changes": changes_data(verdict.changes),
-        **({"tolerated": changes_data(verdict.tolerated)} if verdict.tolerated else {}),
+        "changes": [change.to_data() for change in verdict.changes],
+        **({"tolerated": [change.to_data() for change in verdict.tolerated]} if verdict.tolerated else {}),
         **({"notes": list(verdict.notes)} if verdict.notes else {}),
     }
+
+
+def _networks(before: Plan, after: Plan) -> str:
+    """Return in words that two plans are of different networks, of which neither choices nor steps compare; else nothing."""
+    if before.model.digest == after.model.digest:
+        return ""
+    names = before.model.name, after.model.name
+    which = f"{names[0]} has changed" if names[0] == names[1] else " and ".join(names)
+    shared = len({*before.layers} & {*after.layers})
+    layers = f"{shared} of {len(before.layers)} and {len(after.layers)} layers have the same names"
+    return f"the networks differ: {which}; {layers}"
 
 
 def _count(plans: Sequence[Plan], changes: Sequence[Change]) -> str:
@@ -146,28 +148,36 @@ def _gain(before: Plan, after: Plan) -> str:
 
 
 def _tables(changes: Sequence[Change], after: Plan) -> Iterator[Table]:
-    """Yield the differences between a plan and ``after``: choices, totals and costs, and all else."""
-    choices = [change for change in changes if change.what in {"choice", "cut"}]
+    """Yield the differences between a plan and ``after``: choices, stages of layers, totals and costs, and all else."""
+    by_kind: dict[str, list[Change]] = {kind: [] for kind in KINDS}
     totals = {change.what for change in changes if _is_total(change)}
-    known = {id(change) for change in (*choices, *_of_totals(changes), *filter(_is_cost, changes))}
+    for change in changes:
+        by_kind[_kind(change, totals)].append(change)
     lines = {
-        "choices": [*_choice_lines(choices, after.layers)],
-        "costs": [*_cost_lines(changes, after, totals)],
-        "other": [*_rest_lines((change for change in changes if id(change) not in known), after)],
+        "choices": [*_folded(by_kind["choices"], after.layers)],
+        "layers": [*_folded(by_kind["layers"], [change.layer for change in by_kind["layers"]])],
+        "stages": [*_folded(by_kind["stages"], after.layers)],
+        "costs": [*_cost_lines(by_kind["costs"], after)],
+        "other": [_line(_name(change), change, after) for change in by_kind["other"]],
     }
     yield from (_table(title, own) for title, own in lines.items() if own)
 
 
-def _of_totals(changes: Sequence[Change]) -> list[Change]:
-    """Return the differences of parts of totals that differ themselves."""
+def _kind(change: Change, totals: set[str]) -> str:
+    """Return the table of a difference; ``parts`` for those of totals that differ themselves."""
+    if change.layer and change.what in OF_LAYERS:
+        return OF_LAYERS[change.what]
+    if _total_of(change) in totals and not change.layer:
+        return "parts"
+    numbers = change.what == "cost" and not isinstance(change.before, str)
+    return "costs" if _is_total(change) or numbers else "other"
+
+
+def _notes(changes: Sequence[Change]) -> tuple[Note, ...]:
     totals = {change.what for change in changes if _is_total(change)}
-    return [change for change in changes if _total_of(change) in totals]
-
-
-def _parts(changes: Sequence[Change]) -> Iterator[Note]:
-    parts = _of_totals(changes)
-    if parts:
-        yield Note("", f"and {len(parts)} part{'s' * (len(parts) > 1)} of these costs, which --json lists")
+    number = sum(_kind(change, totals) == "parts" for change in changes)
+    text = f"and {number} part{'s' * (number > 1)} of these costs, which --json lists"
+    return (Note("", text),) if number else ()
 
 
 def _table(title: str, lines: Sequence[Line]) -> Table:
@@ -180,9 +190,7 @@ def _table(title: str, lines: Sequence[Line]) -> Table:
         if line.percent:
             sides = (line.before.rjust(sizes[0]), line.after.rjust(sizes[1]))
         change = " -> ".join(sides) if line.after else ""
-        rows.append(
-            {"label": line.label, "level": line.level, "change": change, "percent": line.percent or ""}
-        )
+        rows.append({"label": line.label, "level": line.level, "change": change, "percent": line.percent})
     columns = (
         Column(key="label", head=""),
         Column(key="level", head=""),
@@ -197,13 +205,9 @@ def _is_total(change: Change) -> bool:
     return not change.layer and change.level is None and change.what in {*TOTALS, "cost"}
 
 
-def _is_cost(change: Change) -> bool:
-    return _is_total(change) or (change.what == "cost" and not isinstance(change.before, str))
-
-
 def _total_of(change: Change) -> str:
     """Return the total that a difference is a part of; empty for all others."""
-    if change.what == "cost" and not change.layer and change.level is not None:
+    if change.what == "cost" and change.level is not None:
         return "cost"
     name, _, item = change.what.partition(" ")
     if name == "groups":
@@ -211,18 +215,16 @@ def _total_of(change: Change) -> str:
     return PARTS.get(name, "") if item else ""
 
 
-def _choice_lines(choices: Sequence[Change], layers: Sequence[str]) -> Iterator[Line]:
-    """Yield the changed choices: runs of layers with the same changes once, levels with the same change together."""
+def _folded(changes: Sequence[Change], layers: Sequence[str]) -> Iterator[Line]:
+    """Yield changes of layers: runs of layers with the same changes once, levels with the same change together."""
     order = {layer: number for number, layer in enumerate(layers)}
     found: dict[str, dict[tuple[str, str, str], list[int]]] = {}
-    for change in choices:
+    for change in changes:
         own = found.setdefault(change.layer, {})
         levels = own.setdefault((change.group, *change.words), [])
-        if change.level is not None:
-            levels.append(change.level)
-    places = sorted(found, key=lambda layer: order.get(layer, len(order)))
-    numbered = enumerate(places)
-    for _, run in groupby(numbered, key=lambda pair: (order.get(pair[1], 0) - pair[0], repr(found[pair[1]]))):
+        levels += [] if change.level is None else [change.level]
+    places = enumerate(sorted(found, key=lambda layer: order.get(layer, len(order))))
+    for _, run in groupby(places, key=lambda pair: (order.get(pair[1], 0) - pair[0], repr(found[pair[1]]))):
         names = [layer for _, layer in run]
         label = names[0] if len(names) == 1 else f"{names[0]} to {_last(names)} ({len(names)} layers)"
         for (group, before, after), levels in found[names[0]].items():
@@ -236,7 +238,7 @@ def _last(names: Sequence[str]) -> str:
     return name if names[0].startswith(block + dot) else names[-1]
 
 
-def _levels(group: str, levels: Sequence[int]) -> str:
+def _levels(group: str, levels: Iterable[int]) -> str:
     """Return levels in a few letters, as ``H1-H3, H5``."""
     numbered = enumerate(sorted(levels))
     runs = [[level for _, level in run] for _, run in groupby(numbered, lambda pair: pair[1] - pair[0])]
@@ -244,48 +246,40 @@ def _levels(group: str, levels: Sequence[int]) -> str:
     return f"{'' if group == WHOLE_ARRAY else group} {', '.join(words)}".strip()
 
 
-def _cost_lines(changes: Sequence[Change], after: Plan, totals: set[str]) -> Iterator[Line]:
+def _cost_lines(changes: Sequence[Change], after: Plan) -> Iterator[Line]:
     """Yield the totals, the costs of levels if their sum is as it was, and those layers' that differ most."""
     sums = {change.what: change for change in changes if _is_total(change)}
     for name in (*TOTALS, "cost"):
         if name in sums:
-            yield _numbers(TOTALS.get(name, after.cost.name), sums[name], after)
+            yield _line(TOTALS.get(name, after.cost.name), sums[name], after)
     layers: dict[tuple[str, str], list[Change]] = {}
     for change in changes:
-        if change.what == "cost" and _is_cost(change) and not _is_total(change):
-            if change.layer:
-                layers.setdefault((change.layer, change.group), []).append(change)
-            elif "cost" not in totals:
-                yield _numbers(f"{after.cost.name} of {_place(change)}", change, after)
+        if change.layer:
+            layers.setdefault((change.layer, change.group), []).append(change)
+        elif not _is_total(change):
+            yield _line(f"{after.cost.name} of {_levels(change.group, [change.level or 0])}", change, after)
     sized = [
         (f"{layer} {_levels(group, [one.level or 0 for one in own])}", *_sums(own))
         for (layer, group), own in layers.items()
     ]
     sized.sort(key=lambda row: -abs(row[2] - row[1]))
-    for label, old, new in sized[:MOST_LAYERS]:
-        yield _amounts(label, old, new, after.cost.unit)
+    yield from (_amounts(label, old, new, after.cost.unit) for label, old, new in sized[:MOST_LAYERS])
     if len(sized) > MOST_LAYERS:
-        yield Line(f"and {len(sized) - MOST_LAYERS} more layers", "", "", "")
+        yield Line(f"and {len(sized) - MOST_LAYERS} more layers")
 
 
 def _sums(changes: Sequence[Change]) -> tuple[float, float]:
-    return sum(float(change.before) for change in changes), sum(float(change.after) for change in changes)
+    return math.fsum(float(one.before) for one in changes), math.fsum(float(one.after) for one in changes)
 
 
-def _rest_lines(rest: Iterable[Change], after: Plan) -> Iterator[Line]:
-    """Yield all other differences, in the order of the plan file."""
-    for change in rest:
-        noun = "" if change.what == "layer" and change.layer else change.what
-        yield _numbers(" ".join(filter(None, [_place(change), noun])), change, after)
-
-
-def _place(change: Change) -> str:
+def _name(change: Change) -> str:
+    """Return the place and the name of a difference."""
     level = "" if change.level is None else _levels(change.group, [change.level])
-    return " ".join(filter(None, [change.layer, level]))
+    return " ".join(filter(None, [change.layer, level, change.what]))
 
 
-def _numbers(label: str, change: Change, after: Plan) -> Line:
-    """Return a difference as a line, with units and percent if it is of numbers."""
+def _line(label: str, change: Change, after: Plan) -> Line:
+    """Return a difference as a line, with units and percent if it is of amounts."""
     if isinstance(change.before, str) or isinstance(change.after, str):
         return Line(label, "", *change.words)
     name = change.what.split()[0]
@@ -297,9 +291,10 @@ def _numbers(label: str, change: Change, after: Plan) -> Line:
 
 
 def _amounts(label: str, old: float, new: float, unit: str) -> Line:
-    """Return two numbers as a line."""
-    before, after = (amount(number, unit) if unit else f"{number:,}" for number in (old, new))
-    return Line(label, "", before, after, _percent(old, new))
+    """Return two numbers as a line; counts have no percent."""
+    if not unit:
+        return Line(label, "", f"{old:,}", f"{new:,}")
+    return Line(label, "", amount(old, unit), amount(new, unit), _percent(old, new))
 
 
 def _percent(old: float, new: float) -> str:

@@ -1,15 +1,16 @@
-"""The request behind a plan."""
+"""A request with nothing left open: what planning decides by, and what a stored plan was asked for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
+from hypar.costs.base import load_cost
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.checks.stages import BEST
-from hypar.planning.checks.words import checked_shares
+from hypar.plan.request import BEST, checked
+from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import PAPER
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.limits import UNLIMITED, Cut, Limits
 
 if TYPE_CHECKING:
@@ -17,10 +18,15 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.plan.chunks import Asked
     from hypar.plan.plan import Plan
-    from hypar.plan.records import Operators
+    from hypar.plan.records import Asked, Operators
 
+
+USUAL = "hypar"
+"""The strategy where none is named."""
+
+BASELINE = "dp"
+"""The strategy that others are compared with."""
 
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""
@@ -30,33 +36,19 @@ BASELINES = (*FIXED, "hypar", "accpar")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Resolved:
     """All inputs of a plan except the network; a plan records them.
 
+    An attribute that is not described here is the option of ``Request`` of the same name.
+
     Attributes:
-        strategy: name of the strategy.
         space: the allowed choices, as text.
-        cost: name of the cost.
         parameters: parameters of the cost to set; others keep their defaults.
-        search: name of the search.
         graph: ``operators`` to plan pools too; None for weighted layers and joins only.
-        solver: name of the solver; None for the cheapest exact one.
         arrays: ways of each level, outermost first, inside each group of identical devices by its name: ``all`` where
             there is one group.
-        pins: choices to hold, as text.
         machine: the machine, a tree of device groups or a group of identical devices; None if no hardware is named.
-        optimizer: the optimizer whose updates a score counts.
-        profile: measured times for a cost that takes them.
-        refine: whether to refine the plan against the engine.
-        shares: the rule for the shares of its device groups.
-        stages: the number of pipeline stages, each cut separately, or ``best``; None for no pipeline.
-        schedule: the order of work in the pipeline.
-        parts: the number of parts of each stage; None for one.
-        microbatches: microbatches in a mini-batch; None for as many as stages, or the next fewer that divide it.
-        balance: the quantity of the costliest stage that the partition minimises.
-        starts: names of the stages' first layers; empty to search the best partition.
         outside: number of levels and uneven splits outside the stages.
-        chunks: the chunks in which gradients are exchanged; None for single layers.
         baselines: strategies that the engine times beside the search's plan; the fastest is taken.
         beyond_space: whether they may have choices outside the space, as no space was requested.
         convention: the convention by which the cost counts bytes.
@@ -125,17 +117,17 @@ class Request:
             return max(depth + len(self.arrays[name]) for name, _, depth in self.machine.identical())
         return len(self.array)
 
-    def over(self, array: Sequence[int]) -> Request:
+    def over(self, array: Sequence[int]) -> Resolved:
         """Return the request with the ways of each level of identical devices replaced."""
         return replace(self, arrays={WHOLE_ARRAY: tuple(array)})
 
-    def as_planned(self, plan: Plan) -> Request:
+    def as_planned(self, plan: Plan) -> Resolved:
         """Return the request with the levels that a plan has, inside its stages if it has any."""
         if plan.arrays is None:
             return self.over(plan.array)
         return replace(self, arrays={name: tuple(array) for name, array in plan.arrays.items()})
 
-    def on(self, machine: Machine | HeterogeneousMachine, name: str = WHOLE_ARRAY) -> Request:
+    def on(self, machine: Machine | HeterogeneousMachine, name: str = WHOLE_ARRAY) -> Resolved:
         """Return the request for a node of the machine alone.
 
         Args:
@@ -156,7 +148,7 @@ class Request:
     @classmethod
     def of(
         cls, plan: Plan, machine: Machine | HeterogeneousMachine | None = None, profile: Profile | None = None
-    ) -> Request:
+    ) -> Resolved:
         """Rebuild the request of a stored plan.
 
         Args:
@@ -178,7 +170,7 @@ class Request:
             pins=tuple(plan.pins),
             graph=plan.graph,
             machine=machine,
-            shares=checked_shares(plan.shares, "equal", plan.cost.name, machine),
+            shares="equal" if plan.shares is None else checked("shares", plan.shares),
             stages=None if plan.stages is None else plan.stages.asked,
             schedule="1f1b" if plan.stages is None else plan.stages.schedule,
             parts=None if plan.stages is None else plan.stages.parts,
@@ -217,3 +209,16 @@ def cut_of(plan: Plan) -> Cut | None:
     if limits is None or limits.cut is None or limits.answers is None:
         return None
     return Cut(limits.cut, limits.answers)
+
+
+def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments for the plan of the baseline beside plans with other arguments.
+
+    The baseline keeps its own space and equal shares, by which it is the baseline, and measured times and a mode count
+    where its cost has them; it has everything else alike.
+    """
+    cost = given.get("cost")
+    counted = load_cost(load_strategy(BASELINE).cost if cost is None else cost, {})
+    has = {item.name for item in fields(counted)}  # type: ignore[arg-type]
+    left_out = {"space", "shares"} | ({"profile", "mode"} - has)
+    return {name: value for name, value in given.items() if name not in left_out}

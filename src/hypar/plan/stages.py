@@ -1,0 +1,202 @@
+"""The stages of a plan: how they were asked for, their order of work, and the layers and the time of each."""
+
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
+
+from collections.abc import Iterator
+from itertools import accumulate, groupby, pairwise
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hypar.errors import shown
+from hypar.files.record import Record, one_of
+from hypar.sharding.tree import Amount, fault
+
+INTERLEAVED = "interleaved"
+"""The schedule in which each stage works for several parts of the network."""
+
+FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True, INTERLEAVED: True}
+"""The schedules of stages, and whether the pipeline runs empty after each mini-batch, so that no weights are stale."""
+
+
+BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}
+"""The quantities of the costliest stage that a partition can minimise, with their units."""
+
+
+class StageRecord(Record):
+    """One stage of a pipeline.
+
+    Attributes:
+        group: on a heterogeneous machine, the device group that it is on; None on identical devices.
+        layers: its layers that are cut.
+        parts: the number of these layers in each of its parts, which are apart from each other; None for one part.
+        busy_s: seconds that a mini-batch keeps it busy.
+        in_flight: the largest number of microbatches whose activations it keeps; each counts once for every part.
+        staleness: the largest number of mini-batches by which the weights of a forward are out of date.
+    """
+
+    group: str | None = None
+    layers: Annotated[list[str], Field(min_length=1)]
+    parts: list[Annotated[int, Field(ge=1)]] | None = None
+    busy_s: Amount
+    in_flight: Annotated[int, Field(ge=0)]
+    staleness: Annotated[int, Field(ge=0)]
+
+    @property
+    def spans(self) -> Iterator[tuple[str, ...]]:
+        """Yield the layers of each part."""
+        ends = accumulate(self.parts or [len(self.layers)], initial=0)
+        yield from (tuple(self.layers[start:end]) for start, end in pairwise(ends))
+
+    @property
+    def ends(self) -> str:
+        """Return the first and the last layer of each part, as people read them."""
+        return ", ".join(" to ".join(dict.fromkeys((span[0], span[-1]))) for span in self.spans)
+
+
+class StagesRecord(Record):
+    """Stages over the split outside all levels.
+
+    Attributes:
+        asked: the number of stages requested, or ``best``.
+        array: for ``best``, ways of the levels over which stages and cuts were tried; None on device groups.
+        solver: the solver requested; None for the cheapest exact one of each stage.
+        schedule: name of the order in which the stages work.
+        parts: the number of parts of each stage; None for one.
+        asked_microbatches: for ``best``, the number of microbatches requested; None if several were tried.
+        starts: whether the first layers of the stages were given; None if the best partition was searched.
+        balance: the quantity of the costliest stage that the partition minimises; None for time.
+        bottleneck: cost of the costliest stage in the unit of that balance; None for time.
+        outside: number of levels and uneven splits outside the stages; None for none.
+        microbatches: number of microbatches of a mini-batch.
+        bottleneck_s: seconds that a mini-batch keeps the busiest stage busy.
+        arrays: for ``best`` on device groups, these ways inside each group of identical devices.
+        stages: the stages, first to last.
+    """
+
+    asked: Annotated[int, Field(ge=1)] | Literal["best"]
+    array: list[Annotated[int, Field(ge=2)]] | None = None
+    solver: str | None = None
+    schedule: Annotated[str, one_of(FLUSHES)]
+    parts: Annotated[int, Field(ge=2)] | None = None
+    asked_microbatches: Annotated[int, Field(ge=1)] | None = None
+    starts: Literal[True] | None = None
+    balance: Annotated[str, one_of(BALANCES)] | None = None
+    bottleneck: Amount | None = None
+    outside: Annotated[int, Field(ge=1)] | None = None
+    microbatches: Annotated[int, Field(ge=1)]
+    bottleneck_s: Amount
+    arrays: dict[str, list[Annotated[int, Field(ge=2)]]] | None = None
+    stages: Annotated[list[StageRecord], Field(min_length=1)]
+
+    def faults(self) -> Iterator[str]:
+        """Yield where the request, the stages, the schedule and the microbatches do not agree."""
+        best, count, balance = self.asked == "best", len(self.stages), self.balance
+        if not best and self.asked != count:
+            yield fault("stages.asked", self.asked, f"{count}, as there are, or best")
+        if sum(one is not None for one in (self.array, self.arrays)) != best:
+            yield fault("stages.array", self.array, "one where the best were asked for, and nowhere else")
+        if self.outside is not None and best:
+            yield fault("stages.outside", self.outside, "none where the best were asked for")
+        if self.asked_microbatches is not None and not best:
+            allowed = "none where a number of stages was asked for"
+            yield fault("stages.asked_microbatches", self.asked_microbatches, allowed)
+        if self.starts and (best or balance is not None):
+            other = "the best stages" if best else f"balance {balance!r}"
+            yield f"stages.starts: found together with {other}; allowed: one of the two"
+        if (self.bottleneck is None) is (self.pipelined and balance not in {None, "time"}):
+            allowed = "one in the unit of a balance other than time, and nowhere else"
+            yield fault("stages.bottleneck", self.bottleneck, allowed)
+        if not FLUSHES[self.schedule] and self.microbatches > 1:
+            allowed = f"1, as {self.schedule!r} takes whole mini-batches"
+            yield fault("stages.microbatches", self.microbatches, allowed)
+        yield from self._part_faults()
+        if len({*self.layers}) < len(self.layers):
+            yield "stages: found a layer twice; allowed: each once"
+        yield from self._group_faults()
+
+    def _part_faults(self) -> Iterator[str]:
+        """Yield where a stage has not the parts that the schedule needs."""
+        if (self.schedule == INTERLEAVED) is (self.parts is None):
+            yield fault("stages.parts", self.parts, f"2 or more by {INTERLEAVED!r}, and nowhere else")
+        several, count = self.parts_of_each, len(self.stages)
+        for number, stage in enumerate(self.stages):
+            own = stage.parts
+            if (None if own is None else len(own)) != several or (own and sum(own) != len(stage.layers)):
+                allowed = f"{several} of {len(stage.layers)} layers" if several else "none"
+                yield fault(f"stages.stages[{number}].parts", own, allowed)
+        if several and self.microbatches % count:
+            yield fault("stages.microbatches", self.microbatches, f"a multiple of the {count} stages")
+
+    def _group_faults(self) -> Iterator[str]:
+        """Yield where a device group does not hold as many consecutive stages as the others."""
+        runs = [(name, len([*own])) for name, own in groupby(stage.group for stage in self.stages)]
+        names = [name for name, _ in runs]
+        if len({*runs}) != len(runs) or len({count for _, count in runs}) > 1 or (None in names and runs[1:]):
+            allowed = "equally many consecutive stages on each group, or no groups"
+            yield f"stages.stages: found the groups {shown(names)}; allowed: {allowed}"
+        if self.groups and self.array is not None:
+            yield "stages.array: found one of identical devices; allowed: stages.arrays, as there are groups"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the device groups that hold the stages, first to last; empty on identical devices."""
+        return tuple(dict.fromkeys(stage.group for stage in self.stages if stage.group is not None))
+
+    @property
+    def of_each_group(self) -> int:
+        """Return the number of stages on each device group; all on identical devices."""
+        return len(self.stages) // max(1, len(self.groups))
+
+    def layers_of(self, group: str) -> tuple[str, ...]:
+        """Return the layers of the stages on a device group."""
+        return tuple(layer for stage in self.stages if stage.group == group for layer in stage.layers)
+
+    @property
+    def pipelined(self) -> bool:
+        """Return whether the stages form a pipeline; they do not where ``best`` found none to be faster."""
+        return self.asked != "best" or len(self.stages) > 1
+
+    @property
+    def parts_of_each(self) -> int | None:
+        """Return the number of parts of each stage in the pipeline; None for one."""
+        return self.parts if self.pipelined else None
+
+    @property
+    def requested_microbatches(self) -> int | None:
+        """Return the number of microbatches to request for the same plan."""
+        return self.asked_microbatches if self.asked == "best" else self.microbatches
+
+    @property
+    def given_starts(self) -> tuple[str, ...]:
+        """Return the first layers of the stages if they were given."""
+        return tuple(layers[0] for _, layers in self.spans) if self.starts else ()
+
+    @property
+    def spans(self) -> tuple[tuple[StageRecord, tuple[str, ...]], ...]:
+        """Return the parts of all stages in the network's order, each with its stage: consecutive layers."""
+        each = [[*stage.spans] for stage in self.stages]
+        return tuple(
+            (stage, own[part])
+            for part in range(len(each[0]))
+            for stage, own in zip(self.stages, each, strict=True)
+        )
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Return the layers of all stages, in the network's order."""
+        return tuple(layer for _, layers in self.spans for layer in layers)
+
+
+def stage_name(stage: int) -> str:
+    """Return the name of a stage and its resource, counted from 1."""
+    return f"stage {stage + 1}"
+
+
+def stage_of(group: str) -> int:
+    """Return the number of the stage, from 0, that a group of a score belongs to; its name begins with the stage's."""
+    return int(group.split()[1]) - 1
+
+
+RULES = ("equal", "linear", "exact")
+"""Rules that find the shares of an uneven split."""

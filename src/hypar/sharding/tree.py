@@ -1,0 +1,359 @@
+"""What is decided: the tree of nodes that divide devices, with a choice for each layer and a share for each part.
+
+A node divides devices into parts, each with a node of its own below it. An even level and an uneven split give every part
+a shard of each layer; stages give every part whole layers. Each node on the way to a device is one of its coordinates.
+"""
+
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple, Union
+
+from pydantic import AfterValidator, Field
+
+from hypar.errors import field_name, shown
+from hypar.files.record import Record
+from hypar.network.dims import CUTTABLE, NAME
+from hypar.sharding.numbering import digits_of
+from hypar.sharding.placement import ALONE, WHOLE, Choice, grid, numbered
+
+
+def _known_dim(dim: str) -> str:
+    if dim not in CUTTABLE and not NAME.fullmatch(dim):
+        raise ValueError(", ".join(map(repr, CUTTABLE)))
+    return dim
+
+
+Amount = Annotated[int | float, Field(ge=0, le=1e200)]
+Dim = Annotated[str, AfterValidator(_known_dim)]
+Degrees = dict[Dim, Annotated[int, Field(ge=1)]]
+Digit = Annotated[dict[Dim, Annotated[int, Field(ge=2)]], Field(min_length=1, max_length=1)]
+"""A run of digits of a device's number: the dim that it divides, and its degree."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+WHOLE_ARRAY = "all"
+"""The group of all devices."""
+
+MOST_DEVICES = 2**20
+"""Devices of an array at most: 20 two-way levels."""
+
+MOST_NODES = 36
+"""Nodes above a device, at most: as many levels, and 16 nested uneven splits."""
+
+
+def fault(place: str, found: Any, allowed: str) -> str:
+    """Return what is wrong at a place of a plan."""
+    return f"{place}: found {shown(found)}; allowed: {allowed}"
+
+
+class GroupRecord(Record):
+    """The costs of one device group of an uneven split, in the cost's unit.
+
+    Attributes:
+        group: name of the group.
+        received: cost of the elements that it receives from the other groups.
+        computed: cost of its computation, on all its devices together.
+    """
+
+    group: str
+    received: Amount
+    computed: Amount
+
+
+class Split(Record):
+    """What a level or an uneven split decides: the choice of every layer, with its cost.
+
+    Attributes:
+        level: number of the level, 0 for the outermost.
+        group: name of the groups that are split; ``all`` on an array of identical devices.
+        ways: number of groups that result.
+        shares: the share of each of them, summing to 1; one without a share is idle.
+        choices: for each layer the degree of each dim that is divided; none for a join that every device computes
+            whole, batch 1 for a layer that one device computes.
+        numbering: for each layer with several dims the digits of its devices' numbers, outermost first; None where all
+            layers number their devices alike, through the dims of their choices.
+        costs: for each layer the cost of it and of the tensors that it reads, in all groups together.
+        cost: their sum.
+        sides: for an uneven split, its device groups; None for an even split.
+        layer_shares: for an uneven split, the shares of layers that differ from ``shares``.
+    """
+
+    level: Annotated[int, Field(ge=0)]
+    group: str
+    ways: Annotated[int, Field(ge=2)]
+    shares: list[Share]
+    choices: Annotated[dict[str, Degrees], Field(min_length=1)]
+    numbering: dict[str, list[Digit]] | None = None
+    costs: dict[str, Amount]
+    cost: Amount
+    sides: list[GroupRecord] | None = None
+    layer_shares: dict[str, list[Share]] | None = None
+
+    def faults(self, layers: Collection[str] | None = None) -> Iterator[str]:
+        """Yield what is wrong with its choices and shares, which are to fit its ways.
+
+        Args:
+            layers: the layers that it is to have; None for those of its choices.
+        """
+        here = f"splits[{self.level}]"
+        if not self.choices.keys() == self.costs.keys() == set(self.choices if layers is None else layers):
+            yield f"{here}: its choices, its costs and level 0 name different layers"
+        if layers is not None:
+            return
+        if not self._sum_to_one(self.shares):
+            yield fault(f"{here}.shares", self.shares, f"{self.ways} that sum to 1")
+        for layer, shares in (self.layer_shares or {}).items():
+            if layer not in self.choices or not self._sum_to_one(shares):
+                yield fault(self._at("layer_shares", layer), shares, f"{self.ways} that sum to 1, of a layer")
+        if (self.sides is None and self.layer_shares) or len(self.sides or self.shares) != self.ways:
+            yield fault(f"{here}.sides", len(self.sides or ()), "one for each group of an uneven split")
+        for layer, degrees in self.choices.items():
+            allowed = self._allowed(degrees)
+            if allowed:
+                yield fault(self._at("choices", layer), degrees, allowed)
+        yield from self._numbering_faults()
+
+    def _sum_to_one(self, shares: Sequence[float]) -> bool:
+        return len(shares) == self.ways and abs(math.fsum(shares) - 1) <= 1e-9
+
+    def _at(self, *place: str) -> str:
+        return field_name(("splits", self.level, *place))
+
+    def _allowed(self, degrees: Degrees) -> str:
+        """Return what is allowed in place of some degrees; empty if they are."""
+        ways, own = self.ways, degrees.values()
+        if self.sides is not None and [*own] not in ([], [ways]):
+            return f"one dim over all {ways} groups of an uneven split"
+        alone = 1 in own and degrees != ALONE.as_degrees()
+        if alone or math.prod(own) > ways or any(ways % degree for degree in own):
+            return f"degrees that divide {ways} ways, at most {ways} devices; batch 1 for one"
+        return ""
+
+    def _numbering_faults(self) -> Iterator[str]:
+        """Yield where numberings have not the degrees of their layers' choices, or no common digits."""
+        if self.numbering is None:
+            return
+        for layer, digits in self.numbering.items():
+            place = self._at("numbering", layer)
+            if layer not in self.choices or self.sides is not None:
+                yield fault(place, layer, "layers that have a choice at an even split")
+            choice = numbered(pair for digit in digits for pair in digit.items())
+            same = dict(choice.degrees) == self.choices[layer]
+            if not choice.order or not same or math.prod(degree for _, degree in choice.order) != self.ways:
+                product = f"a product of {self.ways} with copies"
+                yield fault(place, digits, f"several dims, with the degrees of its choice and {product}")
+        try:
+            digits_of((self.ways,), tuple((self.choice(layer),) for layer in self.choices))
+        except ValueError as error:
+            yield f"{self._at('numbering')}: {error}"
+
+    def shares_of(self, layer: str) -> tuple[float, ...]:
+        """Return each group's share of a layer."""
+        return tuple((self.layer_shares or {}).get(layer, self.shares))
+
+    def choice(self, layer: str) -> Choice:
+        """Return the choice of a layer, with its numbering."""
+        order = () if self.numbering is None else self.numbering.get(layer, ())
+        return _choice(
+            tuple(self.choices[layer].items()), tuple(pair for digit in order for pair in digit.items())
+        )
+
+    def dim(self, layer: str) -> str | None:
+        """Return the dim in which a layer is cut, several joined by ``*``; None if it is not cut."""
+        return "*".join(self.choice(layer).divided) or None
+
+
+@lru_cache(maxsize=4096)
+def _choice(degrees: tuple[tuple[str, int], ...], order: tuple[tuple[str, int], ...]) -> Choice:
+    """Return the choice of some degrees; layers and levels share few different ones."""
+    if order:
+        return numbered(order)
+    return grid(dict(degrees)) if degrees else WHOLE
+
+
+class Device(NamedTuple):
+    """A single device, the end of each branch."""
+
+
+class Level(NamedTuple):
+    """An even level: equal parts of identical devices.
+
+    Attributes:
+        split: the choice of every layer.
+        below: the node of each part.
+    """
+
+    split: Split
+    below: "Node"
+
+
+class Uneven(NamedTuple):
+    """An uneven split over device groups.
+
+    Attributes:
+        split: the choice and the shares of every layer.
+        below: the node of each group; None for an idle one.
+    """
+
+    split: Split
+    below: "tuple[Node | None, ...]"
+
+
+class Stages(NamedTuple):
+    """Stages: each part works for its own layers alone.
+
+    Attributes:
+        layers: the layers of each stage.
+        groups: the device group of each stage; None on identical devices.
+        below: the node of each stage; one for all stages of a group.
+    """
+
+    layers: tuple[frozenset[str], ...]
+    groups: tuple[str | None, ...]
+    below: "tuple[Node, ...]"
+
+
+Node = Union[Device, Level, Uneven, Stages]  # noqa: UP007 (a text above stands for it)
+
+
+def tree_of(
+    splits: Sequence[Split], stages: Sequence[tuple[str | None, Sequence[str]]] = (), outside: int = 0
+) -> Node:
+    """Return the tree of splits that are listed, a group's before its subgroups'.
+
+    Args:
+        splits: the splits.
+        stages: the device group and the layers of each stage; the group is None on identical devices.
+        outside: number of nodes outside the stages.
+
+    Raises:
+        ValueError: they form no tree.
+    """
+    reader = _Reader({}, stages, outside)
+    for split in splits:
+        for found in split.faults():
+            raise ValueError(found)
+        reader.left.setdefault(split.group, []).append(split)
+    root = reader.node(WHOLE_ARRAY, 0)
+    for name, left in reader.left.items():
+        if left:
+            raise ValueError(f"splits: found group {shown(name)}, which no uneven split names")
+    names = [group.name for group in groups_of(root)]
+    if len({*names}) < len(names):
+        raise ValueError(f"splits: found groups {shown(names)}; allowed: each once")
+    order = [split.group for split in splits_of(root)]
+    if order != [split.group for split in splits]:
+        raise ValueError("splits: found in another order; allowed: a group's before its subgroups'")
+    return root
+
+
+class _Reader(NamedTuple):
+    """The reading of listed splits as a tree.
+
+    Attributes:
+        left: the splits of each group that are in no node yet, outermost first.
+        stages: the device group and the layers of each stage.
+        outside: the number of nodes outside the stages.
+    """
+
+    left: dict[str, list[Split]]
+    stages: Sequence[tuple[str | None, Sequence[str]]]
+    outside: int
+
+    def node(self, name: str, depth: int) -> Node:
+        """Return the node of a group below ``depth`` others, stages not counted."""
+        if not self.stages or depth != self.outside:
+            return self.inside(name, depth)
+        groups = tuple(group for group, _ in self.stages)
+        each = {group: self.inside(group or name, depth) for group in dict.fromkeys(groups)}
+        layers = tuple(frozenset(own) for _, own in self.stages)
+        return Stages(layers, groups, tuple(each[group] for group in groups))
+
+    def inside(self, name: str, depth: int) -> Node:
+        """Return the node of a group without the stages at its place."""
+        if not self.left.get(name):
+            return Device()
+        split, *others = self.left[name]
+        self.left[name] = others
+        here = f"splits of {shown(name)}"
+        if depth > MOST_NODES:
+            raise ValueError(f"{here}: found level {depth}; allowed: at most {MOST_NODES}")
+        if split.level != depth:
+            levels = [split.level, *(own.level for own in others)]
+            raise ValueError(f"{here}: found levels {levels}; allowed: from {depth} on, each once")
+        if others and any(own.sides is not None for own in (split, others[0])):
+            raise ValueError(f"{here}: found {1 + len(others)}; allowed: one, as it is an uneven split")
+        if split.sides is None:
+            return Level(split, self.node(name, depth + 1))
+        parts = zip(split.sides, split.shares, strict=True)
+        return Uneven(split, tuple(self._part(side.group, share, depth + 1) for side, share in parts))
+
+    def _part(self, name: str, share: float, depth: int) -> Node | None:
+        idle = self.left.get(name, ())
+        if not share and idle:
+            found = f"found {len(idle)} of a group without a share"
+            raise ValueError(f"splits of {shown(name)}: {found}; allowed: none")
+        return self.node(name, depth) if share else None
+
+
+def splits_of(node: Node | None) -> Iterator[Split]:
+    """Yield the splits of a tree, each once, a group's before its subgroups'."""
+    if isinstance(node, Level):
+        yield node.split
+        yield from splits_of(node.below)
+    elif isinstance(node, Uneven):
+        yield node.split
+        for below in node.below:
+            yield from splits_of(below)
+    elif isinstance(node, Stages):
+        for own in dict(zip(node.groups, node.below, strict=True)).values():
+            yield from splits_of(own)
+
+
+class Group(NamedTuple):
+    """A group of identical devices of a plan.
+
+    Attributes:
+        name: its name; ``all`` for the only group.
+        above: the uneven splits above, outermost first, each with the index of the group that contains this one.
+        splits: its own splits, outermost first.
+        root: the group at the root of its tree: ``all``, or with stages on device groups the one that holds its stages.
+    """
+
+    name: str
+    above: tuple[tuple[Split, int], ...]
+    splits: tuple[Split, ...]
+    root: str = WHOLE_ARRAY
+
+    @property
+    def array(self) -> tuple[int, ...]:
+        """Return the ways of each of its own levels."""
+        return tuple(split.ways for split in self.splits)
+
+    @property
+    def idle(self) -> bool:
+        """Return whether it has no share of the work."""
+        return any(not split.shares[group] for split, group in self.above)
+
+
+def groups_of(node: Node | None, own: Group | None = None) -> Iterator[Group]:
+    """Yield the groups of identical devices of a tree, in the order of the uneven splits.
+
+    Args:
+        node: the tree, or a node of it; None for an idle group.
+        own: the group at the node, with the splits above; the group of all devices if not given.
+    """
+    own = own or Group(WHOLE_ARRAY, (), ())
+    if isinstance(node, Level):
+        yield from groups_of(node.below, own._replace(splits=(*own.splits, node.split)))
+    elif isinstance(node, Uneven):
+        for index, (side, below) in enumerate(zip(node.split.sides or (), node.below, strict=True)):
+            yield from groups_of(below, Group(side.group, (*own.above, (node.split, index)), (), own.root))
+    elif isinstance(node, Stages):
+        for group, below in dict(zip(node.groups, node.below, strict=True)).items():
+            yield from groups_of(below, own if group is None else Group(group, (), (), group))
+    else:
+        yield own

@@ -1,0 +1,257 @@
+"""The report of a plan: valid, whole, the same twice, safe whatever the names in it, and true to the plan's score."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from hypar.cli.main import main
+from hypar.network.build import load_model
+from hypar.plan.plan import Plan, read_plan
+from hypar.planning.planner import plan_model
+from hypar.registry import data_folder
+from hypar.reports.report import AT_REST, THIS, read_reported, report_page
+from hypar.sharding.dims import WORDS
+from hypar.units import format_bytes, format_seconds
+from tests.effort import late
+from tests.reports.documents import parse_cell, parse_page, require_sound, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PLANS: dict[str, tuple[str, dict[str, Any]]] = {
+    "vgg16": ("vgg16", {"hardware": "hmc"}),
+    "resnet50": ("resnet50", {"strategy": "deepa", "array": [16], "hardware": "p100-4x4"}),
+    "mixed": ("lenet-c", {"strategy": "accpar", "hardware": "tpu-v2-v3", "levels": 3}),
+    "sfc": ("sfc", {"stages": 4, "levels": 2, "hardware": "hmc"}),
+    "microbatches": ("sfc", {"hardware": "hmc", "stages": 2, "array": [4], "microbatches": 8}),
+    "bare": ("alexnet", {"strategy": "optimal"}),
+    "deep": ("resnet18", {"levels": 4}),
+    "overlapped": ("lenet-c", {"hardware": "h100-8x", "levels": 3, "chunks": "best", "pins": ["fc1=dp"]}),
+    "unfit": ("vgg16", {"strategy": "mp", "hardware": "hmc"}),
+    "at rest": ("lenet-c", {"hardware": "hmc-physical"}),
+    "alone": ("lenet-c", {"stages": 2, "levels": 0, "hardware": "hmc"}),
+    "joint": ("lenet-c", {"search": "joint", "space": "all", "inter_weight": 0.5}),
+    "refined": ("lenet-c", {"hardware": "hmc", "levels": 3, "refine": True}),
+    "timed": ("lenet-c", {"hardware": "hmc", "cost": "time"}),
+}
+ORDER = ["headline", "plan", "costs", "step", "memory", "strategies", "why", "claim", "machine", "again"]
+
+
+@pytest.fixture(scope="module")
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, str]]:
+    """Return a function that writes a plan and its page once, each plan beside nothing else."""
+
+    @cache
+    def written(name: str) -> tuple[Path, str]:
+        model, asked = PLANS[name]
+        file = tmp_path_factory.mktemp("plans") / f"{model}.plan.json"
+        plan_model(model, **asked).write(file)
+        return file, report_page(read_reported(file), "0.0")
+
+    return written
+
+
+@pytest.fixture(scope="module", params=late(PLANS, "resnet50", "deep", "vgg16"))
+def written(request: pytest.FixtureRequest, page_of: Callable[[str], tuple[Path, str]]) -> tuple[Path, str]:
+    return page_of(request.param)
+
+
+def text_of(written: tuple[Path, str]) -> str:
+    """The words of the page of a plan, with plain spaces."""
+    return " ".join(words_of(parse_page(written[1])).split())
+
+
+def test_a_page_is_valid_and_loads_nothing(written: tuple[Path, str]) -> None:
+    root = parse_page(written[1])
+    require_sound(root, written[1])
+    assert root.get("lang") == "en"
+    assert len([*root.iter("h1")]) == len([*root.iter("main")]) == 1
+    assert [element.get("id") for element in root.iter() if element.get("id")] == ORDER
+    title = next(root.iter("title")).text or ""
+    assert title == "".join(next(root.iter("h1")).itertext())
+    assert "a step" in title
+    assert len(written[1].encode()) < 300_000
+
+
+def test_a_page_names_every_layer_and_every_choice(written: tuple[Path, str]) -> None:
+    plan, text = read_plan(written[0]), text_of(written)
+    for layer in plan.layers:
+        assert _stands(layer, text), layer
+    for split in plan.splits:
+        for layer in plan.layers:
+            for dim, degree in split.choice(layer).degrees:
+                found = {*WORDS[dim], f"{WORDS[dim][2]}{degree}"}
+                assert any(re.search(rf"(?<!\w){word}(?!\w)", text) for word in found), (layer, dim, degree)
+
+
+def _stands(layer: str, text: str) -> bool:
+    """Whether a layer is named, is in the range of equal blocks, as ``layer1.0-1.conv1``, or in a row of its part."""
+    if layer in text or f"{layer.partition('.')[0]} x" in text:
+        return True
+    numbered = re.fullmatch(r"(\D.*?\.)(\d+)(\..*)", layer)
+    ranges = (
+        re.findall(rf"{re.escape(numbered[1])}(\d+)-(\d+){re.escape(numbered[3])}", text) if numbered else []
+    )
+    return any(numbered and int(low) <= int(numbered[2]) <= int(high) for low, high in ranges)
+
+
+def test_the_numbers_are_the_scores(written: tuple[Path, str]) -> None:
+    score, text = read_plan(written[0]).score, text_of(written)
+    if score is None:
+        return
+    amounts = [
+        format_seconds(score.time_s),
+        format_bytes(score.communication_bytes),
+        format_bytes(score.memory_bytes),
+    ]
+    amounts += [format_bytes(number) for number in score.communication.values()]
+    for amount in amounts:
+        assert amount in text
+    assert ("does not fit" in text.partition("Plan A row")[0]) is not score.fits
+
+
+def test_the_strategies_have_the_plan_among_them(written: tuple[Path, str]) -> None:
+    table = re.findall(r"<tr[^>]*><th[^>]*>([^<]*)</th>", written[1])
+    assert sum(name.endswith(THIS) for name in table) == 1
+    assert {"hypar", "owt"} <= {name.removesuffix(f" {THIS}") for name in table}
+
+
+def test_the_command_leads_to_the_plan_again(
+    written: tuple[Path, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = next(parse_page(written[1]).iter("pre")).text or ""
+    program, *words = shlex.split(commands.splitlines()[0])
+    assert program == "hypar"
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert not ended.value.code
+    capsys.readouterr()
+    assert read_plan(tmp_path / written[0].name) == read_plan(written[0])
+
+
+def test_a_page_is_the_same_twice(page_of: Callable[[str], tuple[Path, str]]) -> None:
+    for name in ("mixed", "sfc"):
+        file, text = page_of(name)
+        assert report_page(read_reported(file), "0.0") == text
+
+
+def test_a_notebooks_cell_is_one_small_valid_element(written: tuple[Path, str]) -> None:
+    plan = read_plan(written[0])
+    cell = plan._repr_html_()
+    root = parse_cell(cell)
+    require_sound(root, cell)
+    assert root.get("class") == "hy"
+    assert not [element for element in root.iter() if element.get("id")]
+    assert len(cell.encode()) < 40_000
+    assert plan.strategy in words_of(root)
+
+
+def test_a_page_says_what_is_not_known(page_of: Callable[[str], tuple[Path, str]]) -> None:
+    text = text_of(page_of("bare"))
+    assert text.count("Not known: the plan names no machine.") == 3
+    assert "None is named; hypar plan --hardware names one." in text
+
+
+def test_the_headline_names_a_better_strategy_and_a_misfit(
+    page_of: Callable[[str], tuple[Path, str]],
+) -> None:
+    text = text_of(page_of("sfc"))
+    assert "sfc on hmc: 195 ms a step, fits, " in text
+    assert "of the strategies compared, optimal is fastest, " in text
+    head = parse_page(page_of("unfit")[1])
+    assert next(head.iter("h1")).get("class") == "bad"
+    assert "does not fit (" in (next(head.iter("h1")).text or "")
+
+
+def test_the_timeline_of_stages_has_the_numbers_of_microbatches(
+    page_of: Callable[[str], tuple[Path, str]],
+) -> None:
+    section = page_of("microbatches")[1].partition('id="step"')[2].partition("</figure>")[0]
+    labels = re.findall(r">(\d)</text>", section)
+    assert {*labels} == {*"12345678"}
+    assert len(labels) > 8
+
+
+def test_a_machine_without_energies_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "lenet-c.plan.json"
+    plan_model("lenet-c", hardware="p100-4x4").write(file)
+    text = text_of((file, report_page(read_reported(file), "0.0")))
+    assert "energy not known: the machine's file gives none" in text
+
+
+HOSTILE = """<b>&"'<script>x"""
+
+
+def test_names_from_files_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model, machine = tmp_path / f"{HOSTILE}.yaml", tmp_path / f"m{HOSTILE}.yaml"
+    model.write_text((data_folder("models") / "lenet-c.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    text = (data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8")
+    machine.write_text(text.replace('"HyPar, section 6.1: a cube"', json.dumps(HOSTILE)), encoding="utf-8")
+    plan = plan_model(load_model(model), levels=2, hardware=str(machine))
+    plan.write(tmp_path / "odd.plan.json")
+    text = report_page(read_reported(tmp_path / "odd.plan.json"), HOSTILE)
+    root = parse_page(text)
+    require_sound(root, text)
+    assert HOSTILE not in text
+    # The title, the heading, the commands, the machine's sources, the footer.
+    assert words_of(root).count(HOSTILE) >= 7
+
+
+def test_names_in_a_cell_are_escaped() -> None:
+    data = plan_model("lenet-c", levels=2).to_json().replace("fc1", json.dumps(HOSTILE)[1:-1])
+    plan = Plan.model_validate_json(data)
+    assert HOSTILE in plan.layers
+    renamed = plan.model_copy(update={"model": plan.model.model_copy(update={"name": HOSTILE})})
+    cell = renamed._repr_html_()
+    require_sound(parse_cell(cell), cell)
+    assert HOSTILE not in cell
+    assert words_of(parse_cell(cell)).count(HOSTILE) == 2
+
+
+def test_power_at_rest_is_an_energy_of_no_layer(page_of: Callable[[str], tuple[Path, str]]) -> None:
+    assert AT_REST in text_of(page_of("at rest"))
+    assert AT_REST not in text_of(page_of("refined"))
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "small.plan.json"
+    plan_model("lenet-c", levels=2).write(file)
+    return file
+
+
+def test_a_page_goes_to_a_file_or_to_stdout(plan: Path) -> None:
+    written = CliRunner().invoke(main, ["report", plan.name, "-o", "plan.html"])
+    assert (written.exit_code, written.stdout, written.stderr) == (0, "", "wrote plan.html\n")
+    text = (plan.parent / "plan.html").read_text(encoding="utf-8")
+    assert "hypar plan lenet-c --levels 2 -o small.plan.json" in words_of(parse_page(text))
+    for asked in (["-o", "-"], []):
+        printed = CliRunner().invoke(main, ["report", plan.name, *asked])
+        assert (printed.exit_code, printed.stdout) == (0, text)
+    assert sorted(file.name for file in plan.parent.iterdir()) == ["plan.html", "small.plan.json"]
+
+
+def test_a_plan_is_reported_on_a_machine_that_is_named(plan: Path) -> None:
+    result = CliRunner().invoke(main, ["report", plan.name, "--hardware", "hmc", "--set", "duplex=half"])
+    assert result.exit_code == 0
+    text = text_of((plan, result.stdout))
+    assert "lenet-c on hmc duplex=half: " in text
+    assert "With changes: on hmc duplex=half. The plan itself names no machine." in text
+    assert "hypar report small.plan.json --hardware hmc --set duplex=half -o plan.html" in text
+    plan_model("lenet-c", levels=2, hardware="hmc").write(plan)
+    other = CliRunner().invoke(main, ["report", plan.name, "--hardware", "tpu-v3"])
+    assert "The plan itself was scored on hmc." in text_of((plan, other.stdout))
