@@ -43,6 +43,7 @@ class Row(NamedTuple):
         several: whether it may be repeated.
         listed: whether a value is a list of names, separated by commas.
         files: whether a value may also be a file.
+        kind: kind of data file, as ``models``, whose bare names are completed.
         default: the value if it is not given; it is shown if the help says nothing of a default.
         required: whether it must be given.
         alone: its value if the flag is given without one.
@@ -58,6 +59,7 @@ class Row(NamedTuple):
     several: bool = False
     listed: bool = False
     files: bool = False
+    kind: str = ""
     default: Any = None
     required: bool = False
     alone: str | None = None
@@ -91,7 +93,7 @@ class Option(click.Option):
         plain = row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
         super().__init__(
             [*row.flags],
-            type=row.read if plain and row.read is not bool else None,
+            type=_type(row, plain=plain),
             multiple=row.several,
             default=False if row.read is bool else row.default,
             show_default=row.default is not None and "[default" not in row.help,
@@ -120,10 +122,18 @@ class Option(click.Option):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with what was typed, else files if there may be one."""
         before, comma, last = incomplete.rpartition(",") if self.row.listed else ("", "", incomplete)
-        found = [CompletionItem(before + comma + name) for name in self.names() if name.startswith(last)]
+        names = data_names(self.row.kind) if self.row.kind else self.names()
+        found = [CompletionItem(before + comma + name) for name in names if name.startswith(last)]
         if found or not (self.row.files or self.metavar in {"FILE", "PATH"}):
             return found or super().shell_complete(ctx, incomplete)
         return [CompletionItem(incomplete, type="file")]
+
+
+def _type(row: Row, *, plain: bool) -> Any:
+    """Return the type by which click reads a value: a file that is to be written is no folder."""
+    if plain:
+        return None if row.read is bool else row.read
+    return click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
 
 
 class Argument(click.Argument):
@@ -133,6 +143,10 @@ class Argument(click.Argument):
         """Take its name, and the kind of data file if it may be a bare name."""
         self.kind = kind
         super().__init__([name], **named)
+
+    def make_metavar(self, *given: Any) -> str:
+        """Return what stands for it on a help page."""
+        return self.metavar or super().make_metavar(*given)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the bare names that begin with what was typed, else files."""

@@ -9,7 +9,7 @@ import click
 from click.exceptions import Exit
 
 from hypar.cli import values
-from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Row, data, row_of
+from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Row, row_of
 from hypar.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ PLOT = Row(("--plot",), OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", 
 SAVE = Row(("-o", "--output"), OUTPUT, "Write the plan to a file.", "FILE", values.writable)
 TRACE = Row(("--trace",), OUTPUT, "Write a Chrome trace for Perfetto.", "FILE", values.writable)
 MODEL_FILE = Row(("--model",), NETWORK, "Model to use if the plan's model name is not found.", "MODEL",
-                 names=data("models"), files=True)  # fmt: skip
+                 kind="models", files=True)  # fmt: skip
 INPUTS = Row(("--input", "inputs"), NETWORK,
              "Shape of one sample of each argument of my_net:build, as 3x224x224, or 128:int64 for tokens.",
              "SIZES", several=True)  # fmt: skip
 HARDWARE_FILE = Row(("--hardware",), MACHINE, "Hardware file to use if the name in the plan's score is not found.",
-                    "FILE", names=data("hardware"), files=True)  # fmt: skip
+                    "FILE", kind="hardware", files=True)  # fmt: skip
 PROFILE_FILE = Row(("--profile",), SEARCH, "Measured times to use if the name in the plan's cost is not found.",
                    "FILE")  # fmt: skip
 
