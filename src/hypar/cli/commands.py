@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -119,11 +120,17 @@ def plan(
         machine = use("planning.sources:scored_on")(found)
         profile = None if _is_step_table(named) else use("planning.sources:times_of")(found)
     if output is not None:
-        found = use("plan.files:recorded")(found, output, model=model, hardware=hardware, profile=named)
+        own = None if _is_foreign(model) else model
+        found = use("plan.files:recorded")(found, output, model=own, hardware=hardware, profile=named)
         found.write(output)
     if plot is not None:
         found.plot(plot)
     wrote(output, plot)
+    if output is not None and _is_foreign(model):
+        words = shlex.join(
+            ["hypar", "import", model, *(word for text in inputs for word in ("--input", text))]
+        )
+        use("reports.terminal:note")(f"hypar check needs its model file: {words} -o {network.name}.yaml")
     made = (found, network, machine, profile)
     document = None if as_json else use("reports.of.plan:planned_document")(*made, full=full)
     if explained is not None:
@@ -137,6 +144,11 @@ def plan(
     exit_if_unfit(found.score, fit=fit, as_data=as_json)
     if found.limits is not None and found.limits.cut == "interrupt":
         raise KeyboardInterrupt
+
+
+def _is_foreign(model: str) -> bool:
+    """Return whether a model is the network of another framework, and no file that hypar check reads."""
+    return ":" in model or Path(model).suffix == ".json"
 
 
 def _is_step_table(profile: str | None) -> bool:
@@ -277,7 +289,8 @@ def score(
 
 def _write_step(ran: Any, plot: str | None, trace: str | None, picture: str | None) -> None:
     """Write the files that are asked for: the timeline as a plot or as CSV, a trace, the plan beside its step."""
-    draw, write = use("reports.plots:plot") if plot or picture else None, use("files.text:write_text")
+    write = use("files.text:write_text")
+    draw: Any = use("reports.plots:plot") if plot or picture else None
     if picture is not None:
         draw(use("reports.report:picture_document")(ran), Path(picture))
     if trace is not None:
