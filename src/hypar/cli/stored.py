@@ -207,7 +207,7 @@ def diff(before: str, after: str, *, as_json: bool) -> None:
 def verify(plan: str, *, full: bool, as_json: bool, **given: Any) -> None:
     """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes or results are wrong, 3 on an error.
 
-    The numbers must be those of one device, every level must move the bytes that are rows.counted there, and the plan's
+    The numbers must be those of one device, every level must move the bytes that are counted there, and the plan's
     cost and score must be those of its choices.
     """
     with use("reports.terminal:progress_bar")(f"verifying {plan}"):
