@@ -45,7 +45,8 @@ class Step(NamedTuple):
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return rows that JSON, CSV and data frames have, and readers see in another form."""
-    columns = tuple(Column(key=key, show=False) for key in (rows[0] if rows else ()))
+    keys = dict.fromkeys(key for row in rows for key in row)
+    columns = tuple(Column(key=key, show=False) for key in keys)
     return Table(columns=columns, rows=[dict(row) for row in rows])
 
 

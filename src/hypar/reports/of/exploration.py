@@ -34,6 +34,7 @@ def document_of(found: Exploration, top: int = SHOWN) -> Document:
     best = next((point for point in ranked if point.fits), ranked[0])
     fastest = f"the fastest of {len(ranked):,} points {'is the plan,' if best.own else 'is'}"
     over = faster_than("dp", found.baseline.time_s, best.totals.time_s)
+    over += ", which does not fit" * (not found.baseline_fits)
     title = f"{plan.model.name} {on_machine(plan.score)}: " + (
         f"{fastest} {over}" if best.fits else f"none of {len(ranked):,} points fits"
     )
