@@ -211,7 +211,7 @@ class _Axes(NamedTuple):
     def levels(self) -> list[float]:
         """The values that are named."""
         if self.log:
-            return [self.least * (self.most / self.least) ** (at / 3) for at in range(4)]
+            return [self.least ** (1 - at / 3) * self.most ** (at / 3) for at in range(4)]
         return ticks(self.most, 4)
 
 
