@@ -350,13 +350,13 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
 
 
 def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return what the words of choices mean, for the legend of a grid: of a grid's choice those of its letters."""
-    found = dict[str, str]()
+    """Return what the colours of choices mean, by dim, for the legend of a grid: of a grid's choice those of its letters."""
+    found = dict[str, tuple[str, str]]()
     for cell in cells:
         grid = cell.text[-1:].isdecimal()
         for dim, _ in cell.parts:
             word = WORDS[dim][GRIDS] if grid else cell.text
-            found[word] = f"cuts {PLACES[dim]}" if dim in PLACES else "a dim of the model"
+            found.setdefault(word, (dim, f"cuts {PLACES[dim]}" if dim in PLACES else "is a dim of the model"))
         if cell.text and not cell.parts:
-            found[cell.text] = "cuts nothing"
-    return found
+            found.setdefault(cell.text, ("whole", "cuts nothing"))
+    return {dim: f"{word} {means}" for word, (dim, means) in found.items()}
