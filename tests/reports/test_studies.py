@@ -93,6 +93,20 @@ def test_a_plan_that_does_not_fit_is_never_the_best_and_the_headline_says_that_d
     assert figure_of(small).marks == {1: "does not fit"}
 
 
+def test_a_headline_says_where_the_baseline_does_not_fit() -> None:
+    machine = hypar.load_machine("hmc", {"memory.capacity": "500 MB"})
+    found = hypar.compare_strategies("alexnet", strategies="hypar", hardware=machine)
+    assert found.document().title.endswith(": hypar is fastest, 6.45x faster than dp, which does not fit")
+    assert found.document().tone == "good"
+    points = hypar.explore_model("alexnet", vary="fc1@H1", hardware=machine)
+    assert points.document().title.endswith("is the plan, 6.45x faster than dp, which does not fit")
+    small = hypar.load_machine("hmc", {"memory.capacity": "100 MB"})
+    none = hypar.explore_model("alexnet", vary="fc1@H1", hardware=small).document()
+    assert (none.title.rpartition(": ")[2], none.tone) == ("none of 2 points fits", "bad")
+    runs = hypar.sweep_model("alexnet", hardware=small).document()
+    assert (runs.title, runs.tone) == ("alexnet: no combination fits", "bad")
+
+
 # Sweeps
 
 

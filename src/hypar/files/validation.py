@@ -165,7 +165,8 @@ def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:
             yield where, f"found {len(data):,} entries", f"at most {MOST_ENTRIES:,}"
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):
             for inside in (key, value):
-                if isinstance(inside, str | dict | list):
+                long = isinstance(inside, str) and len(inside) > MOST_CHARACTERS
+                if long or isinstance(inside, dict | list):
                     yield from _too_large(inside, (*where, key))
 
 

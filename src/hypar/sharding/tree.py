@@ -110,10 +110,12 @@ class Split(Record):
                 yield fault(self._at("layer_shares", layer), shares, f"{self.ways} that sum to 1, of a layer")
         if (self.sides is None and self.layer_shares) or len(self.sides or self.shares) != self.ways:
             yield fault(f"{here}.sides", len(self.sides or ()), "one for each group of an uneven split")
-        for layer, degrees in self.choices.items():
-            allowed = self._allowed(degrees)
+        # Layers share few different choices, of which the first layer is named.
+        each = {tuple(degrees.items()): layer for layer, degrees in reversed(self.choices.items())}
+        for own, layer in reversed(each.items()):
+            allowed = self._allowed(dict(own))
             if allowed:
-                yield fault(self._at("choices", layer), degrees, allowed)
+                yield fault(self._at("choices", layer), dict(own), allowed)
         yield from self._numbering_faults()
 
     def _sum_to_one(self, shares: Sequence[float]) -> bool:

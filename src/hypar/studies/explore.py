@@ -15,7 +15,7 @@ from hypar.plan.score import Totals, totals_of
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.replay import run_plan
-from hypar.planning.resolved import BASELINE
+from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.uneven.replay import branch_of
 from hypar.schedule.scoring import summarise
@@ -66,6 +66,7 @@ class Exploration(Result):
         points: one for each combination.
         baseline: the totals of dp's score.
         convention: the convention by which every point is counted.
+        baseline_fits: whether dp fits the memory of a device.
     """
 
     _document: ClassVar[str] = "exploration"
@@ -75,6 +76,7 @@ class Exploration(Result):
     points: tuple[Point, ...]
     baseline: Totals
     convention: str
+    baseline_fits: bool = True
 
     def __repr__(self) -> str:
         """Return the size and the fastest point, short enough for a prompt."""
@@ -137,7 +139,7 @@ def explore_model(
         )
 
     points = tuple(point for _, point in grid(axes, answer, progress=progress))
-    baseline = plan_and_score(graph, BASELINE, counted, hardware=machine, **asked)
+    baseline = plan_and_score(graph, BASELINE, counted, hardware=machine, **of_baseline(asked))
     return Exploration(
         plan=plan,
         places=tuple((place.layer, place.level) for place in axes),
@@ -145,6 +147,7 @@ def explore_model(
         points=points,
         baseline=totals_of(baseline.score),
         convention=counted,
+        baseline_fits=baseline.score is None or baseline.score.fits,
     )
 
 

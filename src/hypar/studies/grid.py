@@ -87,7 +87,7 @@ def plan_and_score(
 
     Args:
         graph: the network.
-        strategy: the strategy; the baseline keeps its own space and equal shares.
+        strategy: the strategy.
         convention: the convention of the score, and of the cost unless the strategy is named after a paper.
         hardware: the machine of the score.
         asked: further arguments of ``plan_model``.
@@ -96,7 +96,6 @@ def plan_and_score(
         InputError: the request is not possible.
         TableLimitError: the search would not fit.
     """
-    asked = of_baseline(asked) if strategy == BASELINE else asked
     own, cost = load_strategy(strategy).convention, asked.get("cost")
     given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None
     plan = plan_model(graph, strategy=strategy, hardware=hardware, convention=given, **asked)
@@ -104,6 +103,11 @@ def plan_and_score(
         return plan
     score = score_plan(plan, hardware=hardware, model=graph, convention=convention)
     return plan.model_copy(update={"score": score})
+
+
+def asked_of(chosen: Chosen, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments for a strategy beside others: the baseline keeps its own space and equal shares."""
+    return of_baseline(asked) if chosen["strategy"] == BASELINE else asked
 
 
 def costs_of(
@@ -230,7 +234,7 @@ def compare_strategies(
     names = tuple(dict.fromkeys((BASELINE, *(named or alike))))
 
     def answer(chosen: Chosen) -> Plan:
-        return plan_and_score(graph, chosen["strategy"], counted, hardware=machine, **asked)
+        return plan_and_score(graph, chosen["strategy"], counted, hardware=machine, **asked_of(chosen, asked))
 
     answers = grid({"strategy": names}, answer, (TableLimitError,), progress)
     refused = [found for _, found in answers if isinstance(found, TableLimitError)]

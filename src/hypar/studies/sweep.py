@@ -22,7 +22,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.scoring import totals
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import MOST_DEVICES
-from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
+from hypar.studies.grid import MOST_RUNS, Hardware, asked_of, convention_for, grid, network_of, plan_and_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -223,7 +223,7 @@ class _Runs:
             found = _on_one_device(graph, machine, self.asked.get("optimizer", "sgd"))
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
         array = {"levels": chosen.get("levels"), "array": chosen.get("array")}
-        asked = {**self._of_array(chosen), **array}
+        asked = {**asked_of(chosen, self._of_array(chosen)), **array}
         plan = plan_and_score(graph, chosen["strategy"], self.convention, hardware=machine, **asked)
         fits = plan.score is not None and plan.score.fits
         return Run(axes=chosen, totals=totals_of(plan.score), fits=fits, note=plan.claim)

@@ -34,6 +34,7 @@ def document_of(found: Exploration, top: int = SHOWN) -> Document:
     best = next((point for point in ranked if point.fits), ranked[0])
     fastest = f"the fastest of {len(ranked):,} points {'is the plan,' if best.own else 'is'}"
     over = faster_than("dp", found.baseline.time_s, best.totals.time_s)
+    over += ", which does not fit" * (not found.baseline_fits)
     title = f"{plan.model.name} {on_machine(plan.score)}: " + (
         f"{fastest} {over}" if best.fits else f"none of {len(ranked):,} points fits"
     )
@@ -139,5 +140,5 @@ def _figure(found: Exploration, ranked: Sequence[Point], title: str) -> Figure:
     series = {"": [point.totals.time_s for point in ranked]}
     if few:
         return picture(title, [named(point) for point in ranked], series, marks=marks)
-    x = list(range(1, len(ranked) + 1))
-    return picture(title, x, series, marks=marks, kind="lines", log=False, x_label="plans, the fastest first")
+    x = list(range(len(ranked)))
+    return picture(title, x, series, marks=marks, kind="lines", log=False, x_label="plans that are faster")
