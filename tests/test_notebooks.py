@@ -14,13 +14,13 @@ FOLDER = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 WORDS = {
     "importer.ipynb": ("blocks.0.attention: attention", "out_ff", "True"),
-    "researcher.ipynb": ("small-unet", "bottom2", "is the fastest", "plan.pdf"),
+    "researcher.ipynb": ("small-unet", "bottom2", "faster than dp", "plan.pdf"),
     "maintainer.ipynb": (
         "True",
         "(False, True, ",
         "fc2 H1: batch -> in_channels",
         "time a step",
-        "ranker, batch 512",
+        "ranker on hmc",
         "ranker.html",
     ),
 }

@@ -38,7 +38,7 @@ def run() -> None:
 
 
 def _unexpected(error: BaseException) -> int:
-    """Ask for a report of an error that hypar does not raise deliberately, and return ``EX_SOFTWARE`` of sysexits.h."""
+    """Ask for a report of an error that hypar does not raise on purpose, and return ``EX_SOFTWARE`` of sysexits.h."""
     from hypar.errors import printable, reason  # noqa: PLC0415 (only where something failed)
 
     line = f"error: hypar failed: {reason(error)}; please report it, with what HYPAR_TRACEBACK=1 prints"

@@ -93,7 +93,7 @@ class UnknownNameError(InputError):
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         """Compose the message with the nearest known name."""
         self.kind, self.name, self.known = kind, name, tuple(known)
-        more = f" and {len(self.known) - 40} more" if len(self.known) > 40 else ""
+        more = f" and {len(self.known) - 40} more" * (len(self.known) > 40)
         listed = ", ".join(self.known[:40]) + more
         super().__init__(where, f"no {kind} {_QUOTED.repr(name)}", listed, suggestion(name, self.known))
 

@@ -1,8 +1,7 @@
-"""The two registries: plug-ins by file name, and data files by file name.
+"""Plug-ins and data files by file name.
 
-A plug-in is a file ``<name>.py`` in the folder of its group (``GROUPS``) and ends in a constant ``plugin``. Its name
-comes from the folder's listing; its module is imported on use. Other distributions add plug-ins through the
-entry-point group ``hypar.<group>``. A model is ``models/<name>.yaml``.
+A plug-in is a file ``<name>.py`` in the folder of its group that ends in a constant ``plugin``. Its name comes from the
+folder's listing; its module is imported on use. Other distributions add plug-ins by the entry-point group ``hypar.<group>``.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def load_plugin(group: str, name: str) -> Any:
     for point in entry_points(group):
         if point.name == name:
             return point.load()
-    raise UnknownNameError(_singular(group).replace("_", " "), name, plugin_names(group))
+    raise UnknownNameError(_singular(group), name, plugin_names(group))
 
 
 def data_folder(kind: str) -> Path:
@@ -119,6 +118,5 @@ def strategies() -> tuple[str, ...]:
 
 
 def _singular(group: str) -> str:
-    if group.endswith("ies"):
-        return group.removesuffix("ies") + "y"
-    return group.removesuffix("es") if group.endswith("ches") else group.removesuffix("s")
+    many = next((end for end in ("ies", "ches") if group.endswith(end)), "s")
+    return (group.removesuffix(many) + {"ies": "y", "ches": "ch"}.get(many, "")).replace("_", " ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,12 @@ def require_found_again(plan: Plan, folder: Path) -> None:
     assert read_plan(folder / "plan.json") == plan
     verdict = check_plan(folder / "plan.json")
     assert verdict.ok, verdict.changes
+    cut = plan.limits is not None and plan.limits.cut is not None
+    assert any("priced again" in note for note in verdict.notes) == cut
+    if cut:
+        other = {**plan.to_data()["cost"], "value": plan.cost.value * (1 + 1e-6)}
+        (folder / "plan.json").write_text(json.dumps(plan.to_data() | {"cost": other}))
+        assert [change.what for change in check_plan(folder / "plan.json").changes] == ["cost"]
 
 
 def require_bounds(plan: Plan, optimum: float) -> None:
@@ -77,7 +84,7 @@ def test_nothing_of_time_is_recorded_where_no_limit_is_reached(case: str, tmp_pa
 
 
 @pytest.mark.parametrize("case", late(CASES, "coarse"))
-def test_the_clock_cuts_a_search_short_and_check_stops_where_it_did(
+def test_the_clock_cuts_a_search_short_and_check_prices_what_it_found(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     optimum = optimum_of(case)

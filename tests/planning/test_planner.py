@@ -15,7 +15,7 @@ from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.space import parse_space
-from hypar.studies.remarks import finer_than_whole, remarks
+from hypar.studies.remarks import remarks
 from tests import oracle
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
 from tests.planning.parts import scored
@@ -224,7 +224,9 @@ class TestRemarks:
 
     def test_layers_cut_finer_than_they_have_elements(self) -> None:
         plan = plan_model(graph("lenet-c"), levels=9, strategy="dp")
-        assert finer_than_whole(plan, graph("lenet-c")) == tuple(f"{name} batch" for name in plan.layers)
+        assert any(
+            text.endswith("conv1 batch, conv2 batch, fc1 batch and 1 more") for text in said(plan, "lenet-c")
+        )
 
 
 @pytest.mark.parametrize(("levels", "search", "count"), [(3, "greedy", 3), (2, "joint", 1)])

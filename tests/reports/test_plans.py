@@ -31,7 +31,7 @@ def layers_table(document: Document) -> Table:
     [
         (["a.0.x", "a.1.x", "a.2.y"], ["a.0-1.x x2", "a.2.y"]),
         (["a.0.x", "a.0.mp", "a.1.x", "a.1.mp"], ["a.0-1.x x2", "a.0-1.mp x2"]),
-        (["a.0.x", "a.2.x", "b"], ["a x2", "b"]),
+        (["a.0.x", "a.0.z", "a.2.x", "b"], ["a x3", "b"]),
         (["a.0.x", "a.0.y", "a.2.mp", "a.3.x"], ["a.0.x to 0.y x2", "a.2.mp", "a.3.x"]),
         (["x", "y", "mp"], ["x to y x2", "mp"]),
     ],

@@ -97,7 +97,7 @@ def test_the_eliminations_name_every_layer_once_and_the_rules_leave_two() -> Non
 
 def test_an_unknown_layer_is_one_line() -> None:
     plan = plan_model("lenet-c", levels=1)
-    with pytest.raises(OptionError, match="no layer that is planned is named 'fc9'; did you mean 'fc2'"):
+    with pytest.raises(OptionError, match="no layer that is cut is named 'fc9'; did you mean 'fc2'"):
         explain_plan(plan, load_model("lenet-c"), layer="fc9")
 
 
@@ -148,7 +148,7 @@ def test_the_command_prints_tables_or_json() -> None:
     asked = ("plan", "lenet-c", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
     code, text, _ = run(*asked, "--explain", "pool2")
     assert code == 0
-    assert re.match(r"pool2 H1: \w+ costs least; next is \w+, [\d.]+ us more\n", text)
+    assert re.match(r"pool2 H1: n4 c1 costs least; next is [\w ]+, [\d.]+ us more\n", text)
     assert "left out  height: 4 elements" not in text
     code, text, _ = run(*asked, "--json", "--explain", "fc1")
     data = json.loads(text)

@@ -141,6 +141,9 @@ def test_the_space_and_the_pins_are_those_of_a_plan() -> None:
     assert len(found.points) == 3 * 3
     dp = plan_model("lenet-c", hardware="hmc", levels=2, strategy="dp", pins=["conv*=dp"])
     assert found.baseline == totals_of(dp.score)
+    wide = explore_model("lenet-c", vary="fc1", strategy="dp", **asked)
+    assert len(wide.points) == 3 * 3
+    assert wide.baseline == found.baseline
 
 
 def test_what_no_exploration_can_have_is_one_line(tmp_path: Path) -> None:

@@ -222,7 +222,11 @@ class Request:
         """Return the options that differ from their defaults, as keyword arguments."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         defaults = {field.name: field.default for field in fields(self)}
-        return {name: value for name, value in found.items() if value is not defaults[name] and value != ()}
+        return {
+            name: value
+            for name, value in found.items()
+            if value is not defaults[name] and value not in ((), defaults[name])
+        }
 
     def command(self) -> list[str]:
         """Return the options that differ from their defaults as the words of a command line."""

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
 
 
-def data_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Return rows of plain values that data frames and CSV alone have."""
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return Table(columns=tuple(Column(key=key, show=False) for key in keys), rows=[*rows])
-
-
 def headed(name: str, score: Score, base: Score | None = None) -> str:
     """Return the answer in a line: the time of a step, whether it fits, and how it compares with dp.
 
@@ -82,7 +76,7 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
 def _peak_share(ran: ScoredStep | None) -> str:
     """Return the model FLOP utilisation: the FLOP of all phases of the weighted layers over those at the devices' peak."""
     machine = None if ran is None or ran.plan.heterogeneous else ran.lanes[0].setting.machine
-    if ran is None or machine is None or not ran.score.time_s:
+    if ran is None or machine is None or machine.measured is not None or not ran.score.time_s:
         return ""
     units = machine.content.assumptions.units_per_device.value
     flop = math.fsum(layer.einsum.step_flop for layer in ran.graph.contracted.layers)
@@ -99,14 +93,15 @@ def groups_table(score: Score | None, stages: StagesRecord | None = None) -> lis
         _group_row(group) | (_stage_row(group, stages) if stages and staged else {}) for group in score.groups
     ]
     differ = len({group.capacity_bytes for group in score.groups}) > 1
+    alike = staged and len({row["devices"] for row in rows}) == 1
     columns = (
-        Column(key="stage", unit="count") if staged else Column(key="group"),
+        Column(key="stage", unit="whole") if staged else Column(key="group"),
         Column(key="layers", prose=True),
-        Column(key="devices", unit="text" if staged else "count"),
+        Column(key="devices", unit="text" if staged else "whole", show=not alike),
         Column(key="busy", unit="seconds", show=False),
         *(Column(key=key, unit="seconds") for key in ("computes", "receives", "idle")),
-        Column(key="in_flight", head="in flight", unit="count"),
-        Column(key="staleness", unit="count", show=any(row.get("staleness") for row in rows)),
+        Column(key="in_flight", head="in flight", unit="whole"),
+        Column(key="staleness", unit="whole", show=any(row.get("staleness") for row in rows)),
         Column(key="memory", unit="bytes"),
         Column(key="of", unit="bytes", show=differ),
         Column(key="fits", head=""),
@@ -139,3 +134,44 @@ def _stage_row(group: GroupScore, stages: StagesRecord) -> dict[str, Any]:
         "in_flight": stage.in_flight,
         "staleness": stage.staleness,
     }
+
+
+def chunks_table(ran: ScoredStep | None) -> list[Table]:
+    """Return the exchange of each chunk of gradients; no table without chunks."""
+    if ran is None or ran.plan.chunks is None:
+        return []
+    from hypar.studies.chunks_stages import chunk_rows  # noqa: PLC0415 (only of a plan with chunks)
+
+    columns = (
+        Column(key="chunk", unit="whole"),
+        Column(key="layers", prose=True),
+        Column(key="bytes", head="gradients", unit="bytes"),
+        Column(key="ready_s", head="ready", unit="seconds"),
+        Column(key="start_s", head="begins", unit="seconds"),
+        Column(key="end_s", head="ends", unit="seconds"),
+        Column(key="waits", head=""),
+    )
+    rows = [
+        {**row, "layers": _ends(row["layers"]), "waits": "critical" if row["critical"] else ""}
+        for row in chunk_rows(ran)
+    ]
+    return [Table(columns=columns, rows=rows)] if rows else []
+
+
+def _ends(layers: Sequence[str]) -> str:
+    count = f" x{len(layers)}" if len(layers) > 1 else ""
+    return " to ".join(dict.fromkeys((layers[0], layers[-1]))) + count
+
+
+def stages_memory(ran: ScoredStep | None) -> list[Table]:
+    """Return what a device of each stage holds and receives from other stages; no table without stages."""
+    if ran is None or ran.stages is None:
+        return []
+    from hypar.studies.chunks_stages import HELD, stage_rows  # noqa: PLC0415 (only of a plan with stages)
+
+    columns = (
+        Column(key="stage", unit="whole"),
+        *(Column(key=key, unit="bytes") for key in HELD),
+        Column(key="received", unit="bytes"),
+    )
+    return [Table(columns=columns, rows=stage_rows(ran))]

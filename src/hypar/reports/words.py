@@ -16,7 +16,7 @@ from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import amount, faster_than, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from hypar.document import Tone
     from hypar.plan.plan import Plan
@@ -40,6 +40,12 @@ PLACES = {
 """Each dim in plain words."""
 
 
+_NUMBERED = re.compile(r"(.+?)\.(\d+)\.(.+)")
+
+OWN_DIM = "a dim of the model"
+"""The meaning of a word that is a dim's name."""
+
+
 class Level(NamedTuple):
     """A column of choices: successive levels at which every layer has one choice.
 
@@ -55,6 +61,11 @@ class Level(NamedTuple):
     def name(self) -> str:
         """The names of the levels, as ``H1-H4``."""
         return "-".join(dict.fromkeys(f"H{split.level + 1}" for split in (self.splits[0], self.splits[-1])))
+
+    @property
+    def key(self) -> str:
+        """The name with that of the group."""
+        return f"{self.group} {self.name}".lstrip()
 
 
 class Part(NamedTuple):
@@ -91,10 +102,9 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
         >>> [part.title for part in fold(["a", "b.0.x", "b.0.y", "b.1.x", "b.1.y"], len, most=2)]
         ['a', 'b x4']
     """
-    rows = [Part(layer, (layer,)) for layer in layers]
-    if len(rows) <= most:
-        return rows
-    rows = _blocks(rows, key)
+    if len(layers) <= most:
+        return [Part(layer, (layer,)) for layer in layers]
+    rows = _blocks(layers, key)
     if len(rows) > most:
         rows = _runs(layers, lambda layer: (_stem(layer), key(layer)))
     return rows if len(rows) <= most else _runs(layers, key)
@@ -104,51 +114,32 @@ def _stem(layer: str) -> str:
     return layer.partition(".")[0]
 
 
-def _block(layer: str) -> tuple[str, int, str]:
-    """Split a layer's name at its first number between points; -1 if there is none."""
-    words = layer.split(".")
-    at = next((at for at, word in enumerate(words[:-1]) if at and word.isdecimal()), None)
-    if at is None:
-        return _stem(layer), -1, layer
-    return ".".join(words[:at]), int(words[at]), ".".join(words[at + 1 :])
+def _block(layer: str) -> tuple[str, str, str]:
+    """Split a name at its first number between points, as ``layers``, ``0`` and ``q``."""
+    found = _NUMBERED.match(layer)
+    return (found[1], found[2], found[3]) if found else (layer, "", "")
 
 
-def _blocks(rows: Sequence[Part], key: Callable[[str], Hashable]) -> list[Part]:
-    """Return the rows with blocks of one form and equal layers once."""
-    runs: list[list[tuple[int, list[str]]]] = []
-    forms: list[object] = []
-    for (stem, number), own in groupby((row.name for row in rows), key=lambda name: _block(name)[:2]):
-        names = [*own]
-        form = (stem, [(_block(name)[2], key(name)) for name in names])
-        if runs and forms[-1] == form and number == runs[-1][-1][0] + 1 > 0:
-            runs[-1].append((number, names))
-        else:
-            runs.append([(number, names)])
-            forms.append(form)
-    return [part for run in runs for part in _once(run)]
-
-
-def _once(run: Sequence[tuple[int, Sequence[str]]]) -> Iterator[Part]:
-    """Yield the rows of equal blocks."""
-    (first, names), (last, _) = run[0], run[-1]
-    for at, name in enumerate(names):
-        stem, _, rest = _block(name)
-        title = name if first == last else f"{stem}.{first}-{last}.{rest}"
-        yield Part(title, tuple(block[at] for _, block in run))
+def _blocks(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
+    """Return a row for each layer of a block, once for neighbouring blocks of one form and equal layers."""
+    blocks = [[*own] for _, own in groupby(layers, key=lambda layer: _block(layer)[:2])]
+    found = []
+    for _, run in groupby(blocks, key=lambda own: [(*_block(layer)[::2], key(layer)) for layer in own]):
+        for alike in zip(*run, strict=True):
+            ends = zip(alike[0].split("."), alike[-1].split("."), strict=True)
+            found.append(Part(".".join("-".join(dict.fromkeys(words)) for words in ends), alike))
+    return found
 
 
 def _runs(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
     """Return a row for each run of equal neighbours, by the name of their part if they are the whole of it."""
     found = []
-    whole: dict[str, int] = {}
-    for layer in layers:
-        whole[_stem(layer)] = whole.get(_stem(layer), 0) + 1
     for _, run in groupby(layers, key=key):
         own = tuple(run)
-        first, last = own[0], own[-1]
-        name = first if first == last else f"{first} to {last.removeprefix(f'{_stem(first)}.')}"
-        if len(own) > 1 and {*map(_stem, own)} == {_stem(first)} and whole[_stem(first)] == len(own):
-            name = _stem(first)
+        stem, last = _stem(own[0]), own[-1]
+        name = own[0] if len(own) == 1 else f"{own[0]} to {last.removeprefix(f'{stem}.')}"
+        if len(own) > 1 and [layer for layer in layers if _stem(layer) == stem] == [*own]:
+            name = stem
         found.append(Part(name, own))
     return found
 
@@ -271,47 +262,44 @@ def tone_of(score: Score | GroupScore | None) -> Tone:
     """Return whether a plan fits the memory of its machine, barely fits, or does not; empty if that is not known."""
     if score is None:
         return ""
-    if not score.fits:
-        return "bad"
-    parts = [score, *(getattr(score, "groups", None) or ())]
-    known = [part for part in parts if part.capacity_bytes]
-    full = any(part.memory_bytes >= NEARLY_FULL * (part.capacity_bytes or math.inf) for part in known)
-    return "warn" if full else "good" if known else ""
+    full = max((held / there for held, there in _memories(score)), default=None)
+    return "bad" if not score.fits else "" if full is None else "warn" if full >= NEARLY_FULL else "good"
+
+
+def _memories(score: Score | GroupScore) -> list[tuple[float, float]]:
+    """Return the bytes that a device of each group holds and has, where the latter is known."""
+    parts = getattr(score, "groups", None) or (score,)
+    return [(part.memory_bytes, part.capacity_bytes) for part in parts if part.capacity_bytes]
 
 
 def fit(score: Score) -> str:
-    """Say whether a plan fits: ``fits``, ``barely fits: 7.60 of 8.00 GB``; empty if that is not known."""
-    tone = tone_of(score)
-    if tone in {"", "good"}:
-        return "fits" * bool(tone)
-    parts = [part for part in score.groups or (score,) if part.capacity_bytes]
-    worst = max(parts, key=lambda part: part.memory_bytes / (part.capacity_bytes or math.inf))
-    held, capacity = _unequal(worst)
-    return f"{'does not fit' if tone == 'bad' else 'barely fits'} ({held} of {capacity})"
+    """Say whether a plan fits: ``fits``, ``barely fits (7.60 GB of 8.00 GB)``; empty if that is not known."""
+    word = {"": "", "good": "fits", "warn": "barely fits", "bad": "does not fit"}[tone_of(score)]
+    if word in {"", "fits"}:
+        return word
+    held, there = max(_memories(score), key=lambda pair: pair[0] / pair[1])
+    return "{} ({} of {})".format(word, *_unequal(held, there))
 
 
 def unfit(score: Score | None) -> str:
     """Say by how much a plan exceeds its machine's memory; empty if it fits."""
     if score is None or score.fits:
         return ""
-    groups = [group for group in score.groups or () if not group.fits]
-    each = [f"a device of {group.group} {_needs(group)}" for group in groups] or [f"a device {_needs(score)}"]
+    parts: list[tuple[str, Score | GroupScore]] = [(f"of {own.group} ", own) for own in score.groups or ()]
+    each = [
+        "a device {}needs {} and has {}".format(name, *_unequal(own.memory_bytes, own.capacity_bytes or 0.0))
+        for name, own in parts or [("", score)]
+        if not own.fits
+    ]
     more = f"; and {len(each) - 3} more" if len(each) > 3 else ""
     return f"does not fit {score.hardware}: {'; '.join(each[:3])}{more}"
 
 
-def _needs(score: Score | GroupScore) -> str:
-    held, capacity = _unequal(score)
-    return f"needs {held} and has {capacity}"
-
-
-def _unequal(score: Score | GroupScore) -> tuple[str, str]:
-    """Return the bytes held and those there are, exactly if the rounded numbers are equal."""
-    amounts = score.memory_bytes, score.capacity_bytes or 0.0
-    held, capacity = map(format_bytes, amounts)
-    if held == capacity and not score.fits:
-        held, capacity = (f"{math.ceil(number):,} B" for number in amounts)
-    return held, capacity
+def _unequal(held: float, there: float) -> tuple[str, str]:
+    """Format the bytes held and those there are, exactly if there are too few and the rounded numbers are equal."""
+    texts = format_bytes(held), format_bytes(there)
+    exact = f"{math.ceil(held):,} B", f"{math.ceil(there):,} B"
+    return exact if held > there and texts[0] == texts[1] else texts
 
 
 def against(name: str, base: Score, own: Score) -> str:
@@ -325,38 +313,32 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
     return ", ".join(f"{name} {amount(number, unit)}" for name, number in amounts.items() if number) or "none"
 
 
+def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
+    """Return what each word of choices means, of a grid's choice what its letters do."""
+    used = [cell for cell in dict.fromkeys(cells) if cell.text]
+    places: dict[str, dict[str, None]] = {}
+    for dim in (*PLACES, *in_order({dim for cell in used for dim, _ in cell.parts} - {*PLACES})):
+        for cell in used:
+            word = WORDS[dim][GRIDS] if _is_grid(cell) else cell.text
+            letters = re.findall("[a-z_]+", cell.text) if dim != "channels" else ()
+            if dim in dict(cell.parts) or (_is_grid(cell) and word in letters):
+                places.setdefault(word, {})[PLACES.get(dim, "")] = None
+    found = {word: f"cuts {' or '.join(own)}" if any(own) else OWN_DIM for word, own in places.items()}
+    whole = {cell.text: "cuts nothing" for cell in used if not cell.parts and not _is_grid(cell)}
+    return found | whole
+
+
 def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     """Explain the words of choices in one note; none without choices."""
-    counted = Counter(cell for cell in cells if cell.text)
-    grids = [cell for cell, _ in counted.most_common() if cell.text[-1].isdecimal()]
-    letters = {letter for cell in grids for letter in re.findall("[a-z_]+", cell.text)}
-    cut = {dim for cell in counted for dim, _ in cell.parts}
-    means: dict[str, list[str]] = {}
-    for dim, place in PLACES.items():
-        named = [
-            cell.text for cell in counted if cell not in grids and cell.parts and cell.parts[0][0] == dim
-        ]
-        letter = WORDS[dim][GRIDS]
-        if letter in letters and (dim != "channels" or dim in cut):
-            named.append(letter)
-        for word in dict.fromkeys(named):
-            means.setdefault(word, []).append(place)
-    found = [f"{word} cuts {' or '.join(places)}" for word, places in means.items()]
-    found += [f"{WORDS[None][0]} cuts nothing"] * any(not cell.parts for cell in counted)
-    found += [f"the numbers of {grids[0].text} count shards" for _ in grids[:1]]
-    own = in_order(cut - {*PLACES})
-    found += [f"{', '.join(own)}: dims of the model"] * bool(own)
+    counted = Counter(cells)
+    keys = choice_keys(counted)
+    own = ", ".join(word for word, meaning in keys.items() if meaning == OWN_DIM)
+    grids = [cell.text for cell, _ in counted.most_common() if _is_grid(cell)]
+    found = [f"{word} {meaning}" for word, meaning in keys.items() if meaning != OWN_DIM]
+    found += [f"the numbers of {grids[0]} count shards" for _ in grids[:1]]
+    found += [f"{own}: dims of the model"] * bool(own)
     return [Note("choices", "; ".join(found))] if found else []
 
 
-def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return what the words of choices mean, for the legend of a grid: of a grid's choice those of its letters."""
-    found = dict[str, str]()
-    for cell in cells:
-        grid = cell.text[-1:].isdecimal()
-        for dim, _ in cell.parts:
-            word = WORDS[dim][GRIDS] if grid else cell.text
-            found[word] = f"cuts {PLACES[dim]}" if dim in PLACES else "a dim of the model"
-        if cell.text and not cell.parts:
-            found[cell.text] = "cuts nothing"
-    return found
+def _is_grid(cell: Cell) -> bool:
+    return cell.text[-1:].isdecimal()

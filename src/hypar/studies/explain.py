@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from hypar.costs.graphs.paper import structure
 from hypar.document import Result
-from hypar.errors import OptionError, suggestion
+from hypar.errors import OptionError
+from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.refusals import refusal
-from hypar.sharding.pins import level_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cliques import min_marginals
 from hypar.solve.elimination.order import Trace, trace
 from hypar.solve.elimination.rules import Reduction, reduced
 from hypar.solve.solvers.base import cheapest, load_solver
-from hypar.studies.choices import LevelChoices, choices_by_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,12 +140,7 @@ def explain_plan(
         raise refusal("an explanation", "stages without levels")
     if plan.heterogeneous and machine is None:
         raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
-    pattern, at, text = layer.partition("@")
-    named = {name for name in plan.layers if fnmatchcase(name, pattern)}
-    if pattern and not named:
-        found = f"no layer that is planned is named {pattern!r}"
-        raise OptionError("explain", found, hint=suggestion(pattern, plan.layers))
-    level = level_of(text, 1 + max(split.level for split in plan.splits), "explain") if at else None
+    named, level = named_layers(plan, layer, "explain") if layer else ([], None)
     graph = model.with_batch(plan.model.batch)
     levels = [*choices_by_level(plan, graph, machine, profile)]
     shape = _outermost(plan, graph, levels)
@@ -175,7 +168,7 @@ def _outermost(plan: Plan, graph: LayerGraph, levels: Sequence[LevelChoices]) ->
     return structure(nodes, [(options[layer.name],) for layer in nodes.layers])
 
 
-def _explained(plan: Plan, own: LevelChoices, named: set[str]) -> Iterator[LayerExplanation]:
+def _explained(plan: Plan, own: LevelChoices, named: Sequence[str]) -> Iterator[LayerExplanation]:
     """Yield the explanations of some layers at a level."""
     space = parse_space(plan.space, None)
     nodes = [node for node, layer in enumerate(own.layers) if layer.name in named]

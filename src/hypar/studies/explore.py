@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hypar.document import Result
-from hypar.errors import OptionError, suggestion
+from hypar.errors import OptionError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.plan.content import rooted
 from hypar.plan.request import Request
 from hypar.plan.score import Totals, totals_of
+from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.replay import run_plan
-from hypar.planning.resolved import BASELINE
+from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.uneven.replay import branch_of
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
-from hypar.sharding.pins import level_of
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.studies.choices import choices_by_level
 from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.sharding.placement import Choice, Options
-    from hypar.studies.choices import LevelChoices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +66,7 @@ class Exploration(Result):
         points: one for each combination.
         baseline: the totals of dp's score.
         convention: the convention by which every point is counted.
+        baseline_fits: whether dp fits the memory of a device.
     """
 
     _document: ClassVar[str] = "exploration"
@@ -78,6 +76,7 @@ class Exploration(Result):
     points: tuple[Point, ...]
     baseline: Totals
     convention: str
+    baseline_fits: bool = True
 
     def __repr__(self) -> str:
         """Return the size and the fastest point, short enough for a prompt."""
@@ -129,7 +128,7 @@ def explore_model(
     graph = graph.with_batch(plan.model.batch)
     axes = _axes(plan, graph, machine, (vary,) if isinstance(vary, str) else vary)
 
-    def answer(chosen: Mapping[_Place, _Choices]) -> Point:
+    def answer(chosen: Mapping[_Place, Choices]) -> Point:
         score = _scored(_with(plan, chosen), plan, graph, machine, counted)
         return Point(
             choices=tuple(choices[0] for choices in chosen.values()),
@@ -140,7 +139,7 @@ def explore_model(
         )
 
     points = tuple(point for _, point in grid(axes, answer, progress=progress))
-    baseline = plan_and_score(graph, BASELINE, counted, hardware=machine, **asked)
+    baseline = plan_and_score(graph, BASELINE, counted, hardware=machine, **of_baseline(asked))
     return Exploration(
         plan=plan,
         places=tuple((place.layer, place.level) for place in axes),
@@ -148,26 +147,55 @@ def explore_model(
         points=points,
         baseline=totals_of(baseline.score),
         convention=counted,
+        baseline_fits=baseline.score is None or baseline.score.fits,
     )
 
 
-_Choices = tuple["Choice", ...]
+Choices = tuple["Choice", ...]
 """The choice of a layer in each group of a level."""
 
 
-class _Place(NamedTuple):
-    """A layer at a level: its ways in the first group, all groups, and the plan's choices."""
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A layer at a level: its name and the choices at that level of each group that has it."""
 
     layer: str
-    level: int
-    ways: int
-    groups: tuple[str, ...]
-    own: _Choices
+    nodes: tuple[tuple[LevelChoices, int], ...]
+
+    @property
+    def level(self) -> int:
+        return self.nodes[0][0].level
+
+    @property
+    def ways(self) -> int:
+        return self.nodes[0][0].ways
+
+    @property
+    def own(self) -> Choices:
+        """The plan's choices."""
+        return tuple(own.options[node][own.picked[node]] for own, node in self.nodes)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(own.group or WHOLE_ARRAY for own, _ in self.nodes)
+
+    def choices(self, where: str) -> list[Choices]:
+        """Return the choices that all groups allow; they correspond by their dims and degrees.
+
+        Raises:
+            OptionError: there is none.
+        """
+        offered = [{choice.text(own.ways): choice for choice in own.free[node]} for own, node in self.nodes]
+        common = [text for text in offered[0] if all(text in each for each in offered)]
+        if not common:
+            found = f"{self.layer!r} has no choice at H{self.level + 1} that {', '.join(self.groups)} have in common"
+            raise OptionError(where, found)
+        return [tuple(each[text] for each in offered) for text in common]
 
 
 def _axes(
     plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine, vary: Sequence[str]
-) -> dict[_Place, list[_Choices]]:
+) -> dict[_Place, list[Choices]]:
     """Return the choices at every place that some texts name.
 
     Raises:
@@ -176,14 +204,18 @@ def _axes(
     if plan.staged and plan.heterogeneous:
         found = "the plan's stages are on device groups"
         raise OptionError("vary", found, "stages on identical devices, or none")
-    profile = times_of(plan)
-    levels = [*choices_by_level(plan, graph, machine, profile)] if plan.splits else []
-    named = {text: dict(_named(plan, levels, text)) for text in vary}
-    axes = {place: choices for own in named.values() for place, choices in own.items()}
+    places = _places([*choices_by_level(plan, graph, machine, times_of(plan))] if plan.splits else [])
+    axes: dict[_Place, list[Choices]] = {}
+    counts = {}
+    for text in vary:
+        layers, level = named_layers(plan, text, f"vary {text!r}")
+        own = [place for place in places if place.layer in layers and level in {None, place.level}]
+        axes |= {place: place.choices(f"vary {text!r}") for place in own}
+        counts[text] = math.prod(len(axes[place]) for place in own)
     number = math.prod(map(len, axes.values()))
     if axes and number <= MOST_RUNS:
         return axes
-    each = ", ".join(f"{text!r} alone {math.prod(map(len, own.values())):,}" for text, own in named.items())
+    each = ", ".join(f"{text!r} alone {count:,}" for text, count in counts.items())
     raise OptionError(
         "vary",
         f"found {number:,} points: {each}" if axes else "found nothing",
@@ -192,48 +224,16 @@ def _axes(
     )
 
 
-def _named(plan: Plan, levels: Sequence[LevelChoices], text: str) -> Iterator[tuple[_Place, list[_Choices]]]:
-    """Yield the places that a text names, level by level, with the choices that all groups of a level allow."""
-    pattern, at, level_text = text.partition("@")
-    names = [name for name in plan.layers if fnmatchcase(name, pattern)]
-    if not names:
-        found = f"no layer that is cut is named {pattern!r}"
-        raise OptionError(f"vary {text!r}", found, hint=suggestion(pattern, plan.layers))
-    count = max((own.level + 1 for own in levels), default=0)
-    for level in [level_of(level_text, count, f"vary {text!r}")] if at and count else range(count):
-        for name in names:
-            nodes = [
-                (own, node)
-                for own in levels
-                if own.level == level
-                for node, layer in enumerate(own.layers)
-                if layer.name == name
-            ]
-            place, choices = _place(name, level, nodes)
-            if not choices:
-                found = (
-                    f"{name!r} has no choice at H{level + 1} that {', '.join(place.groups)} have in common"
-                )
-                raise OptionError(f"vary {text!r}", found)
-            yield place, choices
+def _places(levels: Sequence[LevelChoices]) -> list[_Place]:
+    """Return every layer at every level, level by level."""
+    found: dict[tuple[int, str], list[tuple[LevelChoices, int]]] = {}
+    for own in sorted(levels, key=lambda own: own.level):
+        for node, layer in enumerate(own.layers):
+            found.setdefault((own.level, layer.name), []).append((own, node))
+    return [_Place(layer, tuple(nodes)) for (_, layer), nodes in found.items()]
 
 
-def _place(name: str, level: int, nodes: Sequence[tuple[LevelChoices, int]]) -> tuple[_Place, list[_Choices]]:
-    """Return a place with its choices; those of several groups correspond by their dims and degrees."""
-    offered = [{choice.text(own.ways): choice for choice in own.free[node]} for own, node in nodes]
-    first, _ = nodes[0]
-    place = _Place(
-        layer=name,
-        level=level,
-        ways=first.ways,
-        groups=tuple(own.group or WHOLE_ARRAY for own, _ in nodes),
-        own=tuple(own.options[node][own.picked[node]] for own, node in nodes),
-    )
-    common = [text for text in offered[0] if all(text in each for each in offered)]
-    return place, [tuple(each[text] for each in offered) for text in common]
-
-
-def _with(plan: Plan, chosen: Mapping[_Place, _Choices]) -> Plan:
+def _with(plan: Plan, chosen: Mapping[_Place, Choices]) -> Plan:
     """Return a plan with other choices; its costs and its score are those of the plan."""
     given: dict[tuple[int, str], dict[str, dict[str, int]]] = {}
     for place, choices in chosen.items():

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from hypar.errors import HyparError
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score
-    from hypar.planning.replay import ScoredStep
 
     Axes = Mapping[Any, Sequence[Any]]
     Chosen = dict[Any, Any]
@@ -89,7 +87,7 @@ def plan_and_score(
 
     Args:
         graph: the network.
-        strategy: the strategy; the baseline keeps its own space and equal shares.
+        strategy: the strategy.
         convention: the convention of the score, and of the cost unless the strategy is named after a paper.
         hardware: the machine of the score.
         asked: further arguments of ``plan_model``.
@@ -98,7 +96,6 @@ def plan_and_score(
         InputError: the request is not possible.
         TableLimitError: the search would not fit.
     """
-    asked = of_baseline(asked) if strategy == BASELINE else asked
     own, cost = load_strategy(strategy).convention, asked.get("cost")
     given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None
     plan = plan_model(graph, strategy=strategy, hardware=hardware, convention=given, **asked)
@@ -106,6 +103,11 @@ def plan_and_score(
         return plan
     score = score_plan(plan, hardware=hardware, model=graph, convention=convention)
     return plan.model_copy(update={"score": score})
+
+
+def asked_of(chosen: Chosen, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments for a strategy beside others: the baseline keeps its own space and equal shares."""
+    return of_baseline(asked) if chosen["strategy"] == BASELINE else asked
 
 
 def costs_of(
@@ -124,13 +126,6 @@ def costs_of(
         return tuple(split.cost for split in plan.summed)
     request = replace(Resolved.of(plan, machine, times_of(plan)), convention=convention)
     return tuple(split.cost for split in recosted(plan, graph, request).splits)
-
-
-def baseline_score(ran: ScoredStep) -> Score | None:
-    """Score the baseline with the array, the machine of identical devices and the optimizer of another plan's step."""
-    own = ran.lanes[0].setting
-    asked: dict[str, Any] = {"array": ran.plan.array, "optimizer": own.optimizer}
-    return plan_and_score(ran.graph, BASELINE, own.convention, hardware=own.machine, **asked).score
 
 
 def network_of(model: LayerGraph | str | Path) -> LayerGraph:
@@ -170,14 +165,6 @@ class Row:
         """Its cost, counted by the comparison's convention."""
         return math.fsum(self.costs)
 
-    @property
-    def text(self) -> str:
-        """The strategy with its time on the machine, or without one its cost; alone without a plan."""
-        if self.plan is None:
-            return self.name
-        score, unit = self.plan.score, self.plan.cost.unit
-        return f"{self.name} {amount(self.cost, unit) if score is None else format_seconds(score.time_s)}"
-
 
 class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
     """The rows of a comparison, the baseline first.
@@ -197,9 +184,14 @@ class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an att
 
     def __repr__(self) -> str:
         """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
-        plan = next(row.plan for row in self if row.plan)
+        made = [(row, row.plan) for row in self if row.plan]
+        texts = (
+            f"{row.name} {amount(row.cost, own.cost.unit) if own.score is None else format_seconds(own.score.time_s)}"
+            for row, own in made
+        )
+        _, plan = made[0]
         named = plan.model.name + (f" on {plan.score.hardware}" if plan.score else "")
-        return f"<Comparison of {named}: {', '.join(row.text for row in self if row.plan)}>"
+        return f"<Comparison of {named}: {', '.join(texts)}>"
 
 
 def compare_strategies(
@@ -242,7 +234,7 @@ def compare_strategies(
     names = tuple(dict.fromkeys((BASELINE, *(named or alike))))
 
     def answer(chosen: Chosen) -> Plan:
-        return plan_and_score(graph, chosen["strategy"], counted, hardware=machine, **asked)
+        return plan_and_score(graph, chosen["strategy"], counted, hardware=machine, **asked_of(chosen, asked))
 
     answers = grid({"strategy": names}, answer, (TableLimitError,), progress)
     refused = [found for _, found in answers if isinstance(found, TableLimitError)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
 
-LEAST_SHOWN = 1e-4
-"""The smallest gain of a baseline that is printed as a number."""
+LEAST_SHOWN = 1e-3
+"""The least gain of a faster baseline that is remarked."""
 
 CHEAP_ENTRIES = 2**22
 """The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
@@ -150,43 +151,30 @@ def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:
     """Yield the gain of the fastest baseline that fits as well as the plan, if it is faster than the plan."""
     if plan.score is None:
         return
-    from hypar.planning.refinement import LEAST_GAIN  # noqa: PLC0415 (only for a plan with a score)
-
-    now = plan.score.time_s
-    faster = {
-        name: score.time_s
-        for name, score in scores.items()
-        if (score.fits or not plan.score.fits) and score.time_s < now * (1 - LEAST_GAIN)
-    }
-    if faster:
-        name = min(faster, key=faster.__getitem__)
-        gain = 1 - faster[name] / now
-        less = f"{gain:.2%}" if gain >= LEAST_SHOWN else f"under {LEAST_SHOWN:.2%}"
+    now, fits = plan.score.time_s, plan.score.fits
+    times = {name: score.time_s for name, score in scores.items() if score.fits or not fits}
+    name = min(times, key=times.__getitem__, default="")
+    if name and times[name] < now * (1 - LEAST_SHOWN):
         where = " over the same devices without stages" + " and pins" * bool(plan.pins) if plan.staged else ""
-        times = f"{format_seconds(faster[name])} against {format_seconds(now)} a step"
-        yield Note("faster", f"{name}{where}: {times}, {less} less")
+        both = f"{format_seconds(times[name])} against {format_seconds(now)} a step"
+        yield Note("faster", f"{name}{where}: {both}, {1 - times[name] / now:.2%} less")
 
 
 def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
-    """Yield the layers with more shards along a dim than elements."""
-    fine = () if plan.heterogeneous else finer_than_whole(plan, graph)
-    if fine:
-        more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
-        yield Note(
-            "shards", f"more than there are elements, as the papers allow: {', '.join(fine[:3])}{more}"
-        )
-
-
-def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:
-    """Return the layers with more shards along a dim than elements, as ``conv1 in_channels``."""
-    found = []
-    microbatches = 1 if plan.stages is None else plan.stages.microbatches
+    """Yield the dims of layers with more shards than elements of a sample or microbatch."""
+    if plan.heterogeneous:
+        return
+    microbatches, found = 1 if plan.stages is None else plan.stages.microbatches, []
     for layer in graph.with_batch(graph.batch // microbatches).nodes(plan.graph).layers:
-        shards: dict[str, int] = {}
+        shards: Counter[str] = Counter()
         for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
-            shards[dim] = shards.get(dim, 1) * degree
-        found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > layer.einsum.sizes[dim]]
-    return tuple(found)
+            shards[dim] = max(1, shards[dim]) * degree
+        sizes = layer.einsum.sizes
+        found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > sizes[dim]]
+    if found:
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        named = f"{', '.join(found[:3])}{more}"
+        yield Note("shards", f"more than there are elements, as the papers allow: {named}")
 
 
 def counting(plan: Plan, graph: LayerGraph, score: Score | None = None) -> Iterator[Note]:
@@ -200,18 +188,16 @@ def counting(plan: Plan, graph: LayerGraph, score: Score | None = None) -> Itera
     own, moved = cost_convention(plan), score_convention(plan, score)
     if DIRECT in {own, moved} or own == moved:
         return
+    by = f"by the convention {own!r}, by which it was planned; {{}}by {moved!r}, which a step moves"
     if plan.staged or plan.heterogeneous:
-        yield Note(
-            "counted", f"the cost by the convention {own!r}, bytes and time of the step by {moved!r}", True
-        )
+        yield Note("counted", f"the cost {by.format('bytes and time ')}", detail=True)
         return
     counted, received = (bytes_received(plan, graph, convention) for convention in (own, moved))
     if not math.isclose(counted, received):
         texts = [format_bytes(counted), format_bytes(received)]
         if texts[0] == texts[1]:
             texts = [f"{number:,.0f} B" for number in (counted, received)]
-        by = f"{texts[0]} by the convention {own!r}, by which it was planned"
-        yield Note("counted", f"{by}; {texts[1]} by {moved!r}, which a step moves", True)
+        yield Note("counted", f"{texts[0]} {by.format(f'{texts[1]} ')}", detail=True)
 
 
 def on_this_machine(

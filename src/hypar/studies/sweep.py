@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from hypar.costs.base import load_cost
 from hypar.document import Result
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -20,7 +21,8 @@ from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.scoring import totals
 from hypar.sharding.conventions import MOVED
-from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
+from hypar.sharding.tree import MOST_DEVICES
+from hypar.studies.grid import MOST_RUNS, Hardware, asked_of, convention_for, grid, network_of, plan_and_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -144,8 +146,7 @@ def sweep_model(
     if not 0 < number <= MOST_RUNS:
         found = f"{number:,} combinations" if number else "nothing"
         raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
-    for name in axes["strategy"]:
-        load_strategy(name)
+    _check(axes, asked)
     runs = _Runs(axes, graph, convention_for(convention), tuple(changes or ()), scale, asked)
     grid({name: axes[name] for name in ("hardware", *runs.changed)}, runs.machine)
     answers = grid(axes, runs.run, (HardwareError, OptionError, TableLimitError), progress)
@@ -181,6 +182,18 @@ def _arrays(
     return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
 
 
+def _check(axes: Axes, asked: Mapping[str, Any]) -> None:
+    """Refuse values that no combination allows, before the first one runs; those of one device are not planned."""
+    most = MOST_DEVICES.bit_length() - 1
+    for count in axes.get("levels", ()):
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
+            raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
+    weight = asked.get("inter_weight")
+    for name in axes["strategy"]:
+        cost = asked.get("cost") or load_strategy(name).cost
+        load_cost(cost, {} if weight is None else {"inter_weight": weight})
+
+
 @dataclass(frozen=True, eq=False)
 class _Runs:
     """The runs of a sweep; ``changed`` are the axes of the machine's fields."""
@@ -210,7 +223,7 @@ class _Runs:
             found = _on_one_device(graph, machine, self.asked.get("optimizer", "sgd"))
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
         array = {"levels": chosen.get("levels"), "array": chosen.get("array")}
-        asked = {**self._of_array(chosen), **array}
+        asked = {**asked_of(chosen, self._of_array(chosen)), **array}
         plan = plan_and_score(graph, chosen["strategy"], self.convention, hardware=machine, **asked)
         fits = plan.score is not None and plan.score.fits
         return Run(axes=chosen, totals=totals_of(plan.score), fits=fits, note=plan.claim)

@@ -12,7 +12,7 @@ from hypar.registry import load_plugin
 from hypar.studies.problems import problems_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -52,66 +52,15 @@ class Export(Protocol):
 
 
 class Exported(NamedTuple):
-    """What was written for a plan.
-
-    Attributes:
-        entries: the problems that were written, each with its form in the file.
-        refused: the problems that the format cannot express, each with the reason.
-    """
+    """The problems that were written for a plan, each with its form, and those that the format cannot express, with the reason."""
 
     entries: tuple[tuple[Problem, Entry], ...]
     refused: tuple[tuple[Problem, str], ...]
 
 
-def load_export(name: str) -> Export:
-    """Load the export of a name.
-
-    Raises:
-        UnknownNameError: there is no such format.
-    """
-    export: Export = load_plugin("exports", name)
-    return export
-
-
 def row_name(problem: Problem, times: int) -> str:
-    """Return the name of a row for SCALE-Sim, which takes a name with ``DP`` for many rows of a depthwise layer.
-
-    Args:
-        problem: the problem.
-        times: how often the row counts, which its name ends in.
-    """
+    """Return the name of a row that counts several times for SCALE-Sim, which takes ``DP`` for rows of a depthwise layer."""
     return problem.name.replace("DP", "Dp") + (f"-x{times}" if times > 1 else "")
-
-
-def exported(export: Export, problems: Sequence[Problem], phase: str | None = None) -> Exported:
-    """Return problems as they are written.
-
-    Args:
-        export: the format.
-        problems: the problems.
-        phase: the only phase to write; None for all that the format can express.
-
-    Raises:
-        OptionError: there is no such phase, or the format can express none of the problems.
-    """
-    if phase is not None and phase not in PHASES:
-        raise OptionError("phase", f"found {phase!r}", ", ".join(PHASES))
-    asked = [problem for problem in problems if phase in {None, problem.phase}]
-    reasons = [(problem, export.refused(problem)) for problem in asked]
-    written = tuple((problem, export.entry(problem)) for problem, reason in reasons if not reason)
-    refused = tuple((problem, reason) for problem, reason in reasons if reason)
-    if not written:
-        problem, reason = refused[0]
-        raise OptionError("format", f"{problem.name} cannot be expressed: {reason}", "another format")
-    return Exported(written, refused)
-
-
-def files_of(export: Export, found: Exported) -> Mapping[str, str]:
-    """Return the text of each file by its name; the only file of a format with a head has an empty name."""
-    if export.head:
-        rows = "".join(f"{entry.text}\n" for _, entry in found.entries)
-        return {"": f"{export.head}\n{rows}"}
-    return {entry.name: entry.text for _, entry in found.entries}
 
 
 def export_plan(
@@ -136,11 +85,33 @@ def export_plan(
     Raises:
         InputError: a file cannot be read or written, or the request is not possible.
     """
-    export = load_export(format)
-    found = exported(export, problems_of(plan, model=model, layer=layer), phase)
+    export: Export = load_plugin("exports", format)
+    if phase is not None and phase not in PHASES:
+        raise OptionError("phase", f"found {phase!r}", ", ".join(PHASES))
+    problems = problems_of(plan, model=model, layer=layer)
+    found = _written(export, [problem for problem in problems if phase in {None, problem.phase}])
     target = Path(output)
-    if not export.head:
-        make_folder(target)
-    for name, text in files_of(export, found).items():
-        write_text(target / name if name else target, text)
+    if export.head:
+        write_text(
+            target, "".join(f"{line}\n" for line in (export.head, *(own.text for _, own in found.entries)))
+        )
+        return found
+    make_folder(target)
+    for _, entry in found.entries:
+        write_text(target / entry.name, entry.text)
     return found
+
+
+def _written(export: Export, problems: Sequence[Problem]) -> Exported:
+    """Return problems as they are written.
+
+    Raises:
+        OptionError: the format can express none of them.
+    """
+    reasons = [(problem, export.refused(problem)) for problem in problems]
+    written = tuple((problem, export.entry(problem)) for problem, reason in reasons if not reason)
+    refused = tuple((problem, reason) for problem, reason in reasons if reason)
+    if not written:
+        problem, reason = refused[0]
+        raise OptionError("format", f"{problem.name} cannot be expressed: {reason}", "another format")
+    return Exported(written, refused)

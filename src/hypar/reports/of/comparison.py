@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Figure, Note, Table
+from hypar.document import Column, Document, Note, Table
 from hypar.plan.score import Totals
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
-from hypar.reports.of.base import data, spans_decades, totals_cells, totals_columns
+from hypar.reports.of.base import FITS_NOT, Step, data, picture, steps_table, totals_data
 from hypar.reports.words import against, asked, fit, on_machine, tone_of, unfit
 from hypar.sharding.conventions import DIRECT
-from hypar.units import exact_number, format_gain
+from hypar.units import exact_number, format_bytes, format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.document import Tone
+    from hypar.document import Figure, Tone
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.studies.grid import Comparison, Row
@@ -33,16 +33,12 @@ def document_of(found: Comparison) -> Document:
     """Return the document of a comparison: times on a machine, or without one costs."""
     plan = _first(found)
     answer, tone = _answer(found)
-    named = f"{plan.model.name} {on_machine(plan.score)}".rstrip()
+    title = f"{' '.join(filter(None, [plan.model.name, on_machine(plan.score)]))}: {answer}"
     return Document(
-        title=f"{named}: {answer}",
+        title=title,
         about=f"{asked(plan)}, counted by {found.convention}",
         tone=tone,
-        parts=(
-            data(comparison_rows(found)),
-            _times(found) if plan.score else _costs(found),
-            _figure(found, f"{named}: {answer}"),
-        ),
+        parts=(data(_rows(found)), _times(found) if plan.score else _costs(found), _figure(found, title)),
         notes=tuple(_notes(found)),
     )
 
@@ -76,13 +72,18 @@ def _score_gains(base: Score | None, own: Score | None) -> dict[str, Any]:
     if base is None or own is None:
         return {}
     pairs = {name: (getattr(base, name), getattr(own, name)) for name in Totals._fields}
-    return {
-        "score_gains": {name: before / after for name, (before, after) in pairs.items() if before and after}
-    }
+    gains = {name: before / after for name, (before, after) in pairs.items() if before and after}
+    return {"score_gains": gains}
 
 
-def comparison_rows(found: Comparison) -> list[dict[str, Any]]:
+def unfit_lines(found: Comparison) -> list[str]:
+    """Return a line for each strategy whose plan does not fit the memory of its machine."""
+    return [f"{row.name} {line}" for row in found if (line := unfit(_score(row)))]
+
+
+def _rows(found: Comparison) -> list[dict[str, Any]]:
     """Return one row for each strategy: cost, gain over the first, and the totals of its score."""
+    scored = _first(found).score is not None
     return [
         {
             "strategy": row.name,
@@ -91,7 +92,7 @@ def comparison_rows(found: Comparison) -> list[dict[str, Any]]:
             "planned_by": row.plan and row.plan.cost.name,
             "convention": found.convention,
             "cost_gain": row.gain,
-            **(_totals(found, _score(row)) if _first(found).score else {}),
+            **(_totals(_step(found, row)) if scored else {}),
             "search": row.plan and row.plan.search,
             "note": row.note,
         }
@@ -99,27 +100,16 @@ def comparison_rows(found: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _totals(found: Comparison, score: Score | None) -> dict[str, Any]:
-    return {
-        **totals_cells(score),
-        "fits": score and score.fits,
-        "time_gain": _times_faster(found, score),
-    }
+def _totals(step: Step) -> dict[str, Any]:
+    fits = step.totals and step.tone != "bad"
+    return {**totals_data(step.totals), "fits": fits, "time_gain": step.gain}
 
 
-def fastest_first(found: Comparison) -> list[Row]:
-    """Return the rows with the fastest plan that fits first, those without a score last and in their order."""
-
-    def place(row: Row) -> tuple[bool, bool, float]:
-        score = _score(row)
-        return (True, False, 0.0) if score is None else (False, not score.fits, score.time_s)
-
-    return sorted(found, key=place)
-
-
-def unfit_lines(found: Comparison) -> list[str]:
-    """Return a line for each strategy whose plan does not fit the memory of its machine."""
-    return [f"{row.name} {line}" for row in found if (line := unfit(_score(row)))]
+def _step(found: Comparison, row: Row) -> Step:
+    """Return the totals of a strategy with a bar, or what is said in its place."""
+    score, tone = _score(row), tone_of(_score(row))
+    said = UNKNOWN if score is None else score.time_s if score.fits else fit(score)
+    return Step({"strategy": row.name}, score, _score(found[0]), said, "" if tone == "good" else tone)
 
 
 def _first(found: Comparison) -> Plan:
@@ -130,18 +120,13 @@ def _score(row: Row) -> Score | None:
     return row.plan.score if row.plan else None
 
 
-def _times_faster(found: Comparison, score: Score | None) -> float | None:
-    base = _score(found[0])
-    return base.time_s / score.time_s if base and score else None
-
-
 def _values(found: Comparison) -> dict[str, float]:
     """Return the times of the strategies; without a machine the costs of those that minimise the first one's."""
-    first = _first(found)
+    cost = _first(found).cost.name
     return {
         row.name: row.plan.score.time_s if row.plan.score else row.cost
         for row in found
-        if row.plan and (row.plan.score or row.plan.cost.name == first.cost.name)
+        if row.plan and (row.plan.score or row.plan.cost.name == cost)
     }
 
 
@@ -150,54 +135,42 @@ def _answer(found: Comparison) -> tuple[str, Tone]:
     scores = {row.name: score for row in found if (score := _score(row))}
     values = {name: own for name, own in _values(found).items() if name not in scores or scores[name].fits}
     if not values:
-        return "no strategy fits", "bad"
-    least, base = min(values.values()), found[0]
+        nearest = min(scores, key=lambda name: scores[name].memory_bytes)
+        return f"no strategy fits; {nearest} needs least, {format_bytes(scores[nearest].memory_bytes)}", "bad"
+    base, least = found[0], min(values.values())
     best = [name for name, value in values.items() if value <= least * (1 + (ALIKE if scores else 0))]
     tone = tone_of(scores.get(best[0]))
     if len(best) == len(found) > 1:
         return "all strategies are alike", tone
-    several = len(best) > 1
-    if scores:
-        verb = "are fastest" if several else "is fastest"
-        over = against(base.name, scores[base.name], scores[best[0]]) if base.name in scores else ""
-    else:
-        verb = "cost least" if several else "costs least"
-        over = f"{format_gain(base.cost, least)} less than {base.name}" if base.plan else ""
-    over = "" if base.name in best or not over else f", {over}"
-    return f"{' and '.join(best)} {verb}{over}", tone
+    one = len(best) == 1
+    verb = ("is fastest" if one else "are fastest") if scores else "costs least" if one else "cost least"
+    over = ""
+    if base.plan and base.name not in best:
+        less = f"{format_gain(base.cost, least)} less than {base.name}"
+        over = against(base.name, scores[base.name], scores[best[0]]) if scores else less
+    return ", ".join(filter(None, [f"{' and '.join(best)} {verb}", over])), tone
+
+
+def _fastest_first(found: Comparison) -> list[Row]:
+    """Return the rows with the fastest plan that fits first, those without a score last and in their order."""
+
+    def place(row: Row) -> tuple[bool, bool, float]:
+        score = _score(row)
+        return (True, False, 0.0) if score is None else (False, not score.fits, score.time_s)
+
+    return sorted(found, key=place)
 
 
 def _times(found: Comparison) -> Table:
-    """Return time, energy, bytes received and memory by strategy, the fastest first."""
-    rows = []
-    for row in fastest_first(found):
-        score = _score(row)
-        bar: Any = UNKNOWN if score is None else score.time_s if score.fits else fit(score)
-        gain = _times_faster(found, score)
-        rows.append(
-            {
-                "strategy": row.name,
-                **totals_cells(score),
-                "gain": gain,
-                "bar": bar,
-                "tone": tone_of(score).replace("good", ""),
-            }
-        )
-    columns = (Column(key="strategy"), *totals_columns(), Column(key="bar", head="", unit="bar"))
-    return Table(columns=columns, rows=rows)
+    """Return the totals of each strategy's step, the fastest first."""
+    steps = (_step(found, row) for row in _fastest_first(found))
+    return steps_table([Column(key="strategy")], steps, bars=True)
 
 
 def _costs(found: Comparison) -> Table:
     """Return the cost by strategy and level."""
-    plan = _first(found)
+    cost = _first(found).cost
     levels = [f"H{level + 1}" for level in range(max(len(row.costs) for row in found))]
-    columns = (
-        Column(key="strategy"),
-        *(Column(key=level, unit=plan.cost.unit) for level in levels),
-        Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
-        Column(key="gain", unit="ratio"),
-        Column(key="search"),
-    )
     rows = [
         {
             "strategy": row.name,
@@ -208,49 +181,46 @@ def _costs(found: Comparison) -> Table:
         }
         for row in found
     ]
+    columns = (
+        Column(key="strategy"),
+        *(Column(key=level, unit=cost.unit) for level in levels),
+        Column(key="cost", head=cost.name, unit=cost.unit),
+        Column(key="gain", unit="ratio"),
+        Column(key="search"),
+    )
     return Table(columns=columns, rows=rows)
 
 
 def _figure(found: Comparison, title: str) -> Figure:
     """Return a bar for each strategy: the time of a step, or without a machine the cost."""
     values, plan = _values(found), _first(found)
-    too_large = [row.name for row in found if tone_of(_score(row)) == "bad"]
-    return Figure(
-        kind="points" if spans_decades([*values.values()]) else "bars",
-        title=title,
-        x=list(values),
-        series={"": list(values.values())},
-        unit="seconds" if plan.score else plan.cost.unit,
-        y_label="time of a step" if plan.score else f"{plan.cost.name} of a step",
-        log=spans_decades([*values.values()]),
-        marks={place: "does not fit" for place, name in enumerate(values) if name in too_large},
-    )
+    bad = {row.name for row in found if tone_of(_score(row)) == "bad"}
+    marks = {place: FITS_NOT for place, name in enumerate(values) if name in bad}
+    cost = {} if plan.score else {"unit": plan.cost.unit, "y_label": f"{plan.cost.name} of a step"}
+    return picture(title, list(values), {"": list(values.values())}, marks=marks, **cost)
 
 
 def _notes(found: Comparison) -> Iterator[Note]:
     """Yield what the gain is, each plan's claim or why there is none, and how costs and scores count."""
-    base = found[0].name
-    what = ("time", "faster") if _first(found).score else ("cost", "cheaper")
-    fits = f"; {base} does not fit" * (tone_of(_score(found[0])) == "bad")
-    yield Note(
-        "gain", f"how many times {what[1]} than {base}, the {what[0]} of {base} over the strategy's{fits}"
-    )
+    base, what, than = found[0].name, "cost", "cheaper"
+    if _first(found).score:
+        what, than = "time", "faster"
+    bad = f"; {base} {FITS_NOT}" if tone_of(_score(found[0])) == "bad" else ""
+    yield Note("gain", f"how many times {than} than {base}, the {what} of {base} over the strategy's{bad}")
     claims: dict[str, list[str]] = {}
-    for row in fastest_first(found):
+    for row in _fastest_first(found):
         claims.setdefault(row.note, []).append(row.name)
     yield from (Note(", ".join(names), claim) for claim, names in claims.items())
-    direct = [
-        row.name for row in found if row.plan and row.plan.score and score_convention(row.plan) == DIRECT
-    ]
-    if 0 < len(direct) < sum(_score(row) is not None for row in found):
+    plans = {row.name: row.plan for row in found if row.plan}
+    direct = [name for name, plan in plans.items() if plan.score and score_convention(plan) == DIRECT]
+    if 0 < len(direct) < sum(plan.score is not None for plan in plans.values()):
         names = ", ".join(direct)
         yield Note(
             "bytes", f"errors go directly in the scores of {names}, and are added up at once in the others"
         )
     planned: dict[str, list[str]] = {}
-    for row in found:
-        if row.plan is not None:
-            planned.setdefault(row.plan.cost.name, []).append(row.name)
+    for name, plan in plans.items():
+        planned.setdefault(plan.cost.name, []).append(name)
     if len(planned) > 1:
         yield Note(
             "cost", "; ".join(f"{', '.join(names)} planned by {cost}" for cost, names in planned.items())

@@ -20,25 +20,24 @@ if TYPE_CHECKING:
 MOST_ROWS = 12
 """The largest number of alternatives in a layer's table."""
 
+MOST_NAMES = 3
+"""The most layers that a title names."""
+
 MOST_BARS = 24
 """The largest number of alternatives in a picture."""
 
 
-def document_of(found: Explanation, *, full: bool = False) -> Document:
-    """Return the document of an explanation.
-
-    Args:
-        found: the explanation.
-        full: whether the eliminations are shown beside layers too.
-    """
+def document_of(found: Explanation) -> Document:
+    """Return the document of an explanation: of the layers that are asked for, or of the eliminations."""
     name, own = found.plan.model.name, found.explained
-    layers = ", ".join(dict.fromkeys(one.layer for one in own))
+    names = [*dict.fromkeys(one.layer for one in own)]
+    layers = ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} layers"
     parts: list[Part] = [data(_rows(found))]
     if len(own) == 1:
         title = f"{own[0].layer} {own[0].place}: {_answer(found, own[0])}"
         parts += [_table(found, own[0]), *_notes(own[0])]
     elif own:
-        title = f"{name}: what the choices of {layers} cost"
+        title = f"{name}, {layers}: {_summary(found)}"
         parts += [
             Section(
                 title=f"{one.layer} {one.place}: {_answer(found, one)}",
@@ -47,13 +46,9 @@ def document_of(found: Explanation, *, full: bool = False) -> Document:
             for one in own
         ]
     else:
-        title = f"{name}: {rules_line(found)}"
-    if full or not own:
+        title = f"{name}: {_rules_line(found)}"
         parts.append(_eliminations(found))
-    notes = [*_prices(own)] if own else []
-    if full and own:
-        notes.append(Note("eliminations", rules_line(found)))
-    return Document(title=title, parts=(*parts, *_figures(found, layers)), notes=tuple(notes))
+    return Document(title=title, parts=(*parts, *_figures(found, layers)), notes=tuple(_prices(own)))
 
 
 plugin = document_of
@@ -161,6 +156,13 @@ def _answer(found: Explanation, one: LayerExplanation) -> str:
     return f"{dearer}: {_reason(found, one)}"
 
 
+def _summary(found: Explanation) -> str:
+    """Count the choices that cost least."""
+    others = [(one, nearest(one)) for one in found.explained]
+    least = sum(other is None or price(one, other) >= 0 for one, other in others)
+    return f"{'all' if least == len(others) else f'{least} of'} {len(others)} choices cost least"
+
+
 def _amount(found: Explanation, cost: float) -> str:
     return amount(cost, found.plan.cost.unit)
 
@@ -186,19 +188,7 @@ def _shown(one: LayerExplanation) -> list[Alternative]:
 
 def _table(found: Explanation, one: LayerExplanation) -> Table:
     """Return one row for each choice: what it costs more, and of what its cost consists."""
-    unit, own = found.plan.cost.unit, one.chosen
-    columns = (
-        Column(key="choice"),
-        Column(key="anew", head="rest anew", unit=unit),
-        Column(key="stays", head="rest stays", unit=unit),
-        Column(
-            key="devices",
-            unit="count",
-            show=any(each.choice.devices(one.ways) != one.ways for each in _shown(one)),
-        ),
-        *(Column(key=key, unit=unit) for key in ("received", "sent", *own.items)),
-        Column(key="said", head=""),
-    )
+    unit, shown, own = found.plan.cost.unit, _shown(one), one.chosen
     rows = [
         {
             "choice": _word(found, one, each),
@@ -206,10 +196,19 @@ def _table(found: Explanation, one: LayerExplanation) -> Table:
             "stays": each.total - own.total,
             "devices": each.choice.devices(one.ways),
             **_costs(each),
-            "said": "the plan" if each.chosen else "",
+            "said": "plan" if each.chosen else "",
         }
-        for each in _shown(one)
+        for each in shown
     ]
+    costs = (key for key in ("received", "sent", *own.items) if any(row[key] for row in rows))
+    columns = (
+        Column(key="choice"),
+        Column(key="anew", unit=unit),
+        Column(key="stays", unit=unit),
+        Column(key="devices", unit="count", show=any(row["devices"] != one.ways for row in rows)),
+        *(Column(key=key, unit=unit) for key in costs),
+        Column(key="said", head=""),
+    )
     return Table(columns=columns, rows=rows)
 
 
@@ -228,13 +227,12 @@ def _notes(one: LayerExplanation) -> Iterator[Note]:
 def _prices(explained: Sequence[LayerExplanation]) -> Iterator[Note]:
     """Yield what the two prices of a choice are."""
     if any(each.replanned is not None for one in explained for each in one.alternatives):
-        yield Note(
-            "rest anew", "what the level costs more with this choice, all other layers planned anew for it"
-        )
-    yield Note("rest stays", "what it costs more with all other layers as planned")
+        yield Note("anew", "what the level costs more with this choice, all other layers planned anew for it")
+    if explained:
+        yield Note("stays", "what it costs more, all other layers as planned")
 
 
-def rules_line(found: Explanation) -> str:
+def _rules_line(found: Explanation) -> str:
     """Describe the nodes left by DeePa's two rules, and the size of elimination's tables."""
     nodes = sum(step.kind == "node" for step in found.rules.steps)
     edges = len(found.rules.steps) - nodes
@@ -257,13 +255,12 @@ def _eliminations(found: Explanation) -> Table:
     )
     rows = [
         {
+            **row,
             "number": number,
-            "layer": found.layers[step.node],
-            "kind": step.kind,
-            "into": ", ".join(found.layers[node] for node in step.scope),
-            "entries": f"{step.entries:,}",
+            "into": ", ".join(row["into"]),
+            "entries": f"{row['entries']:,}",
         }
-        for number, step in enumerate(found.order.steps, 1)
+        for number, row in enumerate(explanation_data(found)["eliminations"], 1)
     ]
     return Table(columns=columns, rows=rows)
 

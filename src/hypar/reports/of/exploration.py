@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Figure, Note, Table
-from hypar.reports.of.base import FITS_NOT, data, totals_cells, totals_columns
+from hypar.document import Column, Document, Note
+from hypar.reports.of.base import FITS_NOT, Step, data, picture, steps_table, totals_data
 from hypar.reports.words import asked, on_machine
 from hypar.sharding.dims import choice_word, vocabulary
-from hypar.units import faster_than, format_gain
+from hypar.units import faster_than
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hypar.document import Figure, Table
     from hypar.studies.explore import Exploration, Point
 
 SHOWN = 10
@@ -33,6 +34,7 @@ def document_of(found: Exploration, top: int = SHOWN) -> Document:
     best = next((point for point in ranked if point.fits), ranked[0])
     fastest = f"the fastest of {len(ranked):,} points {'is the plan,' if best.own else 'is'}"
     over = faster_than("dp", found.baseline.time_s, best.totals.time_s)
+    over += ", which does not fit" * (not found.baseline_fits)
     title = f"{plan.model.name} {on_machine(plan.score)}: " + (
         f"{fastest} {over}" if best.fits else f"none of {len(ranked):,} points fits"
     )
@@ -59,7 +61,7 @@ def exploration_rows(found: Exploration) -> list[dict[str, Any]]:
                 f"{layer} H{level + 1}": text
                 for (layer, level), text in zip(found.places, point.texts, strict=True)
             },
-            **totals_cells(point.totals),
+            **totals_data(point.totals),
             "convention": found.convention,
             "dp_over_it": found.speedup(point),
             "fits": point.fits,
@@ -84,33 +86,34 @@ def _layers(found: Exploration) -> dict[str, list[int]]:
     return free
 
 
-def _namer(found: Exploration) -> Callable[[Point, int], str]:
-    """Return the function that names a point's choice at a place, in the words of one paper for all points."""
+def _words(found: Exploration) -> Callable[[Point], list[str]]:
+    """Return the function that names a point's choices, in the words of one paper for all points."""
     words = vocabulary({dim for each in found.points for choice in each.choices for dim in choice.divided})
     grids = found.plan.in_grids
-    return lambda point, at: choice_word(point.choices[at].degrees, found.ways[at], words, grids=grids)
+    return lambda point: [
+        choice_word(choice.degrees, ways, words, grids=grids)
+        for choice, ways in zip(point.choices, found.ways, strict=True)
+    ]
 
 
 def _table(found: Exploration, points: Sequence[Point]) -> Table:
     """Return one row for each point, with the words of each free layer level by level."""
-    word, free = _namer(found), _layers(found)
-    rows = []
-    for point in points:
-        said = ("the plan" if point.own else "", "" if point.fits else FITS_NOT)
-        rows.append(
-            {
-                **{layer: " ".join(word(point, at) for at in places) for layer, places in free.items()},
-                **totals_cells(point.totals),
-                "gain": format_gain(found.baseline.time_s, point.totals.time_s, 4),
-                "said": ", ".join(filter(None, said)),
-                "tone": "" if point.fits else "bad",
-            }
+    words, free = _words(found), _layers(found)
+    steps = (
+        Step(
+            {layer: " ".join(words(point)[at] for at in places) for layer, places in free.items()},
+            point.totals,
+            found.baseline,
+            ", ".join(filter(None, ["the plan" * point.own, FITS_NOT * (not point.fits)])),
+            "" if point.fits else "bad",
         )
+        for point in points
+    )
     heads = (
         Column(key=layer, head=f"{layer} {_levels([found.places[at][1] for at in places])}")
         for layer, places in free.items()
     )
-    return Table(columns=(*heads, *totals_columns(), Column(key="said", head="")), rows=rows)
+    return steps_table(heads, steps, digits=4)
 
 
 def _levels(levels: Sequence[int]) -> str:
@@ -122,25 +125,20 @@ def _levels(levels: Sequence[int]) -> str:
 
 def _figure(found: Exploration, ranked: Sequence[Point], title: str) -> Figure:
     """Plot each point's time, the fastest first, with the names of the fastest and of the plan."""
-    word, few = _namer(found), len(ranked) <= MOST_BARS
+    words, free, few = _words(found), _layers(found), len(ranked) <= MOST_BARS
 
     def named(point: Point) -> str:
-        words = {layer: [word(point, at) for at in places] for layer, places in _layers(found).items()}
+        own = {layer: [words(point)[at] for at in places] for layer, places in free.items()}
         return ", ".join(
-            f"{layer} {own[0] if len({*own}) == 1 else ' '.join(own)}" for layer, own in words.items()
+            f"{layer} {each[0] if len({*each}) == 1 else ' '.join(each)}" for layer, each in own.items()
         )
 
     marks = {0: "fastest" if few else f"fastest: {named(ranked[0])}"}
     for rank, point in enumerate(ranked):
         if point.own:
             marks[rank] = f"{marks[rank]}; the plan" if rank in marks else f"the plan, number {rank + 1}"
-    return Figure(
-        kind="bars" if few else "lines",
-        title=title,
-        x=[named(point) for point in ranked] if few else list(range(1, len(ranked) + 1)),
-        series={"": [point.totals.time_s for point in ranked]},
-        unit="seconds",
-        x_label="" if few else "plans, the fastest first",
-        y_label="time of a step",
-        marks=marks,
-    )
+    series = {"": [point.totals.time_s for point in ranked]}
+    if few:
+        return picture(title, [named(point) for point in ranked], series, marks=marks)
+    x = list(range(len(ranked)))
+    return picture(title, x, series, marks=marks, kind="lines", log=False, x_label="plans that are faster")

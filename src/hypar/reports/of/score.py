@@ -9,7 +9,8 @@ from hypar.errors import InputError
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import network_of, scored_on
 from hypar.reports.breakdown import rows_of, step_timeline
-from hypar.reports.steps import data_table, groups_table, headed, step_notes
+from hypar.reports.of.base import data
+from hypar.reports.steps import groups_table, headed, step_notes
 from hypar.reports.tables import csv_text
 from hypar.reports.words import asked, tone_of
 from hypar.studies.remarks import counting, on_this_machine
@@ -61,7 +62,7 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
         about="" if plan is None else f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
-            data_table([*_item_rows(score)]),
+            data([*_item_rows(score)]),
             *groups_table(score, stages),
             *([] if ran is None else [_timeline(ran)]),
         ),

@@ -6,19 +6,23 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Figure, Note, Table
+from hypar.document import Column, Document, Note
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
 from hypar.machine.profiles import Profile
 from hypar.plan.request import PARAMETERS
-from hypar.reports.of.base import FITS_NOT, data, spans_decades, totals_cells, totals_columns
+from hypar.reports.of.base import FITS_NOT, Step, data, picture, steps_table, totals_data
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hypar.document import Figure, Table
     from hypar.plan.score import Totals
     from hypar.studies.sweep import Run, Sweep
+
+TEXTS = ("hardware", "array")
+"""The axes whose values are listed as text."""
 
 NOT_PLANNED = "not planned"
 """What is said beside a combination that is refused; a note says why."""
@@ -32,7 +36,7 @@ def document_of(runs: Sweep) -> Document:
         title=title,
         about=", ".join(filter(None, [*_held(runs), f"counted by {runs.convention}"])),
         tone="" if fits else "bad",
-        parts=(data(sweep_rows(runs)), _table(runs), _figure(runs, title)),
+        parts=(data(_plain(sweep_rows(runs))), _table(runs), _figure(runs, title)),
         notes=(
             Note("gain", "how many times faster than the first row of the same batch"),
             *_refusals(runs),
@@ -47,10 +51,10 @@ def sweep_rows(runs: Sweep) -> list[dict[str, Any]]:
     """Return one row for each combination: its axes, what all runs share, and the totals of its score."""
     return [
         {
-            **{name: _plain(value) for name, value in run.axes.items()},
+            **{name: _text(value) if name in TEXTS else value for name, value in run.axes.items()},
             **_asked(runs),
             "convention": runs.convention,
-            **totals_cells(run.totals),
+            **totals_data(run.totals),
             "fits": run.fits,
             "note": run.note,
         }
@@ -58,8 +62,11 @@ def sweep_rows(runs: Sweep) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else _text(value)
+def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows with texts for values that are mappings, as of a topology."""
+    return [
+        {key: _text(cell) if isinstance(cell, dict) else cell for key, cell in row.items()} for row in rows
+    ]
 
 
 def _text(value: Any) -> str:
@@ -115,21 +122,16 @@ def _seconds_a_sample(run: Run) -> float:
 def _table(runs: Sweep) -> Table:
     """Return one row for each combination with its varying axes; times relative to the first row of the same batch."""
     first: dict[int, Totals] = {}
-    rows = []
+    steps = []
     for run in runs:
         base = first.setdefault(run.axes["batch"], run.totals) if run.totals else None
-        rows.append(
-            {
-                **{name: _text(run.axes[name]) for name in _axes(runs)},
-                **totals_cells(run.totals),
-                "gain": base and run.totals and base.time_s / run.totals.time_s,
-                "said": NOT_PLANNED if run.totals is None else "" if run.fits else FITS_NOT,
-                "tone": "" if run.fits else "bad",
-            }
-        )
-    units = {"levels": "count", "array": "count", "batch": "count"}
-    axes = (Column(key=name, unit=units.get(name, "text")) for name in _axes(runs))
-    return Table(columns=(*axes, *totals_columns(), Column(key="said", head="")), rows=rows)
+        said = NOT_PLANNED if run.totals is None else "" if run.fits else FITS_NOT
+        names = {name: _text(run.axes[name]) for name in _axes(runs)}
+        steps.append(Step(names, run.totals, base, said, "" if run.fits else "bad"))
+    right = {"levels", "array", "batch"}
+    return steps_table(
+        (Column(key=name, unit="count" if name in right else "text") for name in _axes(runs)), steps
+    )
 
 
 def _refusals(runs: Sweep) -> Iterator[Note]:
@@ -157,20 +159,13 @@ def _figure(runs: Sweep, title: str) -> Figure:
     for run in runs:
         values = series.setdefault(", ".join(_named(name, run) for name in others), [None] * len(places))
         values[places.index(_text(run.axes[along]))] = run.totals and run.totals.time_s
-    numbers = [run.axes[along] for run in runs]
-    lines = len(places) > 1 and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in numbers
-    )
-    return Figure(
-        kind="lines" if lines else "bars",
-        title=title,
-        x=list(dict.fromkeys(map(float, numbers))) if lines else places,
-        series=series,
-        unit="seconds",
-        x_label=along if lines else "",
-        y_label="time of a step",
-        log=spans_decades([value for values in series.values() for value in values if value]),
-    )
+    if len(places) == 1 or not all(_number(run.axes[along]) for run in runs):
+        return picture(title, places, series)
+    return picture(title, list(map(float, places)), series, kind="lines", x_label=along)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _named(name: str, run: Run) -> str:
