@@ -23,11 +23,9 @@ def recorded(plan: Plan, file: str | Path, **used: str | Path | None) -> Plan:
 
     Args:
         plan: the plan.
-        file: the file that it will be written to; nothing is recorded for a device or a pipe.
+        file: the file that it will be written to.
         used: the ``model``, ``hardware`` and ``profile``, as they were named.
     """
-    if Path(file).exists() and not Path(file).is_file():
-        return plan
     folder = Path(file).absolute().parent
     own = {name for kind in DATA for name in data_names(kind)}
     files = {kind: Path(named) for kind, named in used.items() if named is not None and str(named) not in own}
