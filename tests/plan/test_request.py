@@ -31,7 +31,7 @@ def test_a_request_is_written_as_a_command_line_that_asks_for_the_same(name: str
 
 
 @pytest.mark.parametrize(
-    "given", [{"strategy": 3}, {"space": ["batch"]}, {"pins": 3}, {"array": 4}, {"graph": []}, {"shares": True}, {"balance": "x"}]
+    "given", [{"strategy": 3}, {"space": ["batch"]}, {"pins": 3}, {"array": 4}, {"graph": []}, {"shares": True}, {"hardware": 3}, {"profile": 3}]
 )  # fmt: skip
 def test_a_value_of_another_kind_is_one_line(given: dict[str, Any]) -> None:
     with pytest.raises(HyparError) as error:
