@@ -47,7 +47,7 @@ def plan(
         profile = None if _is_step_table(named) else use("planning.sources:times_of")(found)
     if output is not None:
         own = None if _is_foreign(model) else model
-        found = use("plan.files:recorded")(found, output, model=own, hardware=hardware, profile=named)
+        found = use("planning.sources:recorded")(found, output, model=own, hardware=hardware, profile=named)
         found.write(output)
     if plot is not None:
         found.plot(plot)
