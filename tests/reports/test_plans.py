@@ -178,3 +178,15 @@ def test_a_plan_that_is_read_has_the_document_of_its_file_alone(tmp_path: Any) -
     assert plan.document() == planned_document(plan, hypar.load_model("lenet-c"), machine)
     assert read == plan_document(plan)
     assert {*read.notes} - {*plan.document().notes} <= {note for note in read.notes if note.label == "time"}
+
+
+@pytest.mark.parametrize("stages", [None, 2])
+def test_chunks_have_rows_with_and_without_stages(stages: int | None) -> None:
+    machine = load_hardware("hmc", {"overlap": "full"})
+    plan = hypar.plan_model(
+        "lenet-c", levels=1, stages=stages, strategy="dp", chunks="layers", hardware=machine
+    )
+    assert plan.chunks is not None
+    (table,) = [own for own in plan.document().tables if own.columns[0].key == "chunk"]
+    assert len(table.rows) == len(plan.chunks.layers) > 1
+    assert all(row["ready_s"] <= row["start_s"] < row["end_s"] for row in table.rows)

@@ -466,7 +466,8 @@ def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
     with use("reports.terminal:progress_bar")(f"exporting {plan}"):
         found = use("reports.exports.base:export_plan")(plan, output, **given)
     wrote(output)
-    show(lambda: use("reports.of.exports:export_data")(found), found.document, as_json=as_json)
+    of = "reports.of.exports:"
+    show(lambda: use(f"{of}export_data")(found), lambda: use(f"{of}document_of")(found), as_json=as_json)
 
 
 @command(Argument("source", nargs=-1, required=True, metavar="[KIND] SOURCE"), options=lambda: [
