@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         compare_strategies as compare_strategies,
     )
     from hypar.studies.layers import score_layers as score_layers
-    from hypar.studies.profiling.measure import profile_model as profile_model
+    from hypar.studies.profile import profile_model as profile_model
     from hypar.studies.sweep import Run as Run, Sweep as Sweep, sweep_model as sweep_model
     from hypar.studies.verify import Verified as Verified, verify_plan as verify_plan
 
@@ -79,7 +79,7 @@ _PUBLIC = {
     "studies.explain": "Explanation explain_plan",
     "studies.explore": "Exploration explore_model",
     "studies.layers": "score_layers",
-    "studies.profiling.measure": "profile_model",
+    "studies.profile": "profile_model",
     "studies.sweep": "Run Sweep sweep_model",
     "studies.verify": "Verified verify_plan",
 }

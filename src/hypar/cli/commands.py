@@ -121,7 +121,7 @@ def plan(
         profile = None if _is_step_table(named) else use("planning.sources:times_of")(found)
     if output is not None:
         own = None if _is_foreign(model) else model
-        found = use("plan.files:recorded")(found, output, model=own, hardware=hardware, profile=named)
+        found = use("planning.sources:recorded")(found, output, model=own, hardware=hardware, profile=named)
         found.write(output)
     if plot is not None:
         found.plot(plot)
@@ -466,7 +466,8 @@ def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
     with use("reports.terminal:progress_bar")(f"exporting {plan}"):
         found = use("reports.exports.base:export_plan")(plan, output, **given)
     wrote(output)
-    show(lambda: use("reports.of.exports:export_data")(found), found.document, as_json=as_json)
+    of = "reports.of.exports:"
+    show(lambda: use(f"{of}export_data")(found), lambda: use(f"{of}document_of")(found), as_json=as_json)
 
 
 @command(Argument("source", nargs=-1, required=True, metavar="[KIND] SOURCE"), options=lambda: [

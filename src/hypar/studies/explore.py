@@ -240,8 +240,9 @@ def _with(plan: Plan, chosen: Mapping[_Place, Choices]) -> Plan:
         for group, choice in zip(place.groups, choices, strict=True):
             given.setdefault((place.level, group), {})[place.layer] = choice.as_degrees()
     splits = [
-        split.model_copy(update={"choices": {**split.choices, **given.get((split.level, split.group), {})}})
+        split.model_copy(update={"choices": {**split.choices, **own}}) if own else split
         for split in plan.splits
+        for own in [given.get((split.level, split.group))]
     ]
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 
