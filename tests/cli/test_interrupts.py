@@ -34,7 +34,7 @@ WHERE = {
     "while a module is imported": """
 class Finder:
     def find_spec(self, name, *_):
-        if name == "hypar.cli.commands.plan":
+        if name == "hypar.planning.planner":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())""",
     "while a file is written": """
@@ -103,7 +103,7 @@ def test_the_line_of_an_interrupt_inside_a_command(monkeypatch: pytest.MonkeyPat
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hypar.cli.commands.plan.plan_model", interrupted)
+    monkeypatch.setattr("hypar.planning.planner.plan_model", interrupted)
     result = CliRunner().invoke(main, ["plan", "lenet-c"])
     assert (result.exit_code, result.stdout, result.stderr) == ONE_LINE
 

@@ -55,7 +55,7 @@ def sections(text: str) -> Iterator[tuple[str, list[str]]]:
 def test_the_help_of_plan_is_in_groups() -> None:
     found = dict(sections(page("plan")))
     assert [*found] == ["Network", "Array", "Search", "Machine", "Stages and chunks", "Output", "Other"]
-    assert found["Network"] == ["--batch", "--graph"]
+    assert found["Network"] == ["--input", "--batch", "--graph"]
     assert found["Array"] == ["--levels", "--array"]
     assert found["Search"][:3] == ["--strategy", "--space", "--cost"]
     assert found["Machine"] == ["--hardware", "--set", "--optimizer", "--shares"]

@@ -9,7 +9,6 @@ import pytest
 
 from hypar import plan_model
 from hypar.cli.main import main
-from hypar.cli.planning import OPTIONS
 from hypar.plan.request import PARAMETERS
 
 ARGUMENTS = {*inspect.signature(plan_model).parameters} - {"model", "progress"}
@@ -23,10 +22,6 @@ OWN = {
 
 
 def test_every_argument_of_a_plan_has_an_option() -> None:
-    assert {*OPTIONS} == ARGUMENTS | {"changes"}
-
-
-def test_a_request_has_every_argument_of_a_plan() -> None:
     assert {*PARAMETERS} == ARGUMENTS
 
 
@@ -35,4 +30,4 @@ def test_every_command_that_plans_takes_every_option(name: str) -> None:
     command = main.get_command(click.Context(main), name)
     assert command is not None
     taken = {str(OWN[name].get(str(param.name), param.name)) for param in command.params}
-    assert {*OPTIONS} <= taken
+    assert {*PARAMETERS} <= taken

@@ -49,7 +49,7 @@ def test_help_imports_no_command() -> None:
     modules = imported("--help")
     assert "hypar.cli.main" in modules
     assert not [
-        name for name in modules if name.startswith(("hypar.cli.commands.", "hypar.planning", "numpy"))
+        name for name in modules if name.startswith(("hypar.plan", "hypar.reports", "hypar.machine", "numpy"))
     ]
 
 

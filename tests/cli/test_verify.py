@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 
 from hypar import verify_plan
-from hypar.cli.commands import verify as command
 from hypar.cli.main import main
 from hypar.execution.verify import verify_program
 from hypar.studies import verify as module
@@ -151,7 +150,7 @@ def test_no_line_is_wider_and_every_number_is_whole(
     file: str, width: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = counted(file)
-    monkeypatch.setattr(command, "verify_plan", lambda *_given, **_named: found)
+    monkeypatch.setattr(module, "verify_plan", lambda *_given, **_named: found)
     result = CliRunner().invoke(main, ["verify", file, "--count", *options], env={"COLUMNS": str(width)})
     assert max(map(cell_len, result.stdout.splitlines())) <= width
     assert "\u2026" not in result.stdout

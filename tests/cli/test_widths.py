@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 
 from hypar import load_model, plan_model
-from hypar.cli.commands import models
 from hypar.cli.main import main
 from tests.effort import late
 from tests.prose import unbroken
@@ -100,24 +99,24 @@ def commands() -> list[str]:
     return [*dict.fromkeys(found)]
 
 
-STUDIES = {
-    "cli.commands.plan": ("plan_model",),
-    "reports.of.plan": ("remarks", "baseline_scores"),
-    "cli.commands.compare": ("compare_strategies",),
-    "cli.commands.sweep": ("sweep_model",),
-    "cli.commands.explore": ("explore_model",),
-}
+STUDIES = (
+    "planning.planner.plan_model",
+    "reports.of.plan.remarks",
+    "reports.of.plan.baseline_scores",
+    "studies.grid.compare_strategies",
+    "studies.sweep.sweep_model",
+    "studies.explore.explore_model",
+)
 """What commands call that takes long, and gives the same for every output."""
 
 
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """A function that returns what one command prints with some more options, at a width."""
-    monkeypatch.setattr(models, "load_model", cache(load_model))
-    for place, names in STUDIES.items():
-        module = importlib.import_module(f"hypar.{place}")
-        for name in names:
-            monkeypatch.setattr(module, name, once(getattr(module, name)))
+    monkeypatch.setattr("hypar.network.build.load_model", cache(load_model))
+    for study in STUDIES:
+        module, _, name = f"hypar.{study}".rpartition(".")
+        monkeypatch.setattr(f"{module}.{name}", once(getattr(importlib.import_module(module), name)))
 
     def run(command: str, *options: str, width: int = 80) -> str:
         result = CliRunner().invoke(main, [*shlex.split(command), *options], env={"COLUMNS": str(width)})

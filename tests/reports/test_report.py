@@ -16,6 +16,7 @@ from hypar.network.build import load_model
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
+from hypar.reports.breakdown import rows_of
 from hypar.reports.report import AT_REST, THIS, read_reported, report_page
 from hypar.sharding.dims import WORDS
 from hypar.units import format_bytes, format_seconds
@@ -81,26 +82,15 @@ def test_a_page_is_valid_and_loads_nothing(written: tuple[Path, str]) -> None:
     assert len(written[1].encode()) < 300_000
 
 
-def test_a_page_names_every_layer_and_every_choice(written: tuple[Path, str]) -> None:
+def test_a_page_names_every_row_of_layers_and_every_choice(written: tuple[Path, str]) -> None:
     plan, text = read_plan(written[0]), text_of(written)
-    for layer in plan.layers:
-        assert _stands(layer, text), layer
+    for row in {*rows_of(plan).values()}:
+        assert row in text
     for split in plan.splits:
         for layer in plan.layers:
             for dim, degree in split.choice(layer).degrees:
                 found = {*WORDS[dim], f"{WORDS[dim][2]}{degree}"}
                 assert any(re.search(rf"(?<!\w){word}(?!\w)", text) for word in found), (layer, dim, degree)
-
-
-def _stands(layer: str, text: str) -> bool:
-    """Whether a layer is named, is in the range of equal blocks, as ``layer1.0-1.conv1``, or in a row of its part."""
-    if layer in text or f"{layer.partition('.')[0]} x" in text:
-        return True
-    numbered = re.fullmatch(r"(\D.*?\.)(\d+)(\..*)", layer)
-    ranges = (
-        re.findall(rf"{re.escape(numbered[1])}(\d+)-(\d+){re.escape(numbered[3])}", text) if numbered else []
-    )
-    return any(numbered and int(low) <= int(numbered[2]) <= int(high) for low, high in ranges)
 
 
 def test_the_numbers_are_the_scores(written: tuple[Path, str]) -> None:

@@ -1,17 +1,15 @@
-"""The command line: each command is one module, imported when it is named."""
+"""The command line: the group of all commands, and what becomes of errors."""
 
 from __future__ import annotations
 
-import ast
-import importlib
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from hypar import __version__
-from hypar.cli import gone
+from hypar.cli import commands, gone, stored  # noqa: F401 (they list their commands)
+from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError, printable
 from hypar.files.text import not_printed
 
@@ -55,29 +53,16 @@ def _one_line() -> Iterator[None]:
         raise _Refusal(f"error: {refused}", refused.exit_status) from error
 
 
-_FOLDER = Path(__file__).parent / "commands"
-
-
-def _help_of(name: str) -> str:
-    """Return the docstring of a command, read from its file: importing every command would take a second."""
-    tree = ast.parse((_FOLDER / f"{name}.py").read_text(encoding="utf-8"))
-    found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "command")
-    return next(filter(None, map(ast.get_docstring, found)), "")
-
-
 class _Commands(click.Group):
-    """A group that finds its commands by listing their folder."""
+    """The commands of the table."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names of the files."""
-        return sorted(file.stem for file in _FOLDER.glob("*.py") if file.stem not in {"__init__", "base"})
+        """Return their names."""
+        return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        command: click.Command = importlib.import_module(f"hypar.cli.commands.{cmd_name}").command
-        return command
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return one command."""
+        return COMMANDS[cmd_name].command(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -95,8 +80,8 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        listed = {name: click.Command(name, help=_help_of(name)) for name in self.list_commands(ctx)}
+        """Write the list of commands without their options."""
+        listed = {name: click.Command(name, help=COMMANDS[name].run.__doc__) for name in sorted(COMMANDS)}
         click.Group(commands=listed).format_commands(ctx, formatter)
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:

@@ -1,20 +1,25 @@
-"""Options under the headings of a help page, which list and complete the names of their values."""
+"""Options: each is a row, shown under a heading of the help page, with the names of its values for help and completion."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
 from hypar.cli.gone import OPTIONS, Gone
-from hypar.plan import request
 from hypar.registry import data_names, plugin_names
 
-NETWORK, ARRAY, SEARCH = request.NETWORK, request.ARRAY, request.SEARCH
-MACHINE, STAGES, OUTPUT, OTHER = request.MACHINE, request.STAGES, "Output", "Other"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hypar.plan.request import Parameter
+
+    Names = Callable[[], Iterable[str]]
+
+NETWORK, ARRAY, SEARCH, MACHINE = "Network", "Array", "Search", "Machine"
+STAGES, OUTPUT, OTHER = "Stages and chunks", "Output", "Other"
 
 HEADINGS = (NETWORK, ARRAY, SEARCH, MACHINE, STAGES, OUTPUT, OTHER)
 """The headings of a help page, in order."""
@@ -22,52 +27,134 @@ HEADINGS = (NETWORK, ARRAY, SEARCH, MACHINE, STAGES, OUTPUT, OTHER)
 WIDEST = 30
 """Characters of an option that its help still stands beside, as click has it."""
 
-Names = Callable[[], Iterable[str]]
+
+class Row(NamedTuple):
+    """What a command line says of an option.
+
+    Attributes:
+        flags: its flags, and behind them the argument that it gives if that has another name.
+        heading: one of ``HEADINGS``.
+        help: what it does; ``{names}`` stands for the names of its values.
+        metavar: what stands for a value.
+        read: ``bool`` for a flag without a value; ``int``, ``float``, or a function that reads a text, or the texts of an
+            option that may be repeated, and raises an ``OptionError``.
+        names: function that returns the names of its values, called only where a help page or a completion needs them.
+        forms: function that returns what a help page lists instead, where the names are many.
+        several: whether it may be repeated.
+        listed: whether a value is a list of names, separated by commas.
+        files: whether a value may also be a file.
+        kind: kind of data file, as ``models``, whose bare names are completed.
+        default: the value if it is not given; it is shown if the help says nothing of a default.
+        required: whether it must be given.
+        alone: its value if the flag is given without one.
+    """
+
+    flags: tuple[str, ...]
+    heading: str
+    help: str
+    metavar: str | None = None
+    read: Any = str
+    names: Names = tuple
+    forms: Names | None = None
+    several: bool = False
+    listed: bool = False
+    files: bool = False
+    kind: str = ""
+    default: Any = None
+    required: bool = False
+    alone: str | None = None
+
+
+def row_of(name: str, parameter: Parameter, default: Any) -> Row:
+    """Return the row of an option of a request."""
+    return Row(
+        flags=(parameter.flag, name),
+        heading=parameter.heading,
+        help=parameter.help,
+        metavar=parameter.metavar,
+        read=parameter.read,
+        names=parameter.names,
+        several=parameter.several,
+        files=bool(parameter.ending),
+        default=default or None,
+    )
 
 
 class Option(click.Option):
-    """An option under a heading, whose values may have names.
+    """An option of a command."""
 
-    Attributes:
-        heading: one of ``HEADINGS``.
-        names: function that returns the names, called only where a help page or a completion needs them.
-        forms: function that returns what a help page lists instead, where the names are many.
-        listed: whether a value is a list of names, separated by commas.
-        files: whether a value may also be a file.
-    """
+    def __init__(self, row: Row) -> None:
+        """Take its row."""
+        self.row, self.heading, self.names, self.forms = row, row.heading, row.names, row.forms or row.names
+        self._help = row.help
+        flag: dict[str, Any] = {"is_flag": True} if row.read is bool else {}
+        if row.alone is not None:
+            flag = {"is_flag": False, "flag_value": row.alone}
+        plain = row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
+        super().__init__(
+            [*row.flags],
+            type=_type(row, plain=plain),
+            multiple=row.several,
+            default=False if row.read is bool else row.default,
+            show_default=row.default is not None and "[default" not in row.help,
+            required=row.required,
+            metavar=row.metavar,
+            help=row.help,
+            callback=None if plain else self._read,
+            **flag,
+        )
 
-    def __init__(
-        self,
-        *given: Any,
-        heading: str = OTHER,
-        names: Names = tuple,
-        forms: Names | None = None,
-        listed: bool = False,
-        files: bool = False,
-        **named: Any,
-    ) -> None:
-        """Store the heading and the names besides what click stores; ``{names}`` in the help stands for them."""
-        self.heading, self.names, self.listed, self.files = heading, names, listed, files
-        self.forms = names if forms is None else forms
-        super().__init__(*given, **named)
+    def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+        return value if value is None else self.row.read(value)
 
     @property
     def help(self) -> str | None:
         """Return the help text with the names in it."""
         text = self._help
-        return text.replace("{names}", ", ".join(self.forms())) if text and "{names}" in text else text
+        if not text or "{names}" not in text:
+            return text
+        return text.replace("{names}", ", ".join(self.forms()))
 
     @help.setter  # noqa: A003 (click's own name)
     def help(self, text: str | None) -> None:
-        self._help = text
+        self._help = text or ""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with what was typed, else files if there may be one."""
-        before, comma, last = incomplete.rpartition(",") if self.listed else ("", "", incomplete)
-        found = [CompletionItem(before + comma + name) for name in self.names() if name.startswith(last)]
-        if found or not self.files:
+        before, comma, last = incomplete.rpartition(",") if self.row.listed else ("", "", incomplete)
+        names = data_names(self.row.kind) if self.row.kind else self.names()
+        found = [CompletionItem(before + comma + name) for name in names if name.startswith(last)]
+        if found or not (self.row.files or self.metavar in {"FILE", "PATH"}):
             return found or super().shell_complete(ctx, incomplete)
         return [CompletionItem(incomplete, type="file")]
+
+
+def _type(row: Row, *, plain: bool) -> Any:
+    """Return the type by which click reads a value: a file that is to be written is no folder."""
+    if plain:
+        return None if row.read is bool else row.read
+    return click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
+
+
+class Argument(click.Argument):
+    """An argument that is the bare name of a data file, as of ``models``, or a file."""
+
+    def __init__(self, name: str, kind: str = "", **named: Any) -> None:
+        """Take its name, and the kind of data file if it may be a bare name."""
+        self.kind = kind
+        super().__init__([name], **named)
+
+    def make_metavar(self, *given: Any) -> str:
+        """Return what stands for it on a help page."""
+        return self.metavar or super().make_metavar(*given)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the bare names that begin with what was typed, else files."""
+        if self.type.name == "choice":
+            return super().shell_complete(ctx, incomplete)
+        names = data_names(self.kind) if self.kind else ()
+        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
 
 
 class Command(click.Command):
@@ -95,11 +182,6 @@ class Command(click.Command):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows], col_max=width)
-
-
-def option(*declared: str, heading: str, **named: Any) -> Callable[[Any], Any]:
-    """Return a decorator that adds an ``Option`` to a command."""
-    return click.option(*declared, cls=Option, heading=heading, **named)
 
 
 def plugins(group: str) -> Names:

@@ -35,13 +35,10 @@ def read_json(file: Path) -> Any:
 def _hooks(file: Path) -> dict[str, Any]:
     """Return the hooks that Python's reader calls for each number and object."""
 
-    def refuse(word: str) -> None:
-        raise DocumentError(str(file), f"found {shown(word)}", "finite numbers")
-
     def number(word: str) -> float:
         value = float(word)
         if not math.isfinite(value):
-            refuse(word)
+            raise DocumentError(str(file), f"found {shown(word)}", "finite numbers")
         return value
 
     def whole(word: str) -> int:
@@ -55,7 +52,7 @@ def _hooks(file: Path) -> dict[str, Any]:
             raise DocumentError(str(file), f"key {shown(twice)} given twice", "once")
         return found
 
-    return {"parse_constant": refuse, "parse_float": number, "parse_int": whole, "object_pairs_hook": once}
+    return {"parse_constant": number, "parse_float": number, "parse_int": whole, "object_pairs_hook": once}
 
 
 def format_json(data: Any, indent: str = "") -> str:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
+import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError
@@ -20,6 +24,44 @@ FILES = frozenset({"onnx", "config"})
 
 BATCH = 256
 """Samples in a mini-batch, unless another number is asked for."""
+
+
+_NAMED = re.compile(r"[\w.]+:[\w.]+")
+
+
+def framework_of(network: str) -> str | None:
+    """Return the framework of a network, one of ``FORMATS``, from its name; None for a model file or a bare name.
+
+    It is ``onnx`` for a file of that ending, ``config`` for a JSON file with a ``model_type``. For ``my_module:build`` it follows
+    from what that returns: it is run, if the modules that its module imports do not say so already.
+
+    Raises:
+        InputError: the module is not found, or the user's code fails.
+    """
+    file = Path(network)
+    if file.suffix == ".onnx":
+        return "onnx"
+    if file.suffix == ".json" and file.is_file():
+        return "config" if _has_model_type(file) else None
+    if not _NAMED.fullmatch(network) or file.exists():
+        return None
+    from hypar.importers.running import named_object, one_line  # noqa: PLC0415 (only where code is named)
+
+    build = named_object(network)
+    torch = sys.modules.get("torch")
+    if torch is None or "jax" not in sys.modules:
+        return "torch" if torch is not None or "jax" not in sys.modules else "jax"
+    with one_line(network), torch.device("meta"):
+        made = build() if callable(build) and not isinstance(build, torch.nn.Module) else build
+    return "torch" if isinstance(made, torch.nn.Module) else "jax"
+
+
+def _has_model_type(file: Path) -> bool:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "model_type" in content
 
 
 def import_network(

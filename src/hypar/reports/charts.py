@@ -45,30 +45,17 @@ def picture(part: Figure | Grid | Timeline) -> Picture:
 
 def pictures(parts: Sequence[Figure | Grid | Timeline]) -> Picture:
     """Return parts below each other as one picture; a timeline that has the rows of the grid before it, beside that."""
-    whole = None
-    for part in parts:
-        before = parts[0]
-        if (
-            whole is not None
-            and isinstance(before, Grid)
-            and isinstance(part, Timeline)
-            and _alike(before, part)
-        ):
-            whole.put(_timeline(part, max(440.0, WIDTH - whole.width), named=False), whole.width, 0)
-        elif whole is None:
-            follows = isinstance(part, Grid) and any(
-                isinstance(one, Timeline) and _alike(part, one) for one in parts
-            )
-            whole = _grid(part, alone=False) if follows and isinstance(part, Grid) else picture(part)
+    first, *others = parts
+    rows = [name for name, _ in first.rows] if isinstance(first, Grid) else None
+    beside = [other for other in others if isinstance(other, Timeline) and [*other.tracks] == rows]
+    whole = _grid(first, alone=not beside) if isinstance(first, Grid) else picture(first)
+    for other in others:
+        if isinstance(other, Timeline) and other in beside:
+            whole.put(_timeline(other, max(440.0, WIDTH - whole.width), named=False), whole.width, 0)
         else:
-            whole.text(0, whole.y + 40, part.title)
-            whole.put(picture(part), 0, whole.y + 56)
-    assert whole is not None  # noqa: S101 (there is a part)
+            whole.text(0, whole.y + 40, other.title)
+            whole.put(picture(other), 0, whole.y + 56)
     return whole
-
-
-def _alike(grid: Grid, timeline: Timeline) -> bool:
-    return timeline.tracks == tuple(name for name, _ in grid.rows)
 
 
 def _short(name: str) -> str:
@@ -104,14 +91,13 @@ def _worded(name: str) -> str:
 
 def _start(figure: Figure) -> Picture:
     """Return the legend of a figure, with its first values in words."""
-    few = range(min(len(figure.x), 12))
     said = (
-        " ".join(filter(None, (str(figure.x[at]), name, _text(own[at], figure.unit))))
-        for at in few
+        " ".join(filter(None, (str(x), name, _text(own[at], figure.unit))))
+        for at, x in enumerate(figure.x[:12])
         for name, own in figure.series.items()
     )
-    about = f"{figure.y_label or figure.title}: {'; '.join(said)}"
-    found = Picture(figure.title, f"{about}{'.' if len(few) == len(figure.x) else '; and more.'}")
+    more = "; and more" * (len(figure.x) > 12)
+    found = Picture(figure.title, f"{figure.y_label or figure.title}: {'; '.join(said)}{more}.")
     if len(figure.series) > 1 or figure.kind == "stack":
         found.legend({own: _worded(name) for name, own in _colours(figure).items()})
     return found
@@ -211,7 +197,7 @@ class _Axes(NamedTuple):
     def levels(self) -> list[float]:
         """The values that are named."""
         if self.log:
-            return [self.least * (self.most / self.least) ** (at / 3) for at in range(4)]
+            return [self.least ** (1 - at / 3) * self.most ** (at / 3) for at in range(4)]
         return ticks(self.most, 4)
 
 
@@ -257,24 +243,23 @@ def _draw_axes(found: Picture, figure: Figure, axes: _Axes, xs: Sequence[float])
     found.text(RIGHT, axes.bottom + 36, figure.x_label, "muted", "end")
 
 
-def _halvings(cell: Cell) -> float:
-    return max(1.0, math.log2(math.prod(degree for _, degree in cell.parts)))
-
-
 def _columns(grid: Grid) -> list[float]:
     """Return the width of each column: one unit for each halving, and room for its words."""
     widths = []
     for at, head in enumerate(grid.columns):
         cells = [cells[at] for _, cells in grid.rows]
         words = max((len(cell.text) for cell in cells), default=0)
-        halvings = max(map(_halvings, cells), default=1.0)
+        halvings = max(
+            (sum(_halvings(degree) for _, _, degree in pieces(cell)) for cell in cells), default=1.0
+        )
         widths.append(max(UNIT * halvings, 0.55 * 12 * words + 6, wide(head)))
     return widths
 
 
 def _grid(grid: Grid, *, alone: bool = True) -> Picture:
     """Return a row for each name with its cells, and at the end its lengths where the grid stands alone."""
-    found, widths = Picture(grid.title, _grid_in_words(grid)), _columns(grid)
+    words = "; ".join(f"{name} {', '.join(cell.text for cell in cells)}" for name, cells in grid.rows[:24])
+    found, widths = Picture(grid.title, f"{len(grid.rows)} rows: {words}."), _columns(grid)
     left = max((wide(_short(name)) for name, _ in grid.rows), default=0.0) + GAP
     starts = [*accumulate((width + 3 for width in widths), initial=left)]
     for head, x, width in zip(grid.columns, starts, widths, strict=False):
@@ -286,7 +271,8 @@ def _grid(grid: Grid, *, alone: bool = True) -> Picture:
             _cell(found, cell, x, width)
     found.width = _lengths(found, grid, starts[-1] + GAP, alone=alone)
     found.y += ROW + 10
-    _keys(found, grid, lengths=alone)
+    kinds = dict.fromkeys(kind for bar in grid.bars for kind in bar if alone)
+    found.legend({**grid.keys, **{_known(kind): WORDS.get(kind, kind) for kind in kinds}})
     return found
 
 
@@ -307,34 +293,12 @@ def _lengths(found: Picture, grid: Grid, x: float, *, alone: bool) -> float:
     return width
 
 
-def _keys(found: Picture, grid: Grid, *, lengths: bool) -> None:
-    """Draw what words and colours mean."""
-    kinds = dict.fromkeys(kind for bar in grid.bars for kind in bar if lengths)
-    words = {
-        colour: f"{text}: {meaning}"
-        for text, meaning in grid.keys.items()
-        for colour in [_dim_of(grid, text)]
-    }
-    found.legend({**words, **{_known(kind): WORDS.get(kind, kind) for kind in kinds}})
-
-
-def _dim_of(grid: Grid, text: str) -> str:
-    """Return the dim of the first choice with a word."""
-    cells = (cell for _, cells in grid.rows for cell in cells)
-    parts = (
-        part
-        for cell in cells
-        for part in [(cell.text, *part[1:]) if cell.text == text else part for part in pieces(cell)]
-    )
-    return next((dim for word, dim, _ in parts if word.rstrip("0123456789") == text or word == text), "whole")
-
-
 def _cell(found: Picture, cell: Cell, x: float, width: float) -> None:
     """Draw a choice: a part for each dim that it cuts, as wide as its halvings, and one for copies."""
     parts = pieces(cell)
-    halvings = sum(_halvings_of(degree) for _, _, degree in parts)
+    halvings = sum(_halvings(degree) for _, _, degree in parts)
     for word, dim, degree in parts:
-        own = width * _halvings_of(degree) / halvings
+        own = width * _halvings(degree) / halvings
         found.rect(x + 0.5, found.y + 1.5, own - 1, ROW - 4, dim)
         found.text(x + own / 2, found.y + 13, word, f"{dim}-t", "middle", mono=True)
         x += own
@@ -357,13 +321,8 @@ def pieces(cell: Cell) -> list[tuple[str, str, int]]:
     return [(word, joins.get(dim, dim), degree) for word, (dim, degree) in zip(words, parts, strict=True)]
 
 
-def _halvings_of(degree: int) -> float:
+def _halvings(degree: int) -> float:
     return math.log2(max(degree, 2))
-
-
-def _grid_in_words(grid: Grid) -> str:
-    rows = [f"{name} {', '.join(cell.text for cell in cells)}" for name, cells in grid.rows[:24]]
-    return f"{len(grid.rows)} rows; {'; '.join(rows)}{'.' if len(grid.rows) <= 24 else '; and more.'}"
 
 
 def _timeline(timeline: Timeline, width: float, *, named: bool) -> Picture:
@@ -395,9 +354,9 @@ def _timeline(timeline: Timeline, width: float, *, named: bool) -> Picture:
 
 
 def _merged(spans: list[Span], gap: float) -> Iterator[Span]:
-    """Yield spans in their order, those of one kind that nearly touch as one."""
+    """Yield spans in their order, the low ones last, and those of one kind that nearly touch as one."""
     last = None
-    for span in sorted(spans, key=lambda span: (span.start, span.end)):
+    for span in sorted(spans, key=lambda span: (not span.critical, span.start, span.end)):
         if last is None:
             last = span
         elif span[3:] == last[3:] and not span.label and span.start - last.end < gap:

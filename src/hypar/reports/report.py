@@ -46,7 +46,6 @@ from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.document import Part
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -367,40 +366,32 @@ def _calls(plan: Plan, calls: Mapping[tuple[str, str], Call]) -> Table:
 
 
 def _claim(found: Reported, notes: Sequence[Note]) -> Section:
-    """Return how the plan was found, and what its numbers assume."""
-    parts: list[Part] = [*notes]
-    if found.machine is None:
-        parts.append(Note("", "Nothing is said about time, energy and memory: the plan names no machine."))
-    else:
-        values = machine_data(found.machine)
-        assumed = [own for own in values if str(own["source"]).startswith(OPEN)]
-        parts.append(
-            Note("model", "times, energies and bytes are those of a model of the machine, not measured")
+    """Return how the plan was found, and how many of its numbers are assumed."""
+    last = Note("", "Nothing is said about time, energy and memory: the plan names no machine.")
+    if found.machine is not None:
+        sources = [str(own["source"]) for own in machine_data(found.machine)]
+        few = f"{sum(own.startswith(OPEN) for own in sources)} of the machine's {len(sources)} numbers are assumed or left open"
+        last = Note(
+            "model", f"times, energies and bytes are those of a model of the machine, not measured; {few}"
         )
-        if assumed:
-            title = f"{len(assumed)} of the machine's {len(values)} numbers are assumed or left open by their source"
-            parts.append(Section(title=title, parts=(_values(assumed),)))
-    return Section(title="Claim and assumptions", parts=tuple(parts))
+    return Section(title="Claim and assumptions", parts=(*notes, last))
 
 
 def _machine(found: Reported) -> Section:
-    """Return every number of the machine with its source."""
+    """Return every number of the machine with its source, those that are assumed first."""
     if found.machine is None:
         return Section(title="Machine", parts=(Note("", "None is named; hypar plan --hardware names one."),))
-    values = machine_data(found.machine)
+    values = sorted(machine_data(found.machine), key=lambda own: not str(own["source"]).startswith(OPEN))
+    rows = ((own["what"], value_text(own["value"], own["unit"]), own["source"]) for own in values)
+    table = table_of({"what": "text", "value": "ratio", "source": "text"}, rows)
     return Section(
         title="Machine",
-        about=f"{found.machine.name}: every number with its source.",
+        about=f"{found.machine.name}: every number with its source, those that are assumed first.",
         parts=(
             *(Note("", line) for line in _other_machine(found.plan.score, found.stored.score)),
-            Section(title=f"{len(values)} numbers and their sources", parts=(_values(values),)),
+            Section(title=f"{len(values)} numbers and their sources", parts=(table,)),
         ),
     )
-
-
-def _values(values: Sequence[Mapping[str, Any]]) -> Table:
-    rows = ((own["what"], value_text(own["value"], own["unit"]), own["source"]) for own in values)
-    return table_of({"what": "text", "value": "ratio", "source": "text"}, rows)
 
 
 def _other_machine(score: Score | None, planned: Score | None) -> Iterator[str]:

@@ -59,25 +59,14 @@ def width(stream: TextIO | None = None) -> int:
 
 
 def show_document(document: Document, *, full: bool = False) -> None:
-    """Print a document on stdout, coloured on a terminal, no line wider than it.
-
-    Args:
-        document: what to print.
-        full: whether to print the notes on details too.
-
-    Raises:
-        DocumentError: stdout cannot be written to.
-    """
+    """Print a document on stdout, in full with the notes on details, coloured on a terminal; raises as ``write``."""
     print_lines(render(document, width(), full=full))
 
 
 def show_shortened(document: Document, *, full: bool, folded: bool = False) -> None:
     """Print a document; unless in full, its last note names the option that shows what is left out.
 
-    Args:
-        document: what to print.
-        full: whether to leave nothing out.
-        folded: whether a row of its table stands for several layers.
+    ``folded`` says that a row of its table stands for several layers.
     """
     details = sum(note.detail for note in document.notes)
     left_out = ["every layer"] * folded + [f"{details} more note{'s' * (details > 1)}"] * bool(details)
@@ -86,11 +75,7 @@ def show_shortened(document: Document, *, full: bool, folded: bool = False) -> N
 
 
 def print_lines(lines: Sequence[Line]) -> None:
-    """Print lines on stdout, coloured on a terminal.
-
-    Raises:
-        DocumentError: stdout cannot be written to.
-    """
+    """Print lines on stdout, coloured on a terminal; raises as ``write``."""
     if not _coloured(sys.stdout):
         write(plain(lines))
         return
@@ -102,12 +87,7 @@ def print_lines(lines: Sequence[Line]) -> None:
 
 
 def warn(text: str, *, to_stderr: bool = False) -> None:
-    """Print an important line, in red if the terminal has colours.
-
-    Args:
-        text: the line.
-        to_stderr: whether it goes to stderr, because stdout carries data.
-    """
+    """Print an important line in red, on stderr where stdout carries data."""
     if to_stderr:
         note(text, style="bold red")
     else:
@@ -185,16 +165,10 @@ def _styled(text: str, style: str) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on stderr what is being done and how far it is: a terminal has a bar, removed at the end, anything else lines.
+    """Show on stderr what is done and how far it is: a terminal has a bar, removed at the end, anything else lines.
 
-    The bar appears after ``PATIENCE_S``, a line every ``EVERY_S``. What is done is what the work tells of itself
-    (``hypar.activity``).
-
-    Args:
-        what: what is done, until the work tells more.
-
-    Yields:
-        A function that takes the number of finished steps and the number of all.
+    ``what`` is done until the work tells more (``hypar.activity``); yielded is a function that takes the number of finished
+    steps and the number of all.
     """
     state: dict[str, Any] = {"description": printable(what), "total": None, "completed": 0}
     ended = threading.Event()

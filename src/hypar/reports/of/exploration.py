@@ -140,5 +140,5 @@ def _figure(found: Exploration, ranked: Sequence[Point], title: str) -> Figure:
     series = {"": [point.totals.time_s for point in ranked]}
     if few:
         return picture(title, [named(point) for point in ranked], series, marks=marks)
-    x = list(range(1, len(ranked) + 1))
-    return picture(title, x, series, marks=marks, kind="lines", log=False, x_label="plans, the fastest first")
+    x = list(range(len(ranked)))
+    return picture(title, x, series, marks=marks, kind="lines", log=False, x_label="plans that are faster")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
+from hypar.reports.charts import pieces
 from hypar.reports.of.base import data
 from hypar.reports.steps import chunks_table, groups_table, headed, stages_memory, step_notes
 from hypar.reports.words import (
@@ -26,8 +27,9 @@ from hypar.studies.remarks import baseline_scores, in_headline, remarks
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from hypar.document import Cell
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -146,7 +148,7 @@ def plan_grid(plan: Plan, ran: ScoredStep | None = None) -> Grid:
             for own in spent
         ),
         unit="seconds" if ran else plan.cost.unit,
-        keys=choice_keys(cell for row in rows for cell in row),
+        keys=_colour_keys(cell for row in rows for cell in row),
     )
 
 
@@ -173,6 +175,17 @@ def _sums(plan: Plan, ran: ScoredStep | None) -> Callable[[Sequence[str]], _Sums
         return _Sums(*map(math.fsum, zip(*map(each.__getitem__, layers), strict=True)))
 
     return added
+
+
+def _colour_keys(cells: Iterable[Cell]) -> dict[str, str]:
+    """Return what the colour of each dim means, with its word."""
+    used = [*dict.fromkeys(cells)]
+    means, found = choice_keys(used), dict[str, str]()
+    for word, dim, _ in (piece for cell in used for piece in pieces(cell)):
+        own = word if word in means else word.rstrip("0123456789")
+        if own in means:
+            found.setdefault(dim, f"{own} {means[own]}")
+    return found
 
 
 def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
