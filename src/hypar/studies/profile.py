@@ -109,12 +109,7 @@ class Bench(Protocol):
     memory_bytes: int | None
 
     def seconds(self, shard: LayerShard) -> float:
-        """Return the seconds that a shard takes.
-
-        Raises:
-            MemoryError: it does not fit.
-            RuntimeError: it cannot be run.
-        """
+        """Return the seconds that a shard takes; a MemoryError or a RuntimeError says that it cannot be run."""
         ...
 
 

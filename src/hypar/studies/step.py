@@ -38,20 +38,10 @@ HELD = ("weights", "gradients", "activations", "errors", "buffers")
 class StepTask(NamedTuple):
     """A task of a step that was run.
 
-    Attributes:
-        name: its name, as ``conv1 forward``.
-        kind: the phase that it computes, ``update``, or ``communication``.
-        phase: the phase that it belongs to, also of a transfer.
-        layer: the layer; of a transfer between stages one of the stage that receives it.
-        lanes: indices of the groups of devices, or of the stages, that it occupies.
-        item: the microbatch that it works on, from 0; None without stages.
-        resource: the resource that runs it.
-        collective: how a transfer is done; None for computation, as are ``level`` and ``num_bytes``.
-        level: the level of a transfer, 0 for the outermost, or ``BETWEEN_STAGES``.
-        num_bytes: bytes that all devices receive.
-        start_s: start.
-        seconds: duration.
-        critical: whether it is on the critical path.
+    Its ``kind`` is the phase that it computes, ``update``, or ``communication``; its ``phase`` that to which it belongs, also of a
+    transfer. ``lanes`` are the indices of the groups of devices, or of the stages, that it occupies; a transfer between stages
+    has a layer of the stage that receives it. ``item`` is the microbatch, from 0, None without stages. A transfer alone has a
+    ``collective``, a ``level``, 0 for the outermost or ``BETWEEN_STAGES``, and ``num_bytes``, which all devices receive.
     """
 
     name: str
@@ -80,15 +70,10 @@ class StepTask(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part of a layer or of a level in a step.
+    """The part in a step of a layer, or of a level, as ``H1`` or ``stages``.
 
-    Attributes:
-        name: the layer, or the level as ``H1`` or ``stages``.
-        num_bytes: bytes that all devices receive; a layer's without those from other stages.
-        computes_s: seconds of computation, of all its tasks.
-        receives_s: seconds of receiving, likewise.
-        critical_computes_s: seconds of computation on the critical path.
-        critical_receives_s: seconds of receiving, likewise.
+    ``num_bytes`` are those that all devices receive, of a layer without those from other stages; seconds are of computation
+    and of receiving, those of all tasks and those on the critical path, which sum to the step over all layers.
     """
 
     name: str
@@ -166,6 +151,15 @@ class StepRows:
         return tuple(_part(name, found[name]) for name in self.ran.plan.layers)
 
     @cached_property
+    def levels(self) -> tuple[Part, ...]:
+        """The part of each level, the stages first, then from the outermost level inwards."""
+        sent = [(level_name(task.level), task) for task in self.tasks if task.level is not None]
+        amounts = self.ran.score.communication
+        return tuple(
+            _part(name, [task for level, task in sent if level == name], amounts[name]) for name in amounts
+        )
+
+    @cached_property
     def phases(self) -> Rows:
         """Each phase of each layer on a device, as ``score_layers`` gives them."""
         groups, sent = self.ran.score.groups, defaultdict[tuple[int, str, str], Rows](list)
@@ -186,15 +180,6 @@ class StepRows:
                     spent = sum(each["time_s"] for each in moved)
                     found.append({**group, **row, "communication_s": spent, "transfers": moved})
         return found
-
-    @cached_property
-    def levels(self) -> tuple[Part, ...]:
-        """The part of each level, the stages first, then from the outermost level inwards."""
-        found = defaultdict[str, list[StepTask]](list)
-        for task in self.tasks:
-            if task.level is not None:
-                found[level_name(task.level)].append(task)
-        return tuple(_part(name, found[name], own) for name, own in self.ran.score.communication.items())
 
     @cached_property
     def energy(self) -> dict[str, float] | None:
