@@ -23,6 +23,7 @@ from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.network.ops.bases.windowed import Sliding
 from hypar.network.windows import TransposedWindow
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
@@ -221,8 +222,9 @@ def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerS
     Raises:
         OptionError: an op that cannot be measured.
     """
-    op, word = layer.op, getattr(layer.op, "mode", layer.op_name)
-    if word not in MEASURED:
+    op = layer.op
+    word = "conv" if isinstance(op, Sliding) else getattr(op, "mode", layer.op_name)
+    if word not in MEASURED or "channels" not in layer.shape:
         found = f"op {layer.op_name!r} of layer {layer.name!r} cannot be measured"
         raise OptionError("profile", found, "conv, conv_transpose, linear, pool, upsample, crop, add, concat")
     sizes = {dim: -(-size // choice.degree(dim)) for dim, size in einsum.sizes.items()}
