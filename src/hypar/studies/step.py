@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from functools import cached_property
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.machine.energy import phase_energy
@@ -174,11 +174,11 @@ class StepRows:
                 self.ran.lanes[lane].setting.machine,
                 {"group": groups[lane].group} if groups else {},
             )
-            for layer, time in zip(self.ran.plan.layers, work.times, strict=True):
-                for row in phases_of(layer, time, machine):
-                    moved = sent[lane, layer, row["phase"]]
-                    spent = sum(each["time_s"] for each in moved)
-                    found.append({**group, **row, "communication_s": spent, "transfers": moved})
+            for (layer, time), phase in product(zip(self.ran.plan.layers, work.times, strict=True), PHASES):
+                own = {} if time is None else phase_of(phase, time, machine)
+                moved = sent[lane, layer, phase]
+                sums = {"communication_s": sum(each["time_s"] for each in moved), "transfers": moved}
+                found.append({**group, "layer": layer, "phase": phase, **own, **sums})
         return found
 
     @cached_property
@@ -343,11 +343,10 @@ def score_layers(
     """Score a plan layer by layer; arguments and errors as in ``score_plan``.
 
     Returns:
-        For each phase of each layer on a device a dict: ``layer``, ``phase``; ``time_s`` of computation, ``macs``,
-        ``accesses`` to each memory in words, the ``mapping`` of a compute model that searches one, ``energy`` in joules by
-        component, 0 where the machine's file gives none; ``transfers``, each with its ``level`` from 0, its
-        ``collective``, ``time_s`` and the ``bytes`` that all devices receive, and ``communication_s``, their sum. Joins and
-        pools have transfers alone. On a heterogeneous machine each row names its ``group``.
+        For each phase of each layer on a device: ``time_s`` of computation, ``macs``, ``accesses`` to each memory in words,
+        the ``mapping`` that a compute model searches, ``energy`` in joules by component, the ``transfers``, and their seconds
+        ``communication_s``. A transfer has its ``level`` from 0, ``collective``, ``time_s``, and the ``bytes`` that all devices
+        receive. Joins and pools have transfers alone; on a heterogeneous machine each row names its ``group``.
 
     Examples:
         >>> import hypar
@@ -359,19 +358,12 @@ def score_layers(
     return StepRows(ran).phases
 
 
-def phases_of(layer: str, time: LayerTime | None, machine: Machine) -> Rows:
-    """Return the three phases of a layer; a join has names alone, as it computes nothing."""
-    if time is None:
-        return [{"layer": layer, "phase": phase} for phase in PHASES]
-    return [
-        {
-            "layer": layer,
-            "phase": phase,
-            "time_s": time.seconds[phase],
-            "macs": time.macs,
-            "accesses": dict(time.work[phase].accesses),
-            "mapping": dict(time.work[phase].mapping),
-            "energy": phase_energy(machine, time, phase),
-        }
-        for phase in PHASES
-    ]
+def phase_of(phase: str, time: LayerTime, machine: Machine) -> dict[str, Any]:
+    """Return what a phase of a layer takes on a device."""
+    return {
+        "time_s": time.seconds[phase],
+        "macs": time.macs,
+        "accesses": dict(time.work[phase].accesses),
+        "mapping": dict(time.work[phase].mapping),
+        "energy": phase_energy(machine, time, phase),
+    }
