@@ -8,9 +8,8 @@ from hypar.document import Document, origin_of
 from hypar.errors import InputError
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import network_of, scored_on
-from hypar.reports.breakdown import rows_of, step_timeline
 from hypar.reports.of.base import data
-from hypar.reports.steps import groups_table, headed, step_notes
+from hypar.reports.steps import groups_table, headed, step_notes, step_timeline
 from hypar.reports.tables import csv_text
 from hypar.reports.words import asked, tone_of
 from hypar.studies.remarks import counting, on_this_machine
@@ -19,7 +18,6 @@ from hypar.studies.step import StepRows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.document import Timeline
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
@@ -64,15 +62,10 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
         parts=(
             data([*_item_rows(score)]),
             *groups_table(score, stages),
-            *([] if ran is None else [_timeline(ran)]),
+            *([] if ran is None else [step_timeline(StepRows(ran=ran), headed(name, ran.score))]),
         ),
         notes=(*step_notes(plan, score, ran), *said),
     )
-
-
-def _timeline(ran: ScoredStep) -> Timeline:
-    """Return when each row of layers works, or each stage."""
-    return step_timeline(StepRows(ran=ran), rows_of(ran.plan), headed(ran.plan.model.name, ran.score))
 
 
 def timeline_csv(timeline: StepTimes) -> str:
