@@ -212,8 +212,8 @@ def test_names_in_a_cell_are_escaped() -> None:
 
 
 def test_power_at_rest_is_an_energy_of_no_layer(page_of: Callable[[str], tuple[Path, str]]) -> None:
-    assert AT_REST in text_of(page_of("at rest"))
-    assert AT_REST not in text_of(page_of("refined"))
+    assert AT_REST.text in text_of(page_of("at rest"))
+    assert AT_REST.text not in text_of(page_of("refined"))
 
 
 @pytest.fixture
