@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.document import Cell, Column, Grid, Timeline
@@ -33,28 +33,26 @@ LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
 
 def picture(*parts: Figure | Grid | Timeline, title: str = "") -> Picture:
     """Return parts of a document below each other; a timeline that has the rows of the grid before it, beside that."""
-    found, top = Picture(title or parts[0].title), 0.0
-    beside = [*map(_beside, (None, *parts), parts), False]
-    for at, part in enumerate(parts):
-        if beside[at]:
-            top, found.y = found.y, top
-        elif at:
+    found, top, rows = Picture(title or parts[0].title), 0.0, None
+    for part in parts:
+        below = found.y
+        if isinstance(part, Timeline) and part.tracks == rows:
+            found.y = top
+            _timeline(found, part, found.width)
+            found.y = max(found.y, below)
+            continue
+        if part is not parts[0]:
             found.text(0, found.y + 40, part.title)
-            top = found.y = found.y + 56
+            found.y += 56
+        top = found.y
         if isinstance(part, Grid):
-            _grid(found, part, alone=not beside[at + 1])
+            rows = tuple(name for name, _ in part.rows)
+            _grid(found, part, alone=len(parts) == 1)
         elif isinstance(part, Timeline):
-            _timeline(found, part, found.width if beside[at] else 0.0)
+            _timeline(found, part, 0.0)
         else:
             _figure(found, part)
-        found.y = max(found.y, top)
     return found
-
-
-def _beside(before: Figure | Grid | Timeline | None, part: Figure | Grid | Timeline) -> bool:
-    """Return whether a part has a row beside each of the part before it."""
-    rows = isinstance(before, Grid) and tuple(name for name, _ in before.rows)
-    return isinstance(part, Timeline) and part.tracks == rows
 
 
 def _short(name: str) -> str:
@@ -143,7 +141,8 @@ def _rows(found: Picture, rows: Sequence[_Row], heads: Sequence[str] = ()) -> No
     for head, x, width in zip(heads, starts, widths, strict=False):
         found.text(x + width / 2, found.y + 12, head, "muted", "middle")
     found.y += ROW * bool(heads)
-    lengths, x = [sum(own for _, own in row.bar) for row in rows], starts[-1]
+    lengths = [sum(own for _, own in row.bar) for row in rows]
+    x = starts[-1] + GAP * bool(heads)
     texts = max((wide(row.text) for row in rows), default=0.0) + 2 * GAP
     room = max(WIDTH - x - texts, 200.0) if any(row.bar for row in rows) else 0.0
     longest = longest_bar([(own,) for own in lengths]) or 1.0
@@ -164,7 +163,7 @@ def _rows(found: Picture, rows: Sequence[_Row], heads: Sequence[str] = ()) -> No
 
 
 class _Axis(NamedTuple):
-    """Numbers between two places, by their multiples where they are far apart."""
+    """Numbers between two places: from 0, or by their multiples where they are far apart."""
 
     least: float
     most: float
@@ -172,41 +171,48 @@ class _Axis(NamedTuple):
     end: float
 
     @classmethod
-    def of(cls, values: Sequence[float], start: float, end: float, *, zero: bool) -> _Axis:
-        """Return the axis of values, which begins at 0 if it is asked for and they are not far apart."""
-        own = cls(min(values), max(values), start, end)
-        return own._replace(least=0.0) if zero and not own.far else own
-
-    @property
-    def far(self) -> bool:
-        """Whether the numbers are far apart."""
-        return 0 < DECADES * self.least <= self.most
+    def of(cls, values: Sequence[float], start: float, end: float) -> _Axis:
+        """Return the axis of values."""
+        far = 0 < DECADES * min(values) <= max(values)
+        return cls(min(values) if far else 0.0, max(values), start, end)
 
     def place(self, value: float) -> float:
         """Return the place of a number."""
-        least, most, own = (math.log(each) if self.far else each for each in (self.least, self.most, value))
-        return self.start + (self.end - self.start) * (own - least) / (most - least or 1.0)
+        share = value / (self.most or 1.0)
+        if self.least:
+            least, most, own = map(math.log, (self.least, self.most, value))
+            share = (own - least) / (most - least)
+        return self.start + (self.end - self.start) * share
 
     def ticks(self, count: int) -> list[float]:
         """Return the numbers to name, about so many."""
-        if self.far:
+        if self.least:
             return [self.least ** (1 - at / 3) * self.most ** (at / 3) for at in range(4)]
-        return [own for own in ticks(self.most, count) if own >= self.least]
+        return ticks(self.most, count)
 
 
 def _lines(found: Picture, figure: Figure) -> None:
-    """Draw lines over numbers."""
+    """Draw lines over numbers between axes, with the limit and marks."""
     xs, series = [float(x) for x in figure.x], [*figure.series.values()]
     every = [own for row in (*series, [figure.limit]) for own in row if own is not None] or [1.0]
     bottom = found.y + 18 + HIGH
-    across = _Axis.of(xs, LEFT, RIGHT, zero=False)
-    up = _Axis.of(every, bottom, bottom - HIGH, zero=True)
-    _draw_axes(found, figure, across, up)
+    across, up = _Axis.of(xs, LEFT, RIGHT), _Axis.of(every, bottom, bottom - HIGH)
+    found.text(LEFT, found.y + 8, figure.y_label, "muted")
+    for level in up.ticks(4):
+        found.line(LEFT, up.place(level), RIGHT, up.place(level))
+        found.text(LEFT - GAP, up.place(level) + 4, _text(level, figure.unit), "muted", "end")
+    for x in xs if len(xs) <= 8 else across.ticks(6):
+        found.text(across.place(x), bottom + 18, _text(x, figure.x_unit), "muted", "middle")
+    found.text(RIGHT, bottom + 36, figure.x_label, "muted", "end")
+    if figure.limit is not None:
+        y = up.place(figure.limit)
+        found.line(LEFT, y, RIGHT, y, colour="ink")
+        found.text(LEFT + 4, y - 4, f"limit {_text(figure.limit, figure.unit)}")
     for colour, row in zip(_colours(figure), series, strict=True):
-        for known, run in groupby(zip(xs, row, strict=True), key=lambda pair: pair[1] is not None):
-            if known:
-                places = [own for x, value in run for own in (across.place(x), up.place(value or 0.0))]
-                found.line(*places, *places[-2:], colour=colour)
+        places = [
+            None if own is None else (across.place(x), up.place(own)) for x, own in zip(xs, row, strict=True)
+        ]
+        _line(found, colour, places)
     for at, note in figure.marks.items():
         x, y = across.place(xs[at]), up.place(series[0][at] or 0.0)
         found.rect(x - 3, y - 3, 6, 6, "ink")
@@ -214,19 +220,12 @@ def _lines(found: Picture, figure: Figure) -> None:
     found.y = bottom + (42 if figure.x_label else 24)
 
 
-def _draw_axes(found: Picture, figure: Figure, across: _Axis, up: _Axis) -> None:
-    """Draw the axes with their numbers, and the limit."""
-    found.text(LEFT, found.y + 8, figure.y_label, "muted")
-    for level in up.ticks(4):
-        found.line(LEFT, up.place(level), RIGHT, up.place(level))
-        found.text(LEFT - GAP, up.place(level) + 4, _text(level, figure.unit), "muted", "end")
-    for x in map(float, figure.x) if len(figure.x) <= 8 else across.ticks(6):
-        found.text(across.place(x), up.start + 18, _text(x, figure.x_unit), "muted", "middle")
-    if figure.limit is not None:
-        y = up.place(figure.limit)
-        found.line(LEFT, y, RIGHT, y, colour="ink")
-        found.text(LEFT + 4, y - 4, f"limit {_text(figure.limit, figure.unit)}")
-    found.text(RIGHT, up.start + 36, figure.x_label, "muted", "end")
+def _line(found: Picture, colour: str, places: Iterable[tuple[float, float] | None]) -> None:
+    """Draw a line through places, with gaps where one is not known."""
+    for known, run in groupby(places, key=bool):
+        if known:
+            own = [*chain.from_iterable(filter(None, run))]
+            found.line(*own, *own[-2:], colour=colour)
 
 
 def _width(head: str, cells: Sequence[Cell]) -> float:
@@ -277,7 +276,7 @@ def _timeline(found: Picture, timeline: Timeline, left: float) -> None:
     found.y += ROW if left else 0
     first = left + GAP if left else _left(timeline.tracks)
     row = TALL if any(span.label for span in timeline.spans) else ROW
-    bottom, axis = found.y + row * len(timeline.tracks), _Axis(0.0, end, first, found.width - 1)
+    bottom, axis = found.y + row * len(timeline.tracks), _Axis.of([end], first, found.width - 1)
     for tick in axis.ticks(5):
         x = axis.place(tick)
         found.line(x, found.y - 2, x, bottom)

@@ -27,27 +27,7 @@ _KEPT_OUT = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
 """Metadata to omit, so that the same input gives the same bytes."""
 
 
-class Plot:
-    """A picture that a notebook shows."""
-
-    def __init__(self, picture: Picture) -> None:
-        """Keep the picture."""
-        self.picture = picture
-
-    @property
-    def title(self) -> str:
-        """Return what it shows, in a line."""
-        return self.picture.title
-
-    def _repr_svg_(self) -> str:
-        return svg_file(self.picture)
-
-    def __repr__(self) -> str:
-        """Return what it shows."""
-        return f"<Plot: {self.title}>"
-
-
-def plot(document: Document, file: Path | None = None) -> Plot:
+def plot(document: Document, file: Path | None = None) -> Picture:
     """Draw the figures of a document as one picture, and write it to a file if one is named.
 
     Raises:
@@ -64,7 +44,7 @@ def plot(document: Document, file: Path | None = None) -> Plot:
         write_text(file, svg_file(found))
     elif file is not None:
         write_bytes(file, _with_matplotlib(found, file.suffix))
-    return Plot(found)
+    return found
 
 
 def require_plot(file: str | Path, also: str = "") -> None:

@@ -281,7 +281,9 @@ def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
         return Note("", "Nothing is said about time, energy and memory: the plan names no machine.")
     sources = [str(own["source"]) for own in machine_data(machine)]
     few = f"{sum(own.startswith(OPEN) for own in sources)} of the machine's {len(sources)} numbers are assumed or left open"
-    return Note("model", f"times, energies and bytes are those of a model of the machine, not measured; {few}")
+    return Note(
+        "model", f"times, energies and bytes are those of a model of the machine, not measured; {few}"
+    )
 
 
 def _machine(found: Reported) -> Section:

@@ -217,9 +217,7 @@ def _work_of_stage(task: StepTask) -> tuple[str, str, bool]:
 def shares_table(title: str, head: str, unit: str, amounts: Mapping[str, float]) -> Table:
     """Return the parts of an amount of a step, as its joules by place."""
     whole = math.fsum(amounts.values())
-    rows = [
-        {"": name, head: own, "share": own / whole, "bar": own} for name, own in amounts.items() if own
-    ]
+    rows = [{"": name, head: own, "share": own / whole, "bar": own} for name, own in amounts.items() if own]
     return _table(
         {"": "text", head: unit, "share": "percent", "bar": "bar"}, rows, title, {"": "a step", head: whole}
     )

@@ -54,9 +54,9 @@ class Shape(NamedTuple):
     size: int = TEXT
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Picture:
-    """Shapes, and the place up to which the picture is drawn.
+    """Shapes, and the place up to which the picture is drawn; a notebook shows it.
 
     Attributes:
         title: what it shows, in a line.
@@ -73,7 +73,14 @@ class Picture:
     shapes: list[Shape] = field(default_factory=list)
 
     def text(
-        self, x: float, y: float, words: str, colour: str = "ink", anchor: Anchor = "start", *, mono: bool = False
+        self,
+        x: float,
+        y: float,
+        words: str,
+        colour: str = "ink",
+        anchor: Anchor = "start",
+        *,
+        mono: bool = False,
     ) -> None:
         """Write words on a base line."""
         if words:
@@ -87,6 +94,13 @@ class Picture:
     def line(self, *at: float, colour: str = "line") -> None:
         """Draw a line through places."""
         self.shapes.append(Shape("line", at, colour))
+
+    def _repr_svg_(self) -> str:
+        return svg_file(self)
+
+    def __repr__(self) -> str:
+        """Return what it shows."""
+        return f"<Picture: {self.title}>"
 
     def legend(self, words: Mapping[str, str], left: float = 0.0) -> None:
         """Draw a mark and words for each colour from a place on, in as many lines as they need."""
@@ -106,7 +120,8 @@ def framed(picture: Picture) -> tuple[tuple[float, float, float, float], list[Sh
     top = -1.3 * HEAD * len(lines) - 0.9 * HEAD
     box = -MARGIN, top - MARGIN, picture.width + 2 * MARGIN, picture.y - top + 2 * MARGIN
     heads = (
-        Shape("text", (0, top + HEAD * (1 + 1.3 * at)), "ink", line, size=HEAD) for at, line in enumerate(lines)
+        Shape("text", (0, top + HEAD * (1 + 1.3 * at)), "ink", line, size=HEAD)
+        for at, line in enumerate(lines)
     )
     return box, [Shape("rect", box, "ground"), *heads, *picture.shapes]
 
@@ -148,8 +163,8 @@ def _element(shape: Shape) -> str:
     if shape.kind == "rect":
         edge = f' stroke="{RULE}"' if shape.colour == "whole" else ""
         return f'<rect x="{at[0]}" y="{at[1]}" width="{at[2]}" height="{at[3]}" {look}{edge}/>'
-    path = "M" + "L".join(f"{x} {y}" for x, y in zip(at[::2], at[1::2], strict=True))
-    return f'<path d="{path}" class="{escape(shape.colour)} stroke" fill="none" stroke="{colour}"/>'
+    points = " ".join(f"{x},{y}" for x, y in zip(at[::2], at[1::2], strict=True))
+    return f'<polyline points="{points}" class="{escape(shape.colour)}" fill="none" stroke="{colour}"/>'
 
 
 def _n(number: float) -> str:
