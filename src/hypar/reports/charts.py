@@ -139,7 +139,7 @@ def _rows(found: Picture, rows: Sequence[_Row], heads: Sequence[str] = ()) -> No
     widths = [_width(head, [row.cells[at] for row in rows]) for at, head in enumerate(heads)]
     starts = [*accumulate((width + 3 for width in widths), initial=_left(row.name for row in rows))]
     for head, x, width in zip(heads, starts, widths, strict=False):
-        found.text(x + width / 2, found.y + 12, head, "muted", "middle")
+        found.text(x + width / 2, found.y + 12, head, "muted", anchor="middle")
     found.y += ROW * bool(heads)
     lengths = [sum(own for _, own in row.bar) for row in rows]
     x = starts[-1] + GAP * bool(heads)
@@ -200,10 +200,10 @@ def _lines(found: Picture, figure: Figure) -> None:
     found.text(LEFT, found.y + 8, figure.y_label, "muted")
     for level in up.ticks(4):
         found.line(LEFT, up.place(level), RIGHT, up.place(level))
-        found.text(LEFT - GAP, up.place(level) + 4, _text(level, figure.unit), "muted", "end")
+        found.text(LEFT - GAP, up.place(level) + 4, _text(level, figure.unit), "muted", anchor="end")
     for x in xs if len(xs) <= 8 else across.ticks(6):
-        found.text(across.place(x), bottom + 18, _text(x, figure.x_unit), "muted", "middle")
-    found.text(RIGHT, bottom + 36, figure.x_label, "muted", "end")
+        found.text(across.place(x), bottom + 18, _text(x, figure.x_unit), "muted", anchor="middle")
+    found.text(RIGHT, bottom + 36, figure.x_label, "muted", anchor="end")
     if figure.limit is not None:
         y = up.place(figure.limit)
         found.line(LEFT, y, RIGHT, y, colour="ink")
@@ -242,7 +242,7 @@ def _cell(found: Picture, cell: Cell, x: float, width: float) -> None:
     for word, dim, degree in parts:
         own = unit * _halvings(degree)
         found.rect(x + 0.5, found.y + 1.5, own - 1, ROW - 4, dim)
-        found.text(x + own / 2, found.y + 13, word, f"{dim}-t", "middle", mono=True)
+        found.text(x + own / 2, found.y + 13, word, f"{dim}-t", anchor="middle", mono=True)
         x += own
 
 
@@ -280,7 +280,7 @@ def _timeline(found: Picture, timeline: Timeline, left: float) -> None:
     for tick in axis.ticks(5):
         x = axis.place(tick)
         found.line(x, found.y - 2, x, bottom)
-        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", "middle" if tick else "start")
+        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", anchor="middle" if tick else "start")
     for track in timeline.tracks:
         found.text(0, found.y + row / 2 + 4, "" if left else _short(track), mono=True)
         for span in _merged([span for span in timeline.spans if span.track == track], end / WIDTH / 4):
@@ -311,4 +311,4 @@ def _span(found: Picture, span: Span, axis: _Axis, row: float) -> None:
     width = max(axis.place(span.end) - x, 0.4)
     found.rect(x, found.y + row - 2 - high, width, high, span.kind)
     if span.label and width > wide(span.label):
-        found.text(x + width / 2, found.y + row / 2 + 4, span.label, "ground", "middle")
+        found.text(x + width / 2, found.y + row / 2 + 4, span.label, "ground", anchor="middle")

@@ -222,14 +222,12 @@ def compared(found: Reported) -> Comparison:
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
     row = Row(name=f"{plan.strategy} {THIS}", plan=plan, costs=costs, gain=None, note=plan.claim)
-    alike = [other for other in rows if other.name == plan.strategy and _same(other.plan, plan)]
-    kept = [row if other in alike else other for other in rows]
-    return Comparison(kept if alike else [*kept, row], rows.convention)
+    kept = [row if other.plan and _same(other.plan, plan) else other for other in rows]
+    return Comparison(kept if row in kept else [*kept, row], rows.convention)
 
 
-def _same(one: Plan | None, own: Plan) -> bool:
-    times = [each.score.time_s for each in (one, own) if each is not None and each.score is not None]
-    return one is not None and one.splits == own.splits and len({*times}) < 2
+def _same(one: Plan, own: Plan) -> bool:
+    return (one.strategy, one.splits, one.chunks) == (own.strategy, own.splits, own.chunks)
 
 
 def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
@@ -251,13 +249,8 @@ def _strategies(found: Reported) -> tuple[Section, str]:
         note = Note("", f"None is compared: {error}.")
         return Section(title=title, parts=(note,)), "not compared with other strategies"
     answer = f"of the strategies compared, {document.title.partition(': ')[2]}"
-    tables = [own._replace(rows=[*map(_marked, own.rows)]) for own in document.tables]
     notes = Section(title="What each is optimal over", parts=document.notes)
-    return Section(title=title, parts=(*tables, notes)), answer
-
-
-def _marked(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"tone": "this"} if row["strategy"].endswith(THIS) and not row.get("tone") else row
+    return Section(title=title, parts=(*document.tables, notes)), answer
 
 
 def _why(found: Reported) -> Section:

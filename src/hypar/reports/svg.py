@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 from textwrap import wrap
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hypar.reports.palette import INK, LINE, MUTED, RULE, SERIES, TIMES, WHITE, colours_of
 
@@ -29,8 +29,6 @@ _NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHIT
           "computes": TIMES["backward"], "receives": TIMES["communication"],
           **{f"series-{at}": colour for at, colour in enumerate(SERIES)}}  # fmt: skip
 
-Anchor = Literal["start", "middle", "end"]
-
 
 class Shape(NamedTuple):
     """A mark of a picture.
@@ -49,7 +47,7 @@ class Shape(NamedTuple):
     at: tuple[float, ...]
     colour: str
     text: str = ""
-    anchor: Anchor = "start"
+    anchor: Literal["start", "middle", "end"] = "start"
     mono: bool = False
     size: int = TEXT
 
@@ -72,19 +70,10 @@ class Picture:
     y: float = 0.0
     shapes: list[Shape] = field(default_factory=list)
 
-    def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        colour: str = "ink",
-        anchor: Anchor = "start",
-        *,
-        mono: bool = False,
-    ) -> None:
-        """Write words on a base line."""
+    def text(self, x: float, y: float, words: str, colour: str = "ink", **look: Any) -> None:
+        """Write words on a base line; ``look`` holds the other fields of a shape."""
         if words:
-            self.shapes.append(Shape("text", (x, y), colour, words, anchor, mono))
+            self.shapes.append(Shape("text", (x, y), colour, words, **look))
 
     def rect(self, x: float, y: float, width: float, height: float, colour: str) -> None:
         """Draw a rectangle, if it has a width, so that it is seen."""
