@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.document import Cell, Column, Grid, Timeline
+from hypar.document import Cell, Column, Grid, Span, Timeline
 from hypar.reports.palette import TIMES
 from hypar.reports.svg import ROW, WIDTH, WORDS, Picture, ticks, wide
 from hypar.reports.text import longest_bar
@@ -15,13 +15,10 @@ from hypar.reports.text import longest_bar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.document import Figure, Span
+    from hypar.document import Figure
 
-BAR, GAP, UNIT = 12, 8, 30
-"""The height of a bar, a gap, and the width of a halving."""
-
-TALL = 26
-"""The height of a row whose spans have labels."""
+GAP, UNIT, TALL = 8, 30, 26
+"""A gap, the width of a halving, and the height of a row whose spans have labels."""
 
 LONGEST_NAME = 36
 DECADES = 30.0
@@ -33,26 +30,27 @@ LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
 
 def picture(*parts: Figure | Grid | Timeline, title: str = "") -> Picture:
     """Return parts of a document below each other; a timeline that has the rows of the grid before it, beside that."""
-    found, top, rows = Picture(title or parts[0].title), 0.0, None
-    for part in parts:
-        below = found.y
-        if isinstance(part, Timeline) and part.tracks == rows:
-            found.y = top
-            _timeline(found, part, found.width)
-            found.y = max(found.y, below)
-            continue
+    found, others = Picture(title or parts[0].title), [*parts]
+    while others:
+        part = others.pop(0)
         if part is not parts[0]:
             found.text(0, found.y + 40, part.title)
             found.y += 56
-        top = found.y
-        if isinstance(part, Grid):
-            rows = tuple(name for name, _ in part.rows)
-            _grid(found, part, alone=len(parts) == 1)
-        elif isinstance(part, Timeline):
-            _timeline(found, part, 0.0)
-        else:
+        if isinstance(part, Timeline):
+            _timeline(found, part)
+        elif not isinstance(part, Grid):
             _figure(found, part)
+        elif others and isinstance(others[0], Timeline) and _has_rows_of(part, others[0]):
+            _timeline(found, others.pop(0), part)
+        else:
+            _rows(found, [*_grid_rows(found, part)], part.columns)
+            kinds = dict.fromkeys(kind for bar in part.bars for kind in bar)
+            found.legend({**part.keys, **{_known(kind): kind for kind in kinds}})
     return found
+
+
+def _has_rows_of(grid: Grid, timeline: Timeline) -> bool:
+    return timeline.tracks == tuple(name for name, _ in grid.rows)
 
 
 def _short(name: str) -> str:
@@ -92,11 +90,11 @@ def _figure(found: Picture, figure: Figure) -> None:
 
 
 class _Row(NamedTuple):
-    """A row: its name, its cells, and the colours and lengths of a bar with the text behind it."""
+    """A row: its name, its cells, a text, and rectangles on a track."""
 
     name: str
     text: str
-    bar: Sequence[tuple[str, float]]
+    spans: Sequence[Span]
     cells: tuple[Cell, ...] = ()
 
 
@@ -106,27 +104,19 @@ def _bars(figure: Figure) -> Iterator[_Row]:
     for at, x in enumerate(figure.x):
         name, mark = str(x), figure.marks.get(at, "")
         for colour, own in series:
-            yield _Row(name, f"{_text(own[at], figure.unit)}  {mark}".rstrip(), [(colour, own[at] or 0.0)])
+            text = f"{mark}  {_text(own[at], figure.unit)}".strip()
+            yield _Row(name, text, [Span(name, 0.0, own[at] or 0.0, colour)])
             name = mark = ""
 
 
-def _grid(found: Picture, grid: Grid, *, alone: bool) -> None:
-    """Draw the cells of each row, with the sum of its lengths, and these as a bar where the grid stands alone."""
+def _grid_rows(found: Picture, grid: Grid) -> Iterator[_Row]:
+    """Yield a row for each of a grid with the sum of its lengths, and say the first ones in words."""
     words = "; ".join(f"{name} {', '.join(cell.text for cell in cells)}" for name, cells in grid.rows[:24])
     found.about += f"{len(grid.rows)} rows: {words}."
-    bars = grid.bars or [{} for _ in grid.rows]
-    rows = [
-        _Row(
-            name,
-            _text(sum(bar.values()), grid.unit) if bar else "",
-            [(_known(kind), own) for kind, own in bar.items() if alone],
-            cells,
-        )
-        for (name, cells), bar in zip(grid.rows, bars, strict=True)
-    ]
-    _rows(found, rows, grid.columns)
-    kinds = dict.fromkeys(kind for bar in bars for kind in bar if alone)
-    found.legend({**grid.keys, **{_known(kind): kind for kind in kinds}})
+    for (name, cells), bar in zip(grid.rows, grid.bars or [{} for _ in grid.rows], strict=True):
+        ends = [*accumulate(bar.values(), initial=0.0)]
+        spans = [Span(name, *own, _known(kind)) for kind, own in zip(bar, pairwise(ends), strict=True)]
+        yield _Row(name, _text(ends[-1], grid.unit) if bar else "", spans, cells)
 
 
 def _known(kind: str) -> str:
@@ -134,32 +124,81 @@ def _known(kind: str) -> str:
     return kind if kind in {"computes", "receives"} else "backward"
 
 
-def _rows(found: Picture, rows: Sequence[_Row], heads: Sequence[str] = ()) -> None:
-    """Draw rows below their heads; a bar far longer than the others is cut."""
+def _timeline(found: Picture, timeline: Timeline, grid: Grid | None = None) -> None:
+    """Draw when each track works, beside the cells of a grid that has its rows if one is given."""
+    end = max((span.end for span in timeline.spans), default=0.0)
+    found.about += (
+        f"{len(timeline.spans)} spans on {len(timeline.tracks)} tracks in {_text(end, 'seconds')}. "
+    )
+    rows = [*_grid_rows(found, grid)] if grid else [_Row(track, "", ()) for track in timeline.tracks]
+    spans = {track: [span for span in timeline.spans if span.track == track] for track in timeline.tracks}
+    merged = [row._replace(spans=[*_merged(spans[row.name], end / WIDTH / 4)]) for row in rows]
+    _rows(found, merged, grid.columns if grid else (), times=True)
+    used = {span.kind for span in timeline.spans}
+    kinds = {kind: WORDS.get(kind, kind) for kind in TIMES if kind in used}
+    found.legend({**(grid.keys if grid else {}), **kinds})
+
+
+def _merged(spans: list[Span], gap: float) -> Iterator[Span]:
+    """Yield spans in their order, the low ones last; those of one kind and label, or that nearly touch, as one."""
+    last = None
+    for span in sorted(spans, key=lambda span: (not span.critical, span.start, span.end)):
+        if last is not None and span[3:] == last[3:] and (span.label or span.start - last.end < gap):
+            last = last._replace(end=max(last.end, span.end))
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
+
+
+def _rows(found: Picture, rows: Sequence[_Row], heads: Sequence[str] = (), *, times: bool = False) -> None:
+    """Draw rows below their heads, with an axis of times; without it a bar far longer than the others is cut."""
     widths = [_width(head, [row.cells[at] for row in rows]) for at, head in enumerate(heads)]
     starts = [*accumulate((width + 3 for width in widths), initial=_left(row.name for row in rows))]
     for head, x, width in zip(heads, starts, widths, strict=False):
         found.text(x + width / 2, found.y + 12, head, "muted", anchor="middle")
     found.y += ROW * bool(heads)
-    lengths = [sum(own for _, own in row.bar) for row in rows]
-    x = starts[-1] + GAP * bool(heads)
-    texts = max((wide(row.text) for row in rows), default=0.0) + 2 * GAP
-    room = max(WIDTH - x - texts, 200.0) if any(row.bar for row in rows) else 0.0
-    longest = longest_bar([(own,) for own in lengths]) or 1.0
-    for row, length in zip(rows, lengths, strict=True):
-        found.text(0, found.y + 13, _short(row.name), mono=True)
+    ends = [max((span.end for span in row.spans), default=0.0) for row in rows]
+    longest = max(ends, default=0.0) if times else longest_bar([(end,) for end in ends])
+    texts = max((wide(row.text) for row in rows), default=0.0)
+    x, high = (
+        starts[-1] + texts + GAP * bool(texts),
+        TALL if any(own.label for row in rows for own in row.spans) else ROW,
+    )
+    found.width = max(WIDTH, x + 440)
+    axis = _Axis(0.0, longest or 1.0, x, found.width - 1)
+    if times:
+        _times(found, axis, found.y + high * len(rows))
+    for row in rows:
+        found.text(0, found.y + high / 2 + 4, _short(row.name), mono=True)
+        found.text(x - GAP, found.y + high / 2 + 4, row.text, anchor="end")
         for cell, start, width in zip(row.cells, starts, widths, strict=False):
             _cell(found, cell, start, width)
-        end = x
-        for colour, own in row.bar:
-            start, end = end, min(end + own * room / longest, x + room)
-            found.rect(start, found.y + 3, end - start, BAR, colour)
-        if length > longest * (1 + 1e-9):
-            found.rect(end - 12, found.y + 3, 4, BAR, "ground")
-        found.text(end + GAP, found.y + 13, row.text)
-        found.y += ROW
-    found.width = max(WIDTH if room else 0.0, x + room + texts)
-    found.y += GAP
+        for span in row.spans:
+            _span(found, span, axis, high)
+        found.y += high
+    found.y += 26 if times else GAP
+
+
+def _times(found: Picture, axis: _Axis, bottom: float) -> None:
+    """Draw a line for each time that is named."""
+    for tick in axis.ticks(5):
+        x = axis.place(tick)
+        found.line(x, found.y - 2, x, bottom)
+        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", anchor="middle" if tick else "start")
+
+
+def _span(found: Picture, span: Span, axis: _Axis, row: float) -> None:
+    """Draw a span, cut at the end of its axis, off the critical path in two fifths of the height, with its label if there is room."""
+    x, last, high = axis.place(span.start), axis.place(span.end), (row - 4) * (1 if span.critical else 0.4)
+    width = min(last, axis.end) - x
+    found.rect(x, found.y + row - 2 - high, width, high, span.kind)
+    if last > axis.end + 0.1:
+        found.rect(axis.end - 12, found.y + 2, 4, high, "ground")
+    if span.label and width > wide(span.label):
+        found.text(x + width / 2, found.y + row / 2 + 4, span.label, "ground", anchor="middle")
 
 
 class _Axis(NamedTuple):
@@ -265,50 +304,3 @@ def pieces(cell: Cell) -> list[tuple[str, str, int]]:
 
 def _halvings(degree: int) -> float:
     return math.log2(max(degree, 2))
-
-
-def _timeline(found: Picture, timeline: Timeline, left: float) -> None:
-    """Draw a row for each track, with its spans from left to right; from a place on, it is beside rows that have the names."""
-    end = max((span.end for span in timeline.spans), default=0.0) or 1.0
-    count = f"{len(timeline.spans)} spans on {len(timeline.tracks)} tracks"
-    found.about += f"{count} in {_text(end, 'seconds')}."
-    found.width = max(WIDTH, left + 440)
-    found.y += ROW if left else 0
-    first = left + GAP if left else _left(timeline.tracks)
-    row = TALL if any(span.label for span in timeline.spans) else ROW
-    bottom, axis = found.y + row * len(timeline.tracks), _Axis.of([end], first, found.width - 1)
-    for tick in axis.ticks(5):
-        x = axis.place(tick)
-        found.line(x, found.y - 2, x, bottom)
-        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", anchor="middle" if tick else "start")
-    for track in timeline.tracks:
-        found.text(0, found.y + row / 2 + 4, "" if left else _short(track), mono=True)
-        for span in _merged([span for span in timeline.spans if span.track == track], end / WIDTH / 4):
-            _span(found, span, axis, row)
-        found.y += row
-    found.y += 26
-    used = {span.kind for span in timeline.spans}
-    found.legend({kind: WORDS.get(kind, kind) for kind in TIMES if kind in used}, left)
-
-
-def _merged(spans: list[Span], gap: float) -> Iterator[Span]:
-    """Yield spans in their order, the low ones last; those of one kind and label, or that nearly touch, as one."""
-    last = None
-    for span in sorted(spans, key=lambda span: (not span.critical, span.start, span.end)):
-        if last is not None and span[3:] == last[3:] and (span.label or span.start - last.end < gap):
-            last = last._replace(end=max(last.end, span.end))
-            continue
-        if last is not None:
-            yield last
-        last = span
-    if last is not None:
-        yield last
-
-
-def _span(found: Picture, span: Span, axis: _Axis, row: float) -> None:
-    """Draw a span, off the critical path in two fifths of the height, with its label where there is room."""
-    x, high = axis.place(span.start), (row - 4) * (1 if span.critical else 0.4)
-    width = max(axis.place(span.end) - x, 0.4)
-    found.rect(x, found.y + row - 2 - high, width, high, span.kind)
-    if span.label and width > wide(span.label):
-        found.text(x + width / 2, found.y + row / 2 + 4, span.label, "ground", anchor="middle")

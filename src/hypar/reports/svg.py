@@ -91,12 +91,12 @@ class Picture:
         """Return what it shows."""
         return f"<Picture: {self.title}>"
 
-    def legend(self, words: Mapping[str, str], left: float = 0.0) -> None:
-        """Draw a mark and words for each colour from a place on, in as many lines as they need."""
-        x = left
+    def legend(self, words: Mapping[str, str]) -> None:
+        """Draw a mark and words for each colour, in as many lines as they need."""
+        x = 0.0
         for colour, each in words.items():
-            if x > left and x + 18 + wide(each) > self.width:
-                x, self.y = left, self.y + ROW
+            if x and x + 18 + wide(each) > self.width:
+                x, self.y = 0.0, self.y + ROW
             self.rect(x, self.y + 1, 11, 11, colour)
             self.text(x + 17, self.y + 11, each)
             x += 32 + wide(each)
