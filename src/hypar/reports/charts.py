@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.document import Cell, Column, Grid, Span, Timeline
@@ -30,27 +30,24 @@ LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
 
 def picture(*parts: Figure | Grid | Timeline, title: str = "") -> Picture:
     """Return parts of a document below each other; a timeline that has the rows of the grid before it, beside that."""
-    found, others = Picture(title or parts[0].title), [*parts]
-    while others:
-        part = others.pop(0)
-        if part is not parts[0]:
+    found, grid = Picture(title or parts[0].title), None
+    for part, after in zip_longest(parts, parts[1:]):
+        if part is not parts[0] and grid is None:
             found.text(0, found.y + 40, part.title)
             found.y += 56
         if isinstance(part, Timeline):
-            _timeline(found, part)
+            _timeline(found, part, grid)
         elif not isinstance(part, Grid):
             _figure(found, part)
-        elif others and isinstance(others[0], Timeline) and _has_rows_of(part, others[0]):
-            _timeline(found, others.pop(0), part)
+        elif isinstance(after, Timeline) and after.tracks == tuple(name for name, _ in part.rows):
+            grid = part
+            continue
         else:
             _rows(found, [*_grid_rows(found, part)], part.columns)
             kinds = dict.fromkeys(kind for bar in part.bars for kind in bar)
             found.legend({**part.keys, **{_known(kind): kind for kind in kinds}})
+        grid = None
     return found
-
-
-def _has_rows_of(grid: Grid, timeline: Timeline) -> bool:
-    return timeline.tracks == tuple(name for name, _ in grid.rows)
 
 
 def _short(name: str) -> str:
@@ -75,12 +72,11 @@ def _colours(figure: Figure) -> list[str]:
 def _figure(found: Picture, figure: Figure) -> None:
     """Draw the legend of a figure and its values, and say the first ones in words."""
     said = (
-        " ".join(filter(None, (str(x), name, _text(own[at], figure.unit))))
+        f"{x} {name} {_text(own[at], figure.unit)}"
         for at, x in enumerate(figure.x[:12])
         for name, own in figure.series.items()
     )
-    more = "; and more" * (len(figure.x) > 12)
-    found.about += f"{figure.y_label or figure.title}: {'; '.join(said)}{more}."
+    found.about += f"{figure.y_label or figure.title}: {'; '.join(said)}. "
     if len(figure.series) > 1:
         found.legend(dict(zip(_colours(figure), figure.series, strict=True)))
     if figure.kind == "lines":
