@@ -112,7 +112,7 @@ def test_details_are_the_notes_that_few_need() -> None:
     plan = hypar.plan_model("lenet-c", levels=3, hardware="tpu-v2")
     notes = plan.document().notes
     details = {note.label for note in notes if note.detail}
-    assert details == {"cost", "numbers", "counted", "not timed"}
+    assert details == {"cost", "numbers"}
     assert not details & {note.label for note in notes if not note.detail}
     bare = hypar.plan_model("lenet-c", levels=3).document().notes
     assert [note.label for note in bare if not note.detail] == ["cost", "search", "", "choices"]

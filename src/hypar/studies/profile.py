@@ -229,8 +229,9 @@ def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerS
                               windows=slid, groups=groups)  # fmt: skip
         case Linear():
             made, read = sizes["out_channels"], sizes["in_channels"]
-            weight, output = (made, read), (batch, made)
-            return LayerShard(op=name, dtype=dtype, inputs=((batch, read),), weight=weight, output=output)
+            return LayerShard(
+                op=name, dtype=dtype, inputs=((batch, read),), weight=(made, read), output=(batch, made)
+            )
         case Pool() | Upsample() | Crop():
             channels, name = sizes["channels"], name if isinstance(op, Crop) else op.mode
             inputs, output = ((batch, channels, *rows),), (batch, channels, *image)

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.document import Tone
-    from hypar.plan.score import Score, Totals
+    from hypar.plan.score import Score
+    from hypar.schedule.scoring import Totals
 
 FITS_NOT = "does not fit"
 """What is said beside a plan that a device's memory does not hold."""
