@@ -240,7 +240,6 @@ def test_a_plan_is_reported_on_a_machine_that_is_named(plan: Path) -> None:
     assert result.exit_code == 0
     text = text_of((plan, result.stdout))
     assert "lenet-c on hmc duplex=half: " in text
-    assert "With changes: on hmc duplex=half. The plan itself names no machine." in text
     assert "hypar report small.plan.json --hardware hmc --set duplex=half -o plan.html" in text
     plan_model("lenet-c", levels=2, hardware="hmc").write(plan)
     other = CliRunner().invoke(main, ["report", plan.name, "--hardware", "tpu-v3"])

@@ -285,22 +285,17 @@ def _machine(found: Reported) -> Section:
         return Section(title="Machine", parts=(Note("", "None is named; hypar plan --hardware names one."),))
     document = machine_document(found.machine)
     every = Section(title="Every number and its source", about=document.about, parts=document.parts)
-    notes = (Note("", line) for line in _other_machine(found.plan.score, found.planned))
-    return Section(title="Machine", about=document.title, parts=(*notes, every))
+    planned = _planned_on(found.plan.score, found.planned)
+    return Section(title="Machine", about=document.title, parts=(*planned, every))
 
 
-def _other_machine(score: Score | None, planned: Score | None) -> Iterator[str]:
-    """Yield how the machine differs from its file, and from the one that the plan was made for."""
-    if score is None:
-        return
-    if score.hardware_changes:
-        yield f"With changes: {on_machine(score)}."
-    if planned is None:
-        yield "The plan itself names no machine."
-    elif on_machine(planned) != on_machine(score):
-        yield f"The plan itself was scored {on_machine(planned)}."
-    elif planned.hardware_digest != score.hardware_digest:
-        yield "The machine's file has changed since the plan was made."
+def _planned_on(score: Score | None, planned: Score | None) -> Iterator[Note]:
+    """Yield that the plan was made for another machine."""
+    if score is not None and planned is not None:
+        if on_machine(planned) != on_machine(score):
+            yield Note("", f"The plan itself was scored {on_machine(planned)}.")
+        elif planned.hardware_digest != score.hardware_digest:
+            yield Note("", "The machine's file has changed since the plan was made.")
 
 
 def picture_document(ran: ScoredStep) -> Document:

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:
-    """Return the answer in a line: the time of a step, whether it fits, and how it compares with dp.
+    """Return the answer in a line: the time of a step, whether it fits, and how it compares with ``base``, dp's.
 
-    Args:
-        name: the network; empty if it is not known.
-        score: the score.
-        base: the score of dp on the same machine, if it is known.
+    The network's name is empty if it is not known.
     """
     where = on_machine(score)
     subject = f"{name} {where}" if name else where.removeprefix("on ")
@@ -39,13 +36,7 @@ def headed(name: str, score: Score, base: Score | None = None) -> str:
 
 
 def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -> Iterator[Note]:
-    """Yield the totals of a step with the items of each.
-
-    Args:
-        plan: the plan; None if it is not known.
-        score: its score.
-        ran: its step, for the share of the peak that it uses.
-    """
+    """Yield the totals of a step with the items of each, and of its run, if it is known, the share of the peak that it uses."""
     overlap = ""
     if score.overlapped_s:
         added = format_seconds(math.fsum(score.time.values()))
@@ -63,9 +54,8 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
     yield Note("bytes", f"{moved}{counted}: {items(score.communication, 'bytes')}")
     energy = "not known: the machine's file gives none"
     if score.energy_j is not None:
-        energy = format_joules(score.energy_j) + (
-            f": {items(score.energy, 'joules')}" if score.energy else ""
-        )
+        listed = f": {items(score.energy, 'joules')}" if score.energy else ""
+        energy = f"{format_joules(score.energy_j)}{listed}"
     yield Note("energy", energy)
     of = "" if score.capacity_bytes is None else f" of {format_bytes(score.capacity_bytes)}"
     held = f"{format_bytes(score.memory_bytes)}{of} on {'the fullest' if score.groups else 'each'} device"
