@@ -250,6 +250,8 @@ def _strategies(found: Reported) -> tuple[Section, str]:
         return Section(title=title, parts=(note,)), "not compared with other strategies"
     answer = f"of the strategies compared, {document.title.partition(': ')[2]}"
     notes = Section(title="What each is optimal over", parts=document.notes)
+    for row in (row for table in document.tables for row in table.rows if THIS in row["strategy"]):
+        row["tone"] = row.get("tone") or "this"
     return Section(title=title, parts=(*document.tables, notes)), answer
 
 
