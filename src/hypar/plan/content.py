@@ -154,16 +154,11 @@ class PlanContent(Record):
         """Return the splits whose costs sum to the plan's."""
         return tuple(split for split in self.splits if self.path is None or split.group in self.path)
 
-    @property
+    @cached_property
     def layers(self) -> tuple[str, ...]:
         """Names of the layers that are cut, in topological order."""
-        return tuple(self._named)
-
-    @property
-    def _named(self) -> Collection[str]:
-        if self.stages is not None and (self.stages.groups or not self.splits):
-            return self.stages.layers
-        return self.splits[0].choices
+        staged = self.stages is not None and (self.stages.groups or not self.splits)
+        return self.stages.layers if self.stages is not None and staged else (*self.splits[0].choices,)
 
     @property
     def num_devices(self) -> int:
@@ -181,15 +176,10 @@ class PlanContent(Record):
         Raises:
             UnknownNameError: no layer of that name is cut, or there is no such group.
         """
-        self._require(layer)
-        return tuple(split.dim(layer) for split in self.levels_of(group or self._group_of.get(layer)))
+        return tuple("*".join(choice.divided) or None for choice in self.choices(layer, group))
 
     def choices(self, layer: str, group: str | None = None) -> tuple[Choice, ...]:
-        """Return the choice of a layer at each level; ``dims`` describes the arguments.
-
-        Raises:
-            UnknownNameError: no layer of that name is cut, or there is no such group.
-        """
+        """Return the choice of a layer at each level; ``dims`` describes the arguments and the errors."""
         self._require(layer)
         return tuple(split.choice(layer) for split in self.levels_of(group or self._group_of.get(layer)))
 
@@ -199,24 +189,19 @@ class PlanContent(Record):
         Raises:
             UnknownNameError: there is no such group, or several and none is named.
         """
-        names = [found.name for found in self.groups]
-        name = names[0] if group is None and len(names) == 1 else group
-        if name not in names:
-            raise UnknownNameError("group", str(group or ""), names)
-        found = self.groups[names.index(name)]
-        return (*(uneven for uneven, _ in found.above), *found.splits)
+        groups = {found.name: found for found in self.groups}
+        name = next(iter(groups)) if group is None and len(groups) == 1 else group or ""
+        if name not in groups:
+            raise UnknownNameError("group", name, groups)
+        return (*(uneven for uneven, _ in groups[name].above), *groups[name].splits)
 
     @property
     def in_grids(self) -> bool:
         """Return whether a level may divide several dims at once, or leave devices idle."""
-        return (
-            not self.heterogeneous
-            and parse_space(self.space, self.model.dims or ()).grids
-            and (
-                max(self.array, default=1) > 2
-                or any(self.devices(layer) < math.prod(self.array) for layer in self.layers)
-            )
-        )
+        if self.heterogeneous or not parse_space(self.space, self.model.dims or ()).grids:
+            return False
+        whole = math.prod(self.array)
+        return max(self.array, default=1) > 2 or any(self.devices(layer) < whole for layer in self.layers)
 
     def devices(self, layer: str) -> int:
         """Count the devices that work for a layer.
@@ -233,8 +218,7 @@ class PlanContent(Record):
         )
 
     def _require(self, layer: str) -> None:
-        """Refuse a layer that there is none of."""
-        if layer not in self._named:
+        if layer not in self.layers:
             raise UnknownNameError("layer", layer, self.layers)
 
     def faults(self) -> Iterator[str]:
@@ -263,11 +247,10 @@ class PlanContent(Record):
         """Yield where a dim is divided that is neither one of all networks nor one that this network names."""
         known = (*CUTTABLE, *(self.model.dims or ()))
         for number, split in enumerate(self.splits):
-            for layer, dim in ((layer, dim) for layer, own in split.choices.items() for dim in own):
-                if dim not in known:
-                    place = field_name(("splits", number, "choices", layer, dim))
-                    hint = suggestion(dim, known)
-                    yield fault(place, dim, ", ".join(map(repr, known)) + (f"; {hint}" if hint else ""))
+            places = ((layer, dim) for layer, own in split.choices.items() for dim in own if dim not in known)
+            for layer, dim in places:
+                hint = "; ".join(filter(None, [", ".join(map(repr, known)), suggestion(dim, known)]))
+                yield fault(field_name(("splits", number, "choices", layer, dim)), dim, hint)
 
     def _stage_faults(self, stages: StagesRecord) -> Iterator[str]:
         """Yield where stages have not every layer once, in order, or do not suit the array and the score."""
@@ -292,26 +275,25 @@ class PlanContent(Record):
     def _lanes_of(self, stages: StagesRecord) -> Iterator[str]:
         """Yield the names of the groups of identical devices of each stage, in order."""
         for number, stage in enumerate(stages.stages):
-            own = [group for group in self.groups if stage.group is None or group.root == stage.group]
-            yield from (
-                f"{stage_name(number)} {each.name}" if each.above else stage_name(number) for each in own
-            )
+            own = [group for group in self.groups if stage.group in {None, group.root}]
+            yield from (stage_name(number) + f" {each.name}" * bool(each.above) for each in own)
 
     def _layers_at(self, split: Split) -> Collection[str]:
         """Return the layers that a split has: those of all stages, or of the stages on its group."""
         if self.stages is None or not self.stages.groups:
             return self.layers
-        above = (
-            (group, own) for group in self.groups for own in (*group.splits, *(one for one, _ in group.above))
-        )
-        return self.stages.layers_of(next((group.root for group, own in above if own is split), ""))
+        roots = (own.root for own in self.groups if any(one is split for one in self.levels_of(own.name)))
+        return self.stages.layers_of(next(roots, ""))
 
     def _group_faults(self) -> Iterator[str]:
         """Yield where arrays, path and stages name other groups than the tree."""
         arrays, groups = self.arrays or {}, self.groups
         if self.array or self.score is None:
-            what = f"array: found {self.array}" if self.array else "score: found none"
-            yield f"{what}; allowed: no array and a score on a heterogeneous machine"
+            place, allowed = (
+                "array" if self.array else "score",
+                "no array and a score on a heterogeneous machine",
+            )
+            yield fault(place, self.array or None, allowed)
         if self.stages is not None and self.staged:
             outside = self.stages.outside or 0
             if self.path is not None or (self.shares and not self.uneven and self.stages.arrays is None):
@@ -321,10 +303,9 @@ class PlanContent(Record):
             if any(len(group.above) + len(group.splits) < outside for group in groups):
                 yield fault("stages.outside", outside, "fewer nodes than a group has")
         for group in groups:
-            if not group.idle and arrays.get(group.name) != [*group.array]:
-                yield fault(
-                    f"arrays.{group.name}", arrays.get(group.name), f"{[*group.array]}, as its splits"
-                )
+            own, array = arrays.get(group.name), [*group.array]
+            if not group.idle and own != array:
+                yield fault(f"arrays.{group.name}", own, f"{array}, as its splits")
         # Groups below an idle uneven split have no splits that would name them.
         names = [group.name for group in groups]
         others = [name for name in arrays if name not in names]
@@ -333,9 +314,8 @@ class PlanContent(Record):
         if sum(map(math.prod, arrays.values())) > MOST_DEVICES:
             yield f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}"
         known = {split.group for split in self.splits} | {*arrays}
-        yield from (
-            fault("path", name, ", ".join(sorted(known))) for name in self.path or () if name not in known
-        )
+        strange = [name for name in self.path or () if name not in known]
+        yield from (fault("path", name, ", ".join(sorted(known))) for name in strange)
 
     def _bound_faults(self) -> Iterator[str]:
         """Yield where a bound is above its cost, or their number is neither 1 nor that of the levels."""

@@ -129,7 +129,10 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     Raises:
         PlanError: the plans are of different costs.
     """
-    costs = [_cost_name(plan) for plan in (before, after)]
+    costs = [
+        f"{own.name} in {own.unit} ({', '.join(sorted(own.parameters)) or 'no parameters'})"
+        for own in (before.cost, after.cost)
+    ]
     if costs[0] != costs[1]:
         hint = "hypar score compares their steps on a machine"
         raise PlanError("cost", f"the plans differ: {' and '.join(costs)}", "plans of one cost", hint)
@@ -139,17 +142,9 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     return _changes(*(_document(plan, cuts=cuts) for plan in (before, after)))
 
 
-def _cost_name(plan: Plan) -> str:
-    return (
-        f"{plan.cost.name} in {plan.cost.unit} ({', '.join(sorted(plan.cost.parameters)) or 'no parameters'})"
-    )
-
-
 def alike(before: Plan, after: Plan) -> bool:
     """Return whether the levels of two plans correspond: those of equal arrays, or of stages sought over equal ones."""
-    sought = [
-        None if plan.stages is None else plan.stages.array or plan.stages.arrays for plan in (before, after)
-    ]
+    sought = [own and (own.array or own.arrays) for own in (before.stages, after.stages)]
     arrays = before.array == after.array or (sought[0] is not None and sought[0] == sought[1])
     return arrays and (before.arrays == after.arrays or sought[0] is not None)
 
@@ -204,7 +199,6 @@ def _moved(before: dict[Place, Any], after: dict[Place, Any]) -> list[tuple[int,
 
 
 def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:
-    """Return a difference as people read it, and its rank."""
     rank, what = _named(place)
     before, after = _worded(what, old), _worded(what, new)
     if before == after:
@@ -246,7 +240,11 @@ def _document(plan: Plan, *, cuts: bool | None = None) -> dict[Place, Any]:
         cuts: None to have the levels; otherwise whether to have the cut of each layer over all levels in their place.
     """
     data = plan.to_data()
-    bounds, splits = data.pop("bounds", ()), _splits(plan, data.pop("splits"))
+    bounds, listed = data.pop("bounds", ()), zip(plan.splits, data.pop("splits"), strict=True)
+    splits = {(split.group, split.level): {"split": "planned", **entry} for split, entry in listed}
+    for split, entry in zip(plan.splits, splits.values(), strict=True):
+        entry["choices"] = {layer: _choice_text(split.choice(layer)) for layer in split.choices}
+        entry.pop("numbering", None)
     for entry, bound in zip([data] if len(bounds) == 1 else splits.values(), bounds, strict=False):
         entry["bound"] = bound
     data.pop("files", None)
@@ -269,16 +267,6 @@ def _document(plan: Plan, *, cuts: bool | None = None) -> dict[Place, Any]:
     return dict(_flat(data | {"layers": dict.fromkeys(plan.layers, "planned")}))
 
 
-def _splits(plan: Plan, data: list[dict[str, Any]]) -> dict[Place, dict[str, Any]]:
-    """Return splits by group and level, their choices in words that do not depend on the order of dims."""
-    found = {}
-    for split, entry in zip(plan.splits, data, strict=True):
-        entry.pop("numbering", None)
-        entry["choices"] = {layer: _choice_text(split.choice(layer)) for layer in split.choices}
-        found[split.group, split.level] = {"split": "planned", **entry}
-    return found
-
-
 def _stages(data: dict[str, Any]) -> dict[str, Any]:
     """Return stages under their numbers, and the number of each layer's stage."""
     stages, best = data.pop("stages"), ", asked for best" * (data.pop("asked") == "best")
@@ -293,10 +281,8 @@ def _flat(data: Mapping[Any, Any], place: Place = ()) -> Iterator[tuple[Place, A
         own = value
         if isinstance(value, list) and value and isinstance(value[0], dict):
             names = [record["group"] for record in value]
-            own = {
-                f"{name} (number {at})" if name in names[: at - 1] else name: record
-                for at, (name, record) in enumerate(zip(names, value, strict=True), 1)
-            }
+            again = (f" (number {at + 1})" * (name in names[:at]) for at, name in enumerate(names))
+            own = {f"{name}{more}": record for name, more, record in zip(names, again, value, strict=True)}
         if isinstance(own, dict) and key != "hardware_changes":
             yield from _flat(own, (*place, key))
         else:

@@ -7,6 +7,7 @@ comparing plans needs no model file.
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -30,13 +31,7 @@ class Plan(Result, PlanContent):
     """A choice for every layer at every level.
 
     Attributes:
-        schema_: version of the format.
-        model: the network.
         graph: ``operators`` if pools are planned too; None for weighted layers and joins alone.
-        strategy: the name under which it was planned.
-        space: the choices that were allowed.
-        search: the search over the levels.
-        solver: the solver of the cost graphs.
         array: ways of each level, outermost first; empty for a heterogeneous machine.
         arrays: for a heterogeneous machine, the ways of each level inside each group of identical devices, or inside each
             of its stages.
@@ -49,8 +44,6 @@ class Plan(Result, PlanContent):
         limits: the limits that kept the search from a proof; None if none did.
         convention: the convention by which the cost counts bytes; None for ``paper``, and for a cost with a count of
             its own.
-        cost: the cost that was minimised.
-        claim: the set of plans over which this one is optimal.
         stages: the stages of a pipeline, each cut over devices of its own; None without a pipeline.
         root: the tree of levels, uneven splits and stages. In the file its splits are listed, a group's before its
             subgroups', and with stages on its groups one for each level of a group, with the layers of its stages.
@@ -129,10 +122,9 @@ def read_plan(file: str | Path) -> Plan:
     if not isinstance(data, dict):
         raise PlanError(str(path), f"found {shown(data)}", "an object")
     if data.get("schema") != SCHEMA:
-        family, _, number = str(data.get("schema")).partition("/")
-        older = family == FAMILY and number == "1"
-        newer = family == FAMILY and number.isdecimal() and number.isascii() and number.lstrip("0") > "1"
-        hint = "it was written by a newer hypar" * newer or "plan again, as it is of an older hypar" * older
+        version = re.fullmatch(rf"{FAMILY}/0*([1-9][0-9]*)", str(data.get("schema")))
+        hint = "" if version is None else "it was written by a newer hypar"
+        hint = "plan again, as it is of an older hypar" if version and version[1] == "1" else hint
         raise PlanError(f"{path}: schema", f"found {shown(data.get('schema'))}", SCHEMA, hint)
 
     def place(where: Where) -> str:

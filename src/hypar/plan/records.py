@@ -45,13 +45,7 @@ class ProfileRecord(Record):
 
 
 class FilesRecord(Record):
-    """The files that were planned with, relative to the plan's folder.
-
-    Attributes:
-        model: the model file.
-        hardware: the hardware file.
-        profile: the table of measured times.
-    """
+    """The files that were planned with, relative to the plan's folder."""
 
     model: str | None = None
     hardware: str | None = None
@@ -72,7 +66,6 @@ class LimitsRecord(Record):
 
     Attributes:
         seconds: the time that it was allowed, counted as work.
-        bytes: the memory that it was allowed.
         cut: ``time`` if the clock came before the work was done, ``interrupt`` if the user did; None if neither did.
         answers: how many answers the search had given by then.
     """
@@ -91,13 +84,7 @@ class LimitsRecord(Record):
 
 
 class RefinementRecord(Record):
-    """The effect of refinement against the engine.
-
-    Attributes:
-        before_s: the engine's time of the plan that was searched.
-        after_s: the engine's time of the refined plan.
-        changed: number of choices that differ.
-    """
+    """The engine's time before and after refinement, and how many choices it changed."""
 
     before_s: Amount
     after_s: Amount
@@ -153,45 +140,34 @@ class ChunksRecord(Record):
     alone_s: Amount
 
     def faults(self, layers: Sequence[str], *, scored: bool) -> Iterator[str]:
-        """Yield where chunks are not of a plan: it has no score, or a layer is out of the backward phase's order.
-
-        Args:
-            layers: the layers that are cut, in topological order.
-            scored: whether the plan has a score.
-        """
+        """Yield where chunks are not of a plan with such layers: one is out of the backward phase's order."""
         if not scored:
             yield "score: found none; allowed: one, as gradients are exchanged in chunks"
         if not isinstance(self.asked, str) and self.asked > len(layers):
             yield fault("chunks.asked", self.asked, f"{', '.join(CHUNKS)}, or 1 to {len(layers)}")
-        places = {name: place for place, name in enumerate(reversed(layers))}
-        last, seen = -1, set[str]()
-        for number, chunk in enumerate(self.layers):
-            for index, name in enumerate(chunk):
-                here = f"chunks.layers[{number}][{index}]: found {shown(name)}"
-                if name not in places:
-                    yield f"{here}; allowed: a layer that is cut"
-                if name in seen:
-                    yield f"{here} again; allowed: each layer once"
-                if places[name] < last:
-                    yield f"{here} after {shown(layers[-1 - last])}; allowed: the order of the backward phase"
-                last = places[name]
-                seen.add(name)
+        left = iter(reversed(layers))
+        named = (
+            (f"[{number}][{at}]", name)
+            for number, own in enumerate(self.layers)
+            for at, name in enumerate(own)
+        )
+        for place, name in named:
+            if name not in left:
+                allowed = "layers that are cut, each once, in the order of the backward phase"
+                yield fault(f"chunks.layers{place}", name, allowed)
 
     @property
     def words(self) -> str:
         """Return the chunks in a few words."""
         if not self.layers:
             return f"no chunks ({self.asked}), as no layer exchanges gradients"
-        head = f"{len(self.layers)} chunk{'s' * (len(self.layers) > 1)} ({self.asked})"
-        if len(self.layers) <= MOST_NAMED:
-            spans = (chunk[0] + (f" to {chunk[-1]}" if len(chunk) > 1 else "") for chunk in self.layers)
-            return f"{head}: {', '.join(spans)}"
         sizes = [(size, len([*same])) for size, same in groupby(map(len, self.layers))]
-        return (
-            f"{head}: "
-            + ", ".join(f"{count} of {size} layer{'s' * (size > 1)}" for size, count in sizes[:MOST_NAMED])
-            + (", ..." if len(sizes) > MOST_NAMED else "")
-        )
+        words = [f"{count} of {size} layer{'s' * (size > 1)}" for size, count in sizes]
+        if len(self.layers) <= MOST_NAMED:
+            words = [" to ".join(dict.fromkeys((chunk[0], chunk[-1]))) for chunk in self.layers]
+        more = ", ..." * (len(words) > MOST_NAMED)
+        count = f"{len(self.layers)} chunk{'s' * (len(self.layers) > 1)}"
+        return f"{count} ({self.asked}): {', '.join(words[:MOST_NAMED])}{more}"
 
 
 def _left_out(value: Any) -> Any:

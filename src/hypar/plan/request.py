@@ -172,7 +172,7 @@ class Request:
         """Check the options that have names alone, and those that nothing else checks before they are read."""
         for name, parameter in PARAMETERS.items():
             value = getattr(self, name)
-            kinds, allowed = _KINDS.get(name, ((object,), ""))
+            kinds, allowed = _KINDS.get(name, (object, ""))
             if value is not None and not isinstance(value, kinds):
                 raise OptionError(name, f"found {shown(value)}", allowed)
             if value is not None and parameter.closed:
@@ -212,7 +212,7 @@ PARAMETERS: dict[str, Parameter] = {
 }
 """How a command line gives each option, by the argument of ``plan_model`` that it stands for."""
 
-_KINDS = {
+_KINDS: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("strategy", "space", "cost", "search", "solver"), ((str,), "a text")),
     **dict.fromkeys(("array", "pins"), ((str, list, tuple), "a list")),
 }

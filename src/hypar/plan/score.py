@@ -19,14 +19,9 @@ class GroupScore(Record):
     """One training step on one group of identical devices of a heterogeneous machine, or on one stage.
 
     Attributes:
-        group: name of the group.
-        devices: number of its devices.
-        computing_s: seconds of computation.
-        communicating_s: seconds of receiving.
         idle_s: seconds of waiting for other groups or for the end.
         memory_bytes: peak on each device.
         capacity_bytes: memory of a device; None if the machine's file does not say.
-        fits: whether the peak is within the capacity.
     """
 
     group: str
@@ -45,17 +40,11 @@ class Score(Result, Record):
     Attributes:
         hardware: the machine's name: its file's name without the ending.
         hardware_digest: a hash of the machine's description, sources excepted.
-        hardware_changes: the changes against the file.
         convention: the convention by which bytes are counted; None as in a plan.
-        optimizer: ``sgd``, ``momentum`` or ``adam``.
-        element_bytes: bytes of an element of the network.
-        word_bytes: bytes of the machine's words.
-        time_s: time of a step.
         energy_j: its energy on all devices; None if the machine's file gives no energies.
         communication_bytes: bytes that all devices receive.
         memory_bytes: peak on each device.
         capacity_bytes: memory of a device; None if the file does not say.
-        fits: whether the peak is within the capacity.
         time: seconds of each phase's computation, of updates and of communication, summed over all groups.
         overlapped_s: the excess of their sum over ``time_s``.
         critical: seconds of each on the critical path; they sum to ``time_s``.

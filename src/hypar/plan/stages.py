@@ -30,7 +30,6 @@ class StageRecord(Record):
         group: on a heterogeneous machine, the device group that it is on; None on identical devices.
         layers: its layers that are cut.
         parts: the number of these layers in each of its parts, which are apart from each other; None for one part.
-        busy_s: seconds that a mini-batch keeps it busy.
         in_flight: the largest number of microbatches whose activations it keeps; each counts once for every part.
         staleness: the largest number of mini-batches by which the weights of a forward are out of date.
     """
@@ -61,17 +60,13 @@ class StagesRecord(Record):
         asked: the number of stages requested, or ``best``.
         array: for ``best``, ways of the levels over which stages and cuts were tried; None on device groups.
         solver: the solver requested; None for the cheapest exact one of each stage.
-        schedule: name of the order in which the stages work.
-        parts: the number of parts of each stage; None for one.
         asked_microbatches: for ``best``, the number of microbatches requested; None if several were tried.
         starts: whether the first layers of the stages were given; None if the best partition was searched.
         balance: the quantity of the costliest stage that the partition minimises; None for time.
         bottleneck: cost of the costliest stage in the unit of that balance; None for time.
         outside: number of levels and uneven splits outside the stages; None for none.
-        microbatches: number of microbatches of a mini-batch.
         bottleneck_s: seconds that a mini-batch keeps the busiest stage busy.
         arrays: for ``best`` on device groups, these ways inside each group of identical devices.
-        stages: the stages, first to last.
     """
 
     asked: Annotated[int, Field(ge=1)] | Literal["best"]
@@ -96,20 +91,20 @@ class StagesRecord(Record):
             yield fault("stages.asked", self.asked, f"{count}, as there are, or best")
         if sum(one is not None for one in (self.array, self.arrays)) != best:
             yield fault("stages.array", self.array, "one where the best were asked for, and nowhere else")
-        if self.outside is not None and best:
-            yield fault("stages.outside", self.outside, "none where the best were asked for")
-        if self.asked_microbatches is not None and not best:
-            allowed = "none where a number of stages was asked for"
-            yield fault("stages.asked_microbatches", self.asked_microbatches, allowed)
+        other = "outside" if best else "asked_microbatches"
+        if getattr(self, other) is not None:
+            asked = "the best were" if best else "a number of stages was"
+            yield fault(f"stages.{other}", getattr(self, other), f"none where {asked} asked for")
         if self.starts and (best or balance is not None):
-            other = "the best stages" if best else f"balance {balance!r}"
-            yield f"stages.starts: found together with {other}; allowed: one of the two"
+            yield fault("stages.starts", self.starts, "none with the best stages or a balance")
         if (self.bottleneck is None) is (self.pipelined and balance not in {None, "time"}):
-            allowed = "one in the unit of a balance other than time, and nowhere else"
-            yield fault("stages.bottleneck", self.bottleneck, allowed)
+            yield fault(
+                "stages.bottleneck", self.bottleneck, "one for a balance other than time, and nowhere else"
+            )
         if not FLUSHES[self.schedule] and self.microbatches > 1:
-            allowed = f"1, as {self.schedule!r} takes whole mini-batches"
-            yield fault("stages.microbatches", self.microbatches, allowed)
+            yield fault(
+                "stages.microbatches", self.microbatches, f"1, as {self.schedule!r} takes whole mini-batches"
+            )
         yield from self._part_faults()
         if len({*self.layers}) < len(self.layers):
             yield "stages: found a layer twice; allowed: each once"
@@ -132,7 +127,11 @@ class StagesRecord(Record):
         """Yield where a device group does not hold as many consecutive stages as the others."""
         runs = [(name, len([*own])) for name, own in groupby(stage.group for stage in self.stages)]
         names = [name for name, _ in runs]
-        if len({*runs}) != len(runs) or len({count for _, count in runs}) > 1 or (None in names and runs[1:]):
+        if (
+            len({*names}) < len(names)
+            or len({count for _, count in runs}) > 1
+            or (None in names and runs[1:])
+        ):
             allowed = "equally many consecutive stages on each group, or no groups"
             yield f"stages.stages: found the groups {shown(names)}; allowed: {allowed}"
         if self.groups and self.array is not None:

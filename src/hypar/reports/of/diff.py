@@ -210,10 +210,10 @@ def _costs(changes: Sequence[Change], after: Plan) -> Iterator[dict[str, Any]]:
             layers.setdefault((change.layer, change.group), []).append(change)
         elif not _is_total(change):
             yield _compared(f"{after.cost.name} of {_levels(change.group, [change.level])}", change, after)
-    sized = []
+    sized: list[tuple[str, float, float]] = []
     for (layer, group), own in layers.items():
-        sums = (math.fsum(float(getattr(one, side)) for one in own) for side in ("before", "after"))
-        sized.append((f"{layer} {_levels(group, [one.level for one in own])}", *sums))
+        old, new = (math.fsum(float(getattr(one, side)) for one in own) for side in ("before", "after"))
+        sized.append((f"{layer} {_levels(group, [one.level for one in own])}", old, new))
     sized.sort(key=lambda row: -abs(row[2] - row[1]))
     yield from (_amounts(label, old, new, after.cost.unit) for label, old, new in sized[:MOST_LAYERS])
     if len(sized) > MOST_LAYERS:
