@@ -15,7 +15,7 @@ from hypar.document import Note
 from hypar.errors import printable
 from hypar.files.json_file import format_json
 from hypar.files.text import not_printed
-from hypar.reports.text import ASCII, FIRST, hanging, plain, render
+from hypar.reports.text import ASCII, FIRST, plain, render, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +91,7 @@ def warn(text: str, *, to_stderr: bool = False) -> None:
     if to_stderr:
         note(text, style="bold red")
     else:
-        print_lines([[(line, "bold red")] for line in hanging(text, width())])
+        print_lines([[(line, "bold red")] for line in wrapped(text, width())])
 
 
 def note(text: str, style: str = "dim") -> None:
