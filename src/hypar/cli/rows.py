@@ -158,7 +158,7 @@ def show(
     if as_json:
         use("reports.terminal:write_json")(rows())
     elif as_csv:
-        use("reports.terminal:write")(use("reports.tables:csv_text")(rows()), document=True)
+        use("reports.terminal:write")(use("reports.renderers:csv_text")(rows()), document=True)
     else:
         use("reports.terminal:show_document")(document())
 

@@ -10,8 +10,8 @@ from hypar.planning.replay import run_plan
 from hypar.planning.sources import network_of, scored_on
 from hypar.reports.breakdown import rows_of, step_timeline
 from hypar.reports.of.base import data
+from hypar.reports.renderers import csv_text
 from hypar.reports.steps import groups_table, headed, step_notes
-from hypar.reports.tables import csv_text
 from hypar.reports.words import asked, tone_of
 from hypar.studies.remarks import counting, on_this_machine
 from hypar.studies.step import StepRows
