@@ -10,7 +10,7 @@ from hypar import profile_model
 
 if TYPE_CHECKING:
     from hypar import Profile
-    from hypar.studies.profiling.shards import LayerShard
+    from hypar.studies.profile import LayerShard
 
 
 @dataclass

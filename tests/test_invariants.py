@@ -357,10 +357,10 @@ def reports_name_it(case: Case) -> int:
         assert "." in layer or layer in texts["html"]
     shown = CliRunner().invoke(main, ["show", str(case.file), "--full", "--format", "markdown"])
     assert shown.exit_code == 0, shown.output
-    head, *rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in shown.stdout.splitlines()
-        if line.startswith("|") and not line.startswith("|--")
+    table = re.search(r"^\|.*?^\| all layers .*?$", shown.stdout, re.MULTILINE | re.DOTALL)
+    assert table
+    head, _, *rows, _ = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table[0].splitlines()
     ]
     assert [row[0] for row in rows] == [*layers]
     assert len({len(row) for row in rows} | {len(head)}) == 1
@@ -368,18 +368,18 @@ def reports_name_it(case: Case) -> int:
 
 
 def _words_are_choices(case: Case, head: list[str], rows: list[list[str]]) -> int:
-    """Each column of a level has one word for each choice there."""
-    columns = [place for place, name in enumerate(head) if re.search(r"\bH\d+$", name)]
-    if len(columns) != len(case.data["splits"]):
-        return 0
+    """Each column of levels, alone or in a range, has one word for each choice there."""
     found: dict[tuple[str, str], str] = {}
-    for place, split in zip(columns, case.data["splits"], strict=True):
-        assert head[place].endswith(f"H{split['level'] + 1}")
-        for row in rows:
-            if row[0] in split["choices"] and [*split["choices"][row[0]].values()] == [split["ways"]]:
-                (dim,) = split["choices"][row[0]]
-                known = found.setdefault((row[0], dim), row[place].rstrip("0123456789"))
-                assert row[place].rstrip("0123456789") == known, (row, dim)
+    for place, name in enumerate(head):
+        named = re.fullmatch(r"(?:(.+) )?H(\d+)(?:-H(\d+))?", name)
+        levels = range(int(named[2]) - 1, int(named[3] or named[2])) if named else range(0)
+        group = (named[1] if named else None) or "all"
+        for split in (own for own in case.data["splits"] if own["level"] in levels and own["group"] == group):
+            for row in rows:
+                if row[0] in split["choices"] and [*split["choices"][row[0]].values()] == [split["ways"]]:
+                    (dim,) = split["choices"][row[0]]
+                    known = found.setdefault((row[0], dim), row[place].rstrip("0123456789"))
+                    assert row[place].rstrip("0123456789") == known, (row, dim)
     return len(found)
 
 

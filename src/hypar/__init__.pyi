@@ -25,7 +25,7 @@ from hypar.studies.explain import Explanation as Explanation, explain_plan as ex
 from hypar.studies.explore import Exploration as Exploration, explore_model as explore_model
 from hypar.studies.grid import Comparison as Comparison, Row as Row, compare_strategies as compare_strategies
 from hypar.studies.layers import score_layers as score_layers
-from hypar.studies.profiling.measure import profile_model as profile_model
+from hypar.studies.profile import profile_model as profile_model
 from hypar.studies.sweep import Run as Run, Sweep as Sweep, sweep_model as sweep_model
 from hypar.studies.verify import Verified as Verified, verify_plan as verify_plan
 

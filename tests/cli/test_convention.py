@@ -47,20 +47,21 @@ def test_a_table_of_rows_names_the_one_convention_of_all(name: str) -> None:
 
 
 def test_a_plan_and_a_score_name_theirs_and_say_where_they_differ() -> None:
-    line = "counted by paper: 2.18 GB; a correct execution moves 2.22 GB"
-    text = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC))
-    assert "volume 2.18 GB a step, counted by paper: H1 171 MB" in text
-    assert "2.22 GB of communication, counted by moved: H1 " in text
-    assert line in text
-    assert line in unbroken(output("plan", "vgg16", "--levels", "4"))
-    assert line in unbroken(output("score", VGG, *ON_HMC))
-    for asked in BY_LEVELS:
-        alike = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC, "--convention", asked))
-        assert "a correct execution" not in alike
-        assert alike.count(f"counted by {asked}") == 2 + (asked != "paper")
-    assert "2.18 GB of communication, counted by paper" in unbroken(
-        output("score", VGG, *ON_HMC, "--convention", "paper")
+    line = (
+        "2.18 GB by the convention 'paper', by which it was planned; 2.22 GB by 'moved', which a step moves"
     )
+    text = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC, "--full"))
+    assert "volume 2.18 GB a step, by the convention 'paper': H1 171 MB" in text
+    assert "2.22 GB received: H1 " in text
+    assert line in text
+    assert line in unbroken(output("plan", "vgg16", "--levels", "4", "--full"))
+    assert line in unbroken(output("score", VGG, *ON_HMC, "--full"))
+    for asked in BY_LEVELS:
+        alike = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC, "--full", "--convention", asked))
+        assert "by which it was planned" not in alike
+        assert alike.count(f"by the convention '{asked}'") == 2 - (asked == "moved")
+    by_paper = output("score", VGG, *ON_HMC, "--convention", "paper")
+    assert "2.18 GB received by the convention 'paper': H1 " in unbroken(by_paper)
 
 
 def test_the_exchange_of_gradients_is_the_same_by_every_convention() -> None:
@@ -72,15 +73,17 @@ def test_the_exchange_of_gradients_is_the_same_by_every_convention() -> None:
     assert others == [by_paper] * 2
 
 
+OTHERS = "the cost by the convention 'paper', by which it was planned; bytes and time by 'moved'"
+
+
 def test_stages_say_by_what_cost_and_score_count() -> None:
-    text = unbroken(output("plan", "lenet-c", *ON_HMC, "--stages", "2", "--levels", "1"))
-    assert "counted by paper: stages" not in text
-    assert "the cost is counted by paper, bytes and seconds by moved" in text
+    text = unbroken(output("plan", "lenet-c", *ON_HMC, "--stages", "2", "--levels", "1", "--full"))
+    assert OTHERS in text
 
 
 def test_heterogeneous_devices_say_by_what_cost_and_score_count() -> None:
-    text = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3"))
-    assert "the cost is counted by paper, bytes and seconds by moved" in text
-    fused = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3", "--convention", "fused"))
-    assert "counted by fused" in fused
-    assert "the cost is counted by" not in fused
+    asked = ("plan", "lenet-c", "--hardware", "tpu-v2-v3", "--full")
+    assert OTHERS in unbroken(output(*asked))
+    fused = unbroken(output(*asked, "--convention", "fused"))
+    assert "by the convention 'fused'" in fused
+    assert "by which it was planned" not in fused

@@ -25,10 +25,10 @@ def test_a_copy_with_other_splits_derives_its_groups_from_them() -> None:
 def test_a_plan_is_a_table_in_a_terminal_and_a_grid_in_a_notebook() -> None:
     plan = plan_model("lenet-c", levels=2, inter_weight=0.5)
     assert repr(plan) == str(plan) == plan.render("table")
-    assert "communication between layers weighs 0.5" in str(plan)
+    assert "communication between layers counts 0.5 times" in str(plan)
     html = plan._repr_html_()
     assert html == plan.render("html")
-    assert html.count('<span class="cell"') == len(plan.layers) * len(plan.array)
+    assert html.count('<span class="choice"') == len(plan.layers) * len(plan.array)
     assert "| fc1 | mp | mp |" in plan.render("markdown")
 
 
@@ -168,7 +168,7 @@ class TestGrids:
         assert rows["fc2"][1:3] == ["n1", "c1"]
         assert rows["pool2"][1] == "rep"
         devices = [
-            re.findall(r"[num]s +(\d+)", " ".join(rows[layer]))[0]
+            re.findall(r"[num]s +(\d+)", " ".join(rows[layer]))[-1]
             for layer in ("conv2", "fc1", "fc2", "pool2")
         ]
         assert devices == ["16", "8", "1", "16"]

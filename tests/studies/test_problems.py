@@ -14,7 +14,7 @@ from hypar import load_model, plan_model
 from hypar.errors import OptionError, PlanError
 from hypar.machine.machine import local_shape
 from hypar.machine.setting import degrees
-from hypar.studies.problems import problems_of
+from hypar.studies.pieces import problems_of
 from tests.effort import crossed, late
 
 if TYPE_CHECKING:

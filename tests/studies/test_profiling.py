@@ -14,15 +14,15 @@ from hypar.errors import InputError, ProfileError
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.space import parse_space
-from hypar.studies.profiling import measure as profiling
-from hypar.studies.profiling.measure import shards_of
+from hypar.studies import profile as profiling
+from hypar.studies.profile import shards_of
 from tests.benches import FakeBench, lenet_profile
 from tests.effort import late
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.studies.profiling.shards import LayerShard
+    from hypar.studies.profile import LayerShard
 
 SPACE = load_strategy("deepa").space
 

@@ -19,7 +19,7 @@ from hypar.network.ops.concat import Concat
 from hypar.network.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
-from hypar.studies.profiling.shards import LayerShard, shard_of
+from hypar.studies.profile import LayerShard, shard_of
 from tests.effort import crossed
 
 if TYPE_CHECKING:

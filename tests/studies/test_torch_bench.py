@@ -11,9 +11,7 @@ import pytest
 
 from hypar import load_model
 from hypar.network.windows import TransposedWindow, Window
-from hypar.studies.profiling.measure import shards_of
-from hypar.studies.profiling.shards import LayerShard
-from hypar.studies.profiling.torch_bench import MOST_RUNS, TorchBench, least_seconds, load_bench
+from hypar.studies.profile import MOST_RUNS, LayerShard, TorchBench, least_seconds, load_bench, shards_of
 from tests.effort import late
 
 ENLARGED = Path(__file__).with_name("enlarged.yaml")
@@ -47,7 +45,7 @@ def test_short_pieces_run_often_but_not_for_ever() -> None:
 
 
 def test_torch_is_loaded_by_a_measurement_only() -> None:
-    code = "import sys, hypar.studies.profiling.measure, hypar.studies.profiling.torch_bench, hypar.cli.commands.profile; print('torch' in sys.modules)"
+    code = "import sys, hypar.studies.profile, hypar.cli.commands; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -11,7 +11,10 @@ import click
 from hypar.errors import HyparError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+Options = dict[str, list[str]]
+"""The values of each option that is given; a flag has none."""
 
 OPTIONS = {
     "--memory-limit": "it is --search-memory, as plans will be limited in the memory of devices too",
@@ -32,43 +35,37 @@ class Gone(click.UsageError):
 
 def refusal(command: str, words: Sequence[str]) -> Gone:
     """Return the error that refuses a command of ``COMMANDS``, with the whole command line that takes its place."""
-    positional, options = _read(words)
-    return Gone(COMMANDS[command](positional, options))
-
-
-def _read(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the words that are no options, and the values of each option; a flag has none."""
-    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     positional: list[str] = []
-    options: dict[str, list[str]] = {}
+    options: Options = {}
     last = ""
-    for word in split:
+    apart = [part for word in words for part in (word.split("=", 1) if word[:2] == "--" else [word])]
+    for word in apart:
         if word.startswith("-") and word != "-":
-            last = "" if word == "--json" else word
-            options.setdefault(word, [])
+            last = "" if word in {"--json", "-h", "--help"} else word
+            if word not in {"-h", "--help"}:
+                options.setdefault(word, [])
         elif last:
             options[last].append(word)
             last = ""
         else:
             positional.append(word)
-    return positional, options
+    return Gone(COMMANDS[command](positional, options))
 
 
-def _line(model: Sequence[str], given: dict[str, str], options: dict[str, list[str]]) -> str:
+def _line(model: Sequence[str], given: dict[str, str], options: Options) -> str:
     """Return a line of ``hypar plan``, and one of ``hypar score`` where a timeline is asked for."""
-    files = {name: options.pop(name)[-1] for name in ("--trace", "--plot") if options.get(name)}
-    written = {"-o": "plan.json"} if files else {}
-    words = ["hypar", "plan", *(model or ["MODEL"])]
-    words += [part for pair in given.items() for part in pair]
+    files = [part for name in ("--trace", "--plot") if name in options for part in (name, *options.pop(name))]
+    words = ["hypar", "plan", *(model or ["MODEL"]), *(part for pair in given.items() for part in pair)]
     for name, values in options.items():
         words += [part for value in values for part in (name, value)] or [name]
-    words += [part for pair in written.items() for part in pair]
-    score = ["hypar", "score", "plan.json", *(part for pair in files.items() for part in pair)]
-    return shlex.join(words) + (f" && {shlex.join(score)}" if files else "")
+    if not files:
+        return shlex.join(words)
+    return (
+        f"{shlex.join([*words, '-o', 'plan.json'])} && {shlex.join(['hypar', 'score', 'plan.json', *files])}"
+    )
 
 
-def _overlap(model: list[str], options: dict[str, list[str]]) -> str:
-    options = {name: values for name, values in options.items() if name not in {"-h", "--help"}}
+def _overlap(model: list[str], options: Options) -> str:
     chunks = options.pop("--chunks", ["best"])[-1]
     given = {"--strategy": "dp", "--chunks": "one" if chunks == "none" else chunks}
     if "--table" in options:
@@ -90,23 +87,19 @@ def _whole_array(hardware: str) -> dict[str, str]:
     return {"--array": "x".join(map(str, tiers))} if tiers else {}
 
 
-def _pipeline(model: list[str], options: dict[str, list[str]]) -> str:
-    options = {name: values for name, values in options.items() if name not in {"-h", "--help"}}
+def _pipeline(model: list[str], options: Options) -> str:
     given = {} if "--stages" in options or "--starts" in options else {"--stages": "4"}
-    given["--levels"] = "0"
-    given["--schedule"] = options.pop("--schedule", ["layer-block"])[-1]
+    given |= {"--levels": "0", "--schedule": options.pop("--schedule", ["layer-block"])[-1]}
     return f"pipeline is plan in stages of single devices: {_line(model, given, options)}"
 
 
-def _reproduce(paper: list[str], options: dict[str, list[str]]) -> str:
-    folder = [value for name in ("-o", "--output") for value in options.get(name, [])]
-    words = ["python", "examples/papers/run.py", *(paper or ["PAPER"]), *(["-o", *folder] if folder else [])]
-    return f"papers are computed by a script, in a clone of the repository: {shlex.join(words)}"
+def _reproduce(paper: list[str], options: Options) -> str:
+    folder = [
+        word for name in ("-o", "--output") for value in options.get(name, []) for word in ("-o", value)
+    ]
+    words = shlex.join(["python", "examples/papers/run.py", *(paper or ["PAPER"]), *folder])
+    return f"papers are computed by a script, in a clone of the repository: {words}"
 
 
-COMMANDS: dict[str, Callable[[list[str], dict[str, list[str]]], str]] = {
-    "overlap": _overlap,
-    "pipeline": _pipeline,
-    "reproduce": _reproduce,
-}
+COMMANDS = {"overlap": _overlap, "pipeline": _pipeline, "reproduce": _reproduce}
 """The commands that are no more."""

@@ -8,8 +8,8 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from hypar import __version__
-from hypar.cli import gone
-from hypar.cli.commands import COMMANDS
+from hypar.cli import commands, gone, stored  # noqa: F401 (they list their commands)
+from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError, printable
 from hypar.files.text import not_printed
 

@@ -1,4 +1,7 @@
-"""Values of options: functions that read them from texts, and check before any work that files can be written."""
+"""Values of options: functions that read them from texts, and check before any work that files can be written.
+
+Each raises an ``OptionError`` for what it cannot read, and a ``DocumentError`` for a file that cannot be written.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from hypar.files.text import require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-STDOUT = "-"
 
 WHOLE = ":int64"
 """Behind the shape of an input of whole numbers, as tokens are."""
@@ -45,7 +46,7 @@ def read_energies(values: Sequence[str]) -> dict[str, str]:
     for text in values:
         name, equals, target = text.partition("=")
         if not equals or name in found:
-            problem = f"found {shown(text)}" if not equals else f"{name} given twice"
+            problem = f"{name} given twice" if equals else f"found {shown(text)}"
             raise OptionError("map", problem, "NAME=COMPONENT.ACTION, each name once")
         found[name] = target
     return found
@@ -80,13 +81,6 @@ def read_share(text: str) -> float:
         raise OptionError("tolerance", f"found {shown(text)}", "a share, as 1e-6 or 1%") from None
 
 
-def read_count(text: str) -> int:
-    """Read a number of rows."""
-    if not text.isdecimal() or not int(text):
-        raise OptionError("top", f"found {shown(text)}", "a whole number from 1")
-    return int(text)
-
-
 def read_sizes(text: str) -> tuple[int, ...]:
     """Read ``3x224x224``, or ``128:int64`` for whole numbers, as the shape of one sample."""
     parts = text.removesuffix(WHOLE).split("x")
@@ -102,11 +96,6 @@ def writable(text: str) -> str:
     return text
 
 
-def writable_page(text: str) -> str | None:
-    """Check that a page can be written; ``-`` stands for stdout."""
-    return None if text == STDOUT else writable(text)
-
-
 def picture(text: str) -> str:
     """Check that a picture as an SVG can be written."""
     if not text.endswith(".svg"):
@@ -114,19 +103,11 @@ def picture(text: str) -> str:
     return writable(text)
 
 
-def plot(text: str) -> str:
-    """Check that a plot can be written to a file."""
-    from hypar.reports.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
-
-    require_plot(text)
-    return text
-
-
-def plot_or_table(text: str) -> str:
-    """Check that a table, as CSV, or a plot can be written to a file."""
-    if text.endswith(".csv"):
+def plot(text: str, also: str = "") -> str:
+    """Check that a plot can be written to a file, or a table to a file of another ending."""
+    if also and text.endswith(also):
         return writable(text)
     from hypar.reports.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
 
-    require_plot(text, also=".csv")
+    require_plot(text, also=also)
     return text

@@ -11,6 +11,7 @@ from hypar.files.validation import validated
 from hypar.machine.changes import OUTWARD, require_name, with_source
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
 from hypar.machine.load import changed_yaml, document_of, has_groups, load_machine, machine_of
+from hypar.machine.machine import Machine
 from hypar.machine.schema import MOST_GROUPS, MOST_HELD, GroupEntry, HeterogeneousFile, group_name
 from hypar.registry import data_file
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hypar.files.yaml_file import Document
-    from hypar.machine.machine import Machine
 
 WHOLE = "all"
 """Name of the group of all devices."""
@@ -45,10 +45,12 @@ def as_hardware(
     """Return a machine of either kind, given itself or as a file's name.
 
     Raises:
-        InputError: the file or a change is invalid, or a loaded machine is to be changed.
+        InputError: the file or a change is invalid, a loaded machine is to be changed, or it is no machine.
     """
     if isinstance(hardware, str | Path):
         return load_hardware(hardware, changes)
+    if not isinstance(hardware, Machine | HeterogeneousMachine):
+        raise OptionError("hardware", f"found {shown(hardware)}", "a machine, or the name or file of one")
     if changes:
         found = f"found a loaded machine, to be changed in {next(iter(changes))}"
         raise OptionError("hardware", found, "its name or file")

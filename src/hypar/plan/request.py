@@ -105,6 +105,7 @@ class Request:
     """Everything that is asked of a plan but its network; what is None is the strategy's, or the usual.
 
     Raises:
+        OptionError: a text or a list is something else.
         UnknownNameError: an option that has names alone has another value.
     """
 
@@ -192,7 +193,11 @@ class Request:
     # fmt: on
 
     def __post_init__(self) -> None:
-        """Check the options that have names alone."""
+        """Check the options that have names alone, and those whose values nothing else checks before they are read."""
+        for names, kind, allowed in _KINDS:
+            for name in names:
+                if not isinstance(getattr(self, name), kind):
+                    raise OptionError(name, f"found {shown(getattr(self, name))}", allowed)
         for name in _CLOSED:
             if getattr(self, name) is not None:
                 checked(name, getattr(self, name))
@@ -236,6 +241,13 @@ PARAMETERS: dict[str, Parameter] = {
 """How a command line gives each option, by the argument of ``plan_model`` that it stands for."""
 
 _CLOSED = tuple(name for name, parameter in PARAMETERS.items() if parameter.closed)
+
+
+_KINDS: tuple[tuple[tuple[str, ...], tuple[type, ...], str], ...] = (
+    (("strategy", "space", "cost", "search", "solver"), (str, type(None)), "a text"),
+    (("array", "pins"), (str, list, tuple, type(None)), "a list"),
+)
+"""Options that are texts or lists, and what is allowed in place of another value."""
 
 
 def checked(name: str, value: str) -> str:

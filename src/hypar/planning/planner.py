@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.activity import collecting_seldom, tell
 from hypar.document import Origin, remember
-from hypar.errors import OptionError
+from hypar.errors import OptionError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
@@ -147,7 +147,7 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     strategy = USUAL if request.strategy is None else request.strategy
     named = load_strategy(strategy)
     machine = None if request.hardware is None else _hardware(request.hardware)
-    pins = (request.pins,) if isinstance(request.pins, str) else tuple(request.pins)
+    pins = (request.pins,) if isinstance(request.pins, str) else tuple(map(str, request.pins))
     request = replace(request, hardware=machine, pins=pins)
     if is_step_table(request.profile):
         request = _on_measured(request, network)
@@ -271,8 +271,12 @@ def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine 
 
 def _profile(profile: Profile | str | Path | None) -> Profile | None:
     """Return measured times, read from their file if it is a path."""
-    if not isinstance(profile, str | Path):
-        return profile
-    from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where times are named)
+    if profile is None:
+        return None
+    from hypar.machine.profiles import Profile, read_profile  # noqa: PLC0415 (only where times are named)
 
+    if isinstance(profile, Profile):
+        return profile
+    if not isinstance(profile, str | Path):
+        raise OptionError("profile", f"found {shown(profile)}", "measured times, or their file")
     return read_profile(profile)

@@ -1,4 +1,4 @@
-"""Find the network and the machine of a stored plan: beside it, in the working folder, or in hypar's data."""
+"""The files of a stored plan: recorded where they are not found by name, and found again beside it, here, or in hypar's data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypar.machine.profiles import Profile, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
 from hypar.network.build import FOREIGN, load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.files import ENDINGS
 from hypar.plan.plan import Plan
-from hypar.registry import data_names
+from hypar.plan.records import FilesRecord
+from hypar.registry import DATA, data_names
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from hypar.errors import InputError
     from hypar.machine.machine import Machine
     from hypar.plan.score import Score
+
+ENDINGS = (".yaml", ".yml")
+"""Endings of the files that are found by name."""
 
 OWN = " and, if it records no file, among hypar's own"
 """Where the name of a model or of a machine is looked for last."""
@@ -287,3 +290,35 @@ def _found(plan: Plan, name: str, file: Path, kind: str) -> str | Path | None:
 
 def _is_name(name: str) -> bool:
     return len(name) <= LONGEST_NAME and not set(name) & {"/", "\\", "\0"}
+
+
+def recorded(plan: Plan, file: str | Path, **used: str | Path | None) -> Plan:
+    """Return a plan that records the files it was planned with, relative to the folder of its own file.
+
+    Bare names are not recorded, nor files that are found by their names beside the plan.
+
+    Args:
+        plan: the plan.
+        file: the file that it will be written to.
+        used: the ``model``, ``hardware`` and ``profile``, as they were named.
+    """
+    folder = Path(file).absolute().parent
+    own = {name for kind in DATA for name in data_names(kind)}
+    files = {kind: Path(named) for kind, named in used.items() if named is not None and str(named) not in own}
+    places = {kind: _way_to(path, folder) for kind, path in files.items()}
+    given = {kind: place for kind, place in places.items() if place is not None}
+    return plan.model_copy(update={"files": FilesRecord(**given)}) if given else plan
+
+
+def _way_to(used: Path, folder: Path) -> str | None:
+    """Return the way from a folder to a file; None if the file is found by its name there, or on another drive."""
+    endings = ENDINGS if used.suffix in ENDINGS else (used.suffix,)
+    beside = next(
+        (file for file in (folder / f"{used.stem}{end}" for end in endings) if file.is_file()), None
+    )
+    if beside is not None and beside.samefile(used):
+        return None
+    try:
+        return Path(os.path.relpath(used.absolute(), folder)).as_posix()
+    except ValueError:
+        return None

@@ -67,7 +67,7 @@ def _users(ran: ScoredStep, chunks: Sequence[Sequence[str]]) -> dict[str, list[s
 
 def _tasks(ran: ScoredStep, chunks: Sequence[Sequence[str]]) -> list[tuple[list[int], list[int]]]:
     """Return for each chunk the tasks that compute its gradients, and those that exchange them."""
-    step, names = ran.step, [layer.name for layer in ran.lanes[0].graph.layers]
+    step, names = ran.step, ran.plan.layers
     chunk_of = {layer: number for number, layers in enumerate(chunks) for layer in layers}
     found: list[tuple[list[int], list[int]]] = [([], []) for _ in chunks]
     for index, (task, layer, move) in enumerate(zip(step.tasks, step.layers, step.moves, strict=True)):

@@ -11,14 +11,13 @@ from hypar.errors import OptionError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.plan.content import rooted
 from hypar.plan.request import Request
-from hypar.plan.score import Totals, totals_of
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.uneven.replay import branch_of
-from hypar.schedule.scoring import summarise
+from hypar.schedule.scoring import Totals, summarise, totals_of
 from hypar.schedule.stages import StepWork
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
@@ -240,8 +239,9 @@ def _with(plan: Plan, chosen: Mapping[_Place, Choices]) -> Plan:
         for group, choice in zip(place.groups, choices, strict=True):
             given.setdefault((place.level, group), {})[place.layer] = choice.as_degrees()
     splits = [
-        split.model_copy(update={"choices": {**split.choices, **given.get((split.level, split.group), {})}})
+        split.model_copy(update={"choices": {**split.choices, **own}}) if own else split
         for split in plan.splits
+        for own in [given.get((split.level, split.group))]
     ]
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 

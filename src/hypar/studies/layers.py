@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.energy import phase_energy
@@ -32,11 +33,10 @@ def score_layers(
     """Score a plan layer by layer; arguments and errors as in ``score_plan``.
 
     Returns:
-        For each phase of each layer on a device a dict: ``layer``, ``phase``; ``time_s`` of computation, ``macs``,
-        ``accesses`` to each memory in words, the ``mapping`` of a compute model that searches one, ``energy`` in joules by
-        component, 0 where the machine's file gives none; ``transfers``, each with its ``level`` from 0, its
-        ``collective``, ``time_s`` and the ``bytes`` that all devices receive, and ``communication_s``, their sum. Joins and
-        pools have transfers alone. On a heterogeneous machine each row names its ``group``.
+        For each phase of each layer on a device: ``time_s`` of computation, ``macs``, ``accesses`` to each memory in words,
+        the ``mapping`` that a compute model searches, ``energy`` in joules by component, the ``transfers``, and their seconds
+        ``communication_s``. A transfer has its ``level`` from 0, ``collective``, ``time_s``, and the ``bytes`` that all devices
+        receive. Joins and pools have transfers alone; on a heterogeneous machine each row names its ``group``.
 
     Examples:
         >>> import hypar
@@ -49,37 +49,39 @@ def score_layers(
 
 def layers_of(ran: ScoredStep) -> Rows:
     """Return the rows of ``score_layers`` for a step that was run."""
-    step, groups = ran.step, ran.score.groups
-    sent: dict[tuple[int, int, str], Rows] = {}
+    step, found = ran.step, []
+    sent = defaultdict[tuple[int, int, str], Rows](list)
     for task, layer, move, lanes in zip(step.tasks, step.layers, step.moves, step.lanes, strict=True):
-        if move is not None:
+        for lane in lanes if move is not None else ():
             own = {"level": move.level, "collective": move.collective, "time_s": task.seconds}
-            for lane in lanes:
-                sent.setdefault((lane, layer, move.phase), []).append({**own, "bytes": move.total_bytes})
-    found = []
+            sent[lane, layer, move.phase].append({**own, "bytes": move.total_bytes})
     for lane, work in enumerate(step.work):
-        machine, group = ran.lanes[lane].setting.machine, {"group": groups[lane].group} if groups else {}
-        for number, (layer_name, time) in enumerate(zip(ran.plan.layers, work.times, strict=True)):
-            for row in phases_of(layer_name, time, machine):
-                moved = sent.get((lane, number, row["phase"]), [])
+        machine, groups = ran.lanes[lane].setting.machine, ran.score.groups
+        group = {"group": groups[lane].group} if groups else {}
+        for number, (name, time) in enumerate(zip(ran.plan.layers, work.times, strict=True)):
+            for phase in PHASES:
+                own = {} if time is None else phase_of(phase, time, machine)
+                moved = sent[lane, number, phase]
                 spent = sum(each["time_s"] for each in moved)
-                found.append({**group, **row, "communication_s": spent, "transfers": moved})
+                found.append(
+                    {
+                        **group,
+                        "layer": name,
+                        "phase": phase,
+                        **own,
+                        "communication_s": spent,
+                        "transfers": moved,
+                    }
+                )
     return found
 
 
-def phases_of(layer: str, time: LayerTime | None, machine: Machine) -> Rows:
-    """Return the three phases of a layer; a join has names alone, as it computes nothing."""
-    if time is None:
-        return [{"layer": layer, "phase": phase} for phase in PHASES]
-    return [
-        {
-            "layer": layer,
-            "phase": phase,
-            "time_s": time.seconds[phase],
-            "macs": time.macs,
-            "accesses": dict(time.work[phase].accesses),
-            "mapping": dict(time.work[phase].mapping),
-            "energy": phase_energy(machine, time, phase),
-        }
-        for phase in PHASES
-    ]
+def phase_of(phase: str, time: LayerTime, machine: Machine) -> dict[str, Any]:
+    """Return what a phase of a layer takes on a device."""
+    return {
+        "time_s": time.seconds[phase],
+        "macs": time.macs,
+        "accesses": dict(time.work[phase].accesses),
+        "mapping": dict(time.work[phase].mapping),
+        "energy": phase_energy(machine, time, phase),
+    }

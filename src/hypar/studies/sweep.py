@@ -15,11 +15,10 @@ from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.plan.request import Request
-from hypar.plan.score import Totals, totals_of
 from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
 from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
-from hypar.schedule.scoring import totals
+from hypar.schedule.scoring import Totals, totals, totals_of
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import MOST_DEVICES
 from hypar.studies.grid import MOST_RUNS, Hardware, asked_of, convention_for, grid, network_of, plan_and_score

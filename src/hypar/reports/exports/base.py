@@ -9,14 +9,14 @@ from hypar.errors import OptionError
 from hypar.files.text import make_folder, write_text
 from hypar.network.training import PHASES
 from hypar.registry import load_plugin
-from hypar.studies.problems import problems_of
+from hypar.studies.pieces import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.studies.problems import Problem
+    from hypar.studies.pieces import Problem
 
 
 class Entry(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hypar.reports.exports.base import Entry, Export, row_name
 
 if TYPE_CHECKING:
-    from hypar.studies.problems import Problem
+    from hypar.studies.pieces import Problem
 
 SPATIAL = ("height", "width")
 

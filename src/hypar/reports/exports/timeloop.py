@@ -16,7 +16,7 @@ from hypar.files.yaml_file import format_yaml
 from hypar.reports.exports.base import Entry, Export
 
 if TYPE_CHECKING:
-    from hypar.studies.problems import Problem
+    from hypar.studies.pieces import Problem
 
 DIMS = {
     "C": "in_channels",

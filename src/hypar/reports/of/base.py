@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.document import Tone
-    from hypar.plan.score import Score, Totals
+    from hypar.plan.score import Score
+    from hypar.schedule.scoring import Totals
 
 DECADES = 30
 """Ratio of the longest to the shortest time from which a picture needs a logarithmic scale."""

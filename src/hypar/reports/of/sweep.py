@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.document import Figure, Table
-    from hypar.plan.score import Totals
+    from hypar.schedule.scoring import Totals
     from hypar.studies.sweep import Run, Sweep
 
 TEXTS = ("hardware", "array")

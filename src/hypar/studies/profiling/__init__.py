@@ -1,1 +1,0 @@
-"""Measured times of the shards of layers."""
