@@ -6,11 +6,11 @@ alone. So importing hypar imports neither pandas nor matplotlib, and no package 
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from hypar.errors import OptionError
 from hypar.registry import load_plugin
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
-
-EMPTY = (None, "")
-"""Values with nothing for readers."""
 
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "text": lambda value: str(plain(value)),
@@ -96,7 +93,9 @@ class Table(NamedTuple):
         """The columns for readers: those that have a value."""
         rows = [*self.rows, self.total or {}]
         return [
-            own for own in self.columns if own.show and any(row.get(own.key) not in EMPTY for row in rows)
+            own
+            for own in self.columns
+            if own.show and any(row.get(own.key) not in (None, "") for row in rows)
         ]
 
     def records(self) -> list[dict[str, Any]]:
@@ -118,9 +117,8 @@ class Note(NamedTuple):
 class Figure:
     """Values along an axis: ``series`` by name, each with a value or None for each ``x``, a name or a number.
 
-    Bars of several series stand side by side, those of a ``stack`` add up, as do the lines of an ``area``; ``points`` are over names,
-    for values that span decades. Units are those of columns. ``limit`` is a value drawn as a line, as the memory of a
-    device; ``marks`` are texts beside values of the first series, by position.
+    Bars of several series stand side by side, those of a ``stack`` and the lines of an ``area`` add up; ``points`` span decades.
+    ``limit`` is drawn as a line, as a device's memory; ``marks`` are texts beside values of the first series, by position.
     """
 
     kind: Literal["bars", "stack", "lines", "area", "points"]
@@ -138,10 +136,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Named rows of cells, one for each column, as the choices of layers at levels; ``keys`` says what a text means.
-
-    ``bars`` are named lengths beside each row, in a ``unit``, as the seconds of a layer by phase.
-    """
+    """Named rows of cells, as choices at levels, with named lengths (``bars``) beside each; ``keys`` says what a text means."""
 
     title: str
     columns: tuple[str, ...]
@@ -180,10 +175,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A result as people and programs read it: the answer as its title, what was asked, parts, notes below them, and a tone.
-
-    The first table outside sections is the answer in full: its rows are those of data frames and CSV.
-    """
+    """The answer, what was asked, parts, and notes below them; the rows of the first table are those of data frames and CSV."""
 
     title: str
     about: str = ""
@@ -212,25 +204,22 @@ class Result:
 
     def document(self) -> Document:
         """Return what it shows."""
-        found: Document = load_plugin("documents", self._document)(self)
-        return found
+        return cast("Document", load_plugin("documents", self._document)(self))
 
     def to_frame(self) -> Any:
         """Return its rows as a pandas data frame with plain numbers and texts; raises ``OptionError`` without pandas."""
         if find_spec("pandas") is None:
             raise OptionError("to_frame", "pandas is not installed", hint="pip install pandas")
-        return importlib.import_module("pandas").DataFrame(self.document().records())
+        return import_module("pandas").DataFrame(self.document().records())
 
     def plot(self, file: str | Path | None = None) -> Any:
-        """Draw it, and return a picture that a notebook shows; a file is .svg, or with matplotlib .png or .pdf.
-
-        Raises ``OptionError`` where a format is unknown or matplotlib missing, ``DocumentError`` where it cannot be written.
-        """
-        plots = importlib.import_module("hypar.reports.plots")
-        return plots.plot(self.document(), None if file is None else Path(file))
+        """Draw it and return a picture for notebooks; a file is .svg, or with matplotlib .png or .pdf; raises ``InputError``."""
+        return import_module("hypar.reports.plots").plot(
+            self.document(), None if file is None else Path(file)
+        )
 
     def _repr_html_(self) -> str:
-        return str(importlib.import_module("hypar.reports.html").fragment(self.document()))
+        return str(import_module("hypar.reports.html").fragment(self.document()))
 
 
 class Origin(NamedTuple):
@@ -250,5 +239,4 @@ def remember(result: Any, origin: Origin) -> None:
 
 def origin_of(result: Any) -> Origin:
     """Return the origin of a plan or a score; an empty one if it is not known."""
-    found: Origin = getattr(result, "_origin", Origin())
-    return found
+    return cast("Origin", getattr(result, "_origin", Origin()))
