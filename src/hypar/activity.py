@@ -33,7 +33,7 @@ def interruptible() -> bool:
 
 
 def keeping_interrupted() -> AbstractContextManager[None]:
-    """Let an interrupt end a search inside with its best plan so far."""
+    """Make it so inside."""
     return _set(_INTERRUPTIBLE, True)
 
 

@@ -1,7 +1,4 @@
-"""The errors that hypar raises deliberately, each a line: the place, the value found, the values allowed, a hint.
-
-Several faults of one model file or hardware file are one error with a line for each.
-"""
+"""The errors that hypar raises, a line for each fault: the place, the value found, the values allowed, a hint."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ Where = tuple[str | int, ...]
 """A place in a document: keys and indices from the top."""
 
 LONGEST_WORD, MOST_NAMES = 100, 40
-"""Largest length of a word that is compared with others, and number of names that are listed."""
-
 _WORD = re.compile(r"[\w-]{1,100}")
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "?")
 _SHORT = reprlib.Repr()
@@ -32,10 +27,7 @@ class HyparError(Exception):
 
 
 class InputError(HyparError):
-    """Input that cannot be used: ``where``, as ``file:line: field`` or an option, ``found``, ``allowed`` and a ``hint``.
-
-    The last two may be empty; ``others`` are further faults of the same file.
-    """
+    """Input that cannot be used: the place, as ``file:line: field``, and further faults of the same file as ``others``."""
 
     others: tuple[InputError, ...] = ()
 
@@ -110,12 +102,7 @@ def together(faults: Iterable[InputError]) -> InputError:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known word, up to three if several begin with it, or an empty text.
-
-    Examples:
-        >>> suggestion("CONV", ["conv1", "pool"]), suggestion("vgg", ["vgg11", "vgg16", "sfc"])
-        ("did you mean 'conv1'?", "did you mean 'vgg11' or 'vgg16'?")
-    """
+    """Return a hint with the nearest known word, or up to three if several begin with it, or an empty text."""
     words = {word.casefold(): word for word in map(str, known) if len(word) <= LONGEST_WORD >= len(name)}
     typed = name.casefold()
     several = sum(word.startswith(typed) for word in words) > 1

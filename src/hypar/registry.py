@@ -1,7 +1,6 @@
-"""Plug-ins and data files by file name.
+"""Data files and plug-ins by file name: a plug-in is a file in its group's folder with a constant ``plugin``, imported on use.
 
-A plug-in is a file ``<name>.py`` in the folder of its group that ends in a constant ``plugin``. Its name comes from the
-folder's listing; its module is imported on use. Other distributions add plug-ins by the entry-point group ``hypar.<group>``.
+Other distributions add plug-ins by the entry-point group ``hypar.<group>``.
 """
 
 from __future__ import annotations

@@ -25,11 +25,7 @@ _QUANTITY = r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?) *(?P<unit>[A-Za-
 
 
 def parse_quantity(text: object, kind: str) -> float:
-    """Parse a quantity into hypar's own unit: bytes, bytes a second, FLOP a second, Hz, J, s or W.
-
-    Raises:
-        ValueError: the text is not a number with a unit of that kind; the message says what is allowed.
-    """
+    """Parse a quantity of a kind into hypar's own unit; raises ``ValueError`` that says what is allowed."""
     bases, examples = _KINDS[kind]
     found = re.fullmatch(_QUANTITY, text.strip(), re.ASCII) if isinstance(text, str) else None
     unit = found["unit"] if found else ""
@@ -99,12 +95,7 @@ def format_gain(first: float | None, own: float, digits: int = 3) -> str:
 
 
 def faster_than(name: str, first: float, own: float) -> str:
-    """Compare a time with that of something else.
-
-    Examples:
-        >>> faster_than("dp", 6.45, 1.94), faster_than("dp", 1.0, 1.0002), faster_than("dp", 3.1, 3.2)
-        ('3.32x faster than dp', 'as fast as dp', '3.2% slower than dp')
-    """
+    """Compare a time with that of something else, as ``3.32x faster than dp``, ``as fast as dp`` or ``3.2% slower than dp``."""
     fast, slow = min(first, own), max(first, own)
     if slow - fast < 1e-3 * fast or not fast:
         return f"as fast as {name}"
