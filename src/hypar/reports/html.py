@@ -16,12 +16,13 @@ from hypar.document import Cell, Note, Section, Table
 from hypar.reports import charts
 from hypar.reports.palette import colours_of
 from hypar.reports.svg import svg
-from hypar.reports.text import bar_parts, column_texts, longest_bar
+from hypar.reports.text import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.document import Column, Document, Part
+    from hypar.reports.text import Shown
 
 Content: TypeAlias = "str | Iterable[Content] | None"
 """The content of an element: markup, plain text, nothing, or several of them."""
@@ -155,7 +156,7 @@ def _table(table: Table) -> list[Content]:
     groups = [(name, len([*run])) for name, run in groupby(shown, key=lambda own: own.group)]
     above = [tag("th", name, scope="colgroup", colspan=count) for name, count in groups]
     heads = tag("tr", _spaced(tag("th", own.title, scope="col", class_=_side(own)) for own in shown))
-    columns = [_cells(table, own, texts) for own, texts in column_texts(table)]
+    columns = [_cells(table, own) for own in columns_of(table)]
     rows = [_spaced(row) for row in zip(*columns, strict=True)]
     tones = [row.get("tone") or None for row in table.rows]
     body = "\n".join(tag("tr", row, class_=tone) for row, tone in zip(rows, tones, strict=False))
@@ -169,21 +170,17 @@ def _table(table: Table) -> list[Content]:
     return [_line("p", table.title, "title"), _scrolled(whole, table.title or "table")]
 
 
-def _cells(table: Table, own: Column, texts: Sequence[str]) -> list[Markup]:
-    """Return the cells of a column, of the first one heads of rows."""
-    values = [row.get(own.key) for row in (*table.rows, *([table.total] if table.total else []))]
-    bars = [bar_parts(value) if own.unit == "bar" else () for value in values]
-    scale = longest_bar(bars, whole=table.total is not None)
-    found = []
-    for value, text, parts in zip(values, texts, bars, strict=True):
+def _cells(table: Table, own: Shown) -> Iterator[Markup]:
+    """Yield the cells of a column, of the first one heads of rows."""
+    column = own.column
+    for value, text, parts in zip(own.values, own.texts, own.bars, strict=True):
         content: Content = _choice(value) if isinstance(value, Cell) else prose(text)
-        if own.unit == "bar" and not text:
-            content = _bar(parts, scale)
-        if own is table.shown[0]:
-            found.append(tag("th", content, scope="row", class_="m" if own.key in NAMES else None))
+        if column.unit == "bar" and not text:
+            content = _bar(parts, own.scale)
+        if column is table.shown[0]:
+            yield tag("th", content, scope="row", class_="m" if column.key in NAMES else None)
         else:
-            found.append(tag("td", content, class_=_side(own)))
-    return found
+            yield tag("td", content, class_=_side(column))
 
 
 def _choice(value: Cell) -> Content:

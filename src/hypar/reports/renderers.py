@@ -11,7 +11,7 @@ from hypar.errors import UnknownNameError
 from hypar.files.json_file import format_json
 from hypar.reports.html import fragment
 from hypar.reports.terminal import width
-from hypar.reports.text import column_texts, plain, render
+from hypar.reports.text import columns_of, plain, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,7 +82,9 @@ def _paragraph(text: str, mark: str = "") -> Iterable[str]:
 
 def _table(table: Table) -> str:
     """Return a table without its bars, but with the texts that stand for them."""
-    columns = [(own, texts) for own, texts in column_texts(table) if own.unit != "bar" or any(texts)]
+    columns = [
+        (own.column, own.texts) for own in columns_of(table) if own.column.unit != "bar" or any(own.texts)
+    ]
     heads = [f"{own.group} {own.title}".strip() for own, _ in columns]
     rule = "|".join("--:" if own.numeric else "---" for own, _ in columns)
     first, *rows = (

@@ -102,25 +102,16 @@ def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
 
 def table_lines(table: Table, width: int) -> list[Line]:
     """Return the lines of a table, columns beside each other if there is room, otherwise a record for each row."""
-    rows = [*table.rows, *([table.total] if table.total else [])]
-    tones = ["bold" if row is table.total else TONES[row.get("tone", "")] for row in rows]
-    columns = [
-        _Shown(
-            own,
-            texts,
-            [f"{_colour(row.get(own.key))} {tone}".strip() for row, tone in zip(rows, tones, strict=True)],
-        )
-        for own, texts in column_texts(table)
-    ]
+    columns = columns_of(table)
     if not columns:
         return []
     names = columns[0].texts
-    heads = {at: names[at] for at, row in enumerate(rows) if _heads(table, row)}
+    heads = {at: names[at] for at, row in enumerate(table.rows) if _heads(table, row)}
     for at in heads:
         names[at] = ""
     told = [own for own in columns if own.column.unit != "bar" or any(own.texts)]
     lines = (
-        _beside(_with_bars(columns, table, rows, width), heads, width, whole=True)
+        _beside(_with_bars(columns, width), heads, width, whole=True)
         or _beside(told, heads, width)
         or _beside(told, heads, width, 1)
         or _records(told, heads, width)
@@ -128,29 +119,44 @@ def table_lines(table: Table, width: int) -> list[Line]:
     return _lines(table.title, width, "bold") + lines
 
 
-def column_texts(table: Table) -> list[tuple[Column, list[str]]]:
-    """Return the columns that readers see, each with the texts of its rows and of the total; a bar's is what stands for it.
+class Shown(NamedTuple):
+    """A column that readers see: a text, a style, a value and the lengths of a bar's parts for each row and for the total.
+
+    The text of a bar is what stands for it; a column of bars ends at ``scale``.
+    """
+
+    column: Column
+    texts: list[str]
+    styles: list[str]
+    values: list[Any]
+    bars: list[tuple[float, ...]]
+    scale: float
+
+
+def columns_of(table: Table) -> list[Shown]:
+    """Return the columns that readers see.
 
     A row that has a name alone is a heading: it, and a total, have no dash for a number that they lack.
     """
-    rows = [(row, _heads(table, row)) for row in table.rows] + [(table.total, True)] * bool(table.total)
-    return [
-        (own, ["" if bare and own.key not in row else own.text(row.get(own.key)) for row, bare in rows])
-        for own in table.shown
-    ]
+    rows = [*table.rows, *([table.total] if table.total else [])]
+    tones = ["bold" if row is table.total else TONES[row.get("tone", "")] for row in rows]
+    bare = [row is table.total or _heads(table, row) for row in rows]
+    found = []
+    for own in table.shown:
+        values = [row.get(own.key) for row in rows]
+        known = [own.key in row or not few for row, few in zip(rows, bare, strict=True)]
+        texts = [own.text(value) * here for value, here in zip(values, known, strict=True)]
+        styles = [f"{_colour(value)} {tone}".strip() for value, tone in zip(values, tones, strict=True)]
+        bars = [_bar_parts(value) if own.unit == "bar" else () for value in values]
+        scale = longest_bar(bars, whole=table.total is not None)
+        found.append(Shown(own, texts, styles, values, bars, scale))
+    return found
 
 
 def text_width(text: str) -> int:
     """Return the columns of a terminal that a text takes."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
-
-
-def bar_parts(value: Any) -> tuple[float, ...]:
-    """Return the lengths of a bar's parts from a value of its column: a number, a tuple of its parts, or a text for none."""
-    if isinstance(value, tuple):
-        return value
-    return () if value is None or isinstance(value, str) else (value,)
 
 
 def longest_bar(bars: Iterable[tuple[float, ...]], *, whole: bool = False) -> float:
@@ -164,14 +170,6 @@ def longest_bar(bars: Iterable[tuple[float, ...]], *, whole: bool = False) -> fl
     """
     sums = sorted(own for own in map(sum, bars) if own > 0)
     return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
-
-
-class _Shown(NamedTuple):
-    """A column with its texts, one a row, and their styles."""
-
-    column: Column
-    texts: list[str]
-    styles: list[str]
 
 
 def _lines(text: str, width: int, style: str = "") -> list[Line]:
@@ -207,21 +205,23 @@ def _colour(value: Any) -> str:
     return colours_of(value.parts[0][0] if value.parts else None).terminal
 
 
-def _with_bars(
-    columns: Sequence[_Shown], table: Table, rows: Sequence[dict[str, Any]], width: int
-) -> list[_Shown]:
+def _with_bars(columns: Sequence[Shown], width: int) -> list[Shown]:
     """Return the columns with bars as texts, each with its own text where it has no bar; none without room for them."""
     others = [own for own in columns if own.column.unit != "bar"]
     longest = min(width - sum(_width(own) + GAP for own in others), LONGEST_BAR)
     if len(others) == len(columns) or longest < SHORTEST_BAR:
         return []
-    found = []
-    for own in columns:
-        bars = [bar_parts(row.get(own.column.key)) if own.column.unit == "bar" else () for row in rows]
-        scale = longest_bar(bars, whole=table.total is not None)
-        texts = [text or _bar(parts, scale, longest) for text, parts in zip(own.texts, bars, strict=True)]
-        found.append(own._replace(texts=texts))
-    return found
+    texts = [
+        [t or _bar(b, own.scale, longest) for t, b in zip(own.texts, own.bars, strict=True)]
+        for own in columns
+    ]
+    return [own._replace(texts=drawn) for own, drawn in zip(columns, texts, strict=True)]
+
+
+def _bar_parts(value: Any) -> tuple[float, ...]:
+    if isinstance(value, tuple):
+        return value
+    return () if value is None or isinstance(value, str) else (value,)
 
 
 def _bar(parts: tuple[float, ...], scale: float, longest: int) -> str:
@@ -235,12 +235,12 @@ def _bar(parts: tuple[float, ...], scale: float, longest: int) -> str:
     return FIRST * min(between, end) + SECOND * (end - between) + cut if end else LITTLE
 
 
-def _width(own: _Shown) -> int:
+def _width(own: Shown) -> int:
     return max(map(text_width, (own.column.title, *own.texts)))
 
 
 def _beside(
-    columns: Sequence[_Shown], heads: dict[int, str], width: int, gap: int = GAP, *, whole: bool = False
+    columns: Sequence[Shown], heads: dict[int, str], width: int, gap: int = GAP, *, whole: bool = False
 ) -> list[Line]:
     """Return the lines with columns beside each other; none if they do not fit, or prose would be broken that is to stay whole.
 
@@ -261,7 +261,7 @@ def _beside(
     return lines
 
 
-def _sizes(columns: Sequence[_Shown], width: int, gap: int, *, whole: bool) -> list[int]:
+def _sizes(columns: Sequence[Shown], width: int, gap: int, *, whole: bool) -> list[int]:
     """Return the widths of columns, with room for the name of each group; none if they do not fit."""
     wide = [_width(own) for own in columns]
     for name, run in groupby(range(len(columns)), key=lambda at: columns[at].column.group):
@@ -301,7 +301,7 @@ def _line(cells: Iterable[tuple[str, str, bool]], sizes: Sequence[int], gap: int
     return line
 
 
-def _records(columns: Sequence[_Shown], heads: dict[int, str], width: int) -> list[Line]:
+def _records(columns: Sequence[Shown], heads: dict[int, str], width: int) -> list[Line]:
     """Return each row as its name and, below it, pairs of a head and a value."""
     names, *others = columns
     found: list[Line] = []
