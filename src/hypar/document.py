@@ -115,13 +115,12 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Values along an axis: ``series`` by name, each with a value or None for each ``x``, a name or a number.
+    """Values along an axis: ``series`` by name, each with a value or None for each ``x``, a name or of lines a number.
 
-    Bars of several series stand side by side, those of a ``stack`` and the lines of an ``area`` add up; ``points`` span decades.
     ``limit`` is drawn as a line, as a device's memory; ``marks`` are texts beside values of the first series, by position.
     """
 
-    kind: Literal["bars", "stack", "lines", "area", "points"]
+    kind: Literal["bars", "lines"]
     title: str
     x: Sequence[str] | Sequence[float]
     series: Mapping[str, Sequence[float | None]]
@@ -129,7 +128,6 @@ class Figure:
     x_label: str = ""
     x_unit: str = "count"
     y_label: str = ""
-    log: bool = False
     limit: float | None = None
     marks: Mapping[int, str] = field(default_factory=dict)
 

@@ -33,15 +33,18 @@ GROUPS = {
 }
 """The folder of each group of plug-ins, inside the package."""
 
+OWN = {"documents", "kernels", "readers"}
+"""Groups to which other packages add nothing."""
+
 DATA = {"hardware": "machine/catalog", "models": "models"}
 """The folder of each kind of data files, inside the installed package."""
 
 
-def entry_points(group: str) -> EntryPoints:
+def entry_points(group: str) -> EntryPoints | tuple[()]:
     """Return the entry points of a group in all installed distributions."""
     from importlib import metadata  # noqa: PLC0415 (a tenth of the start; most plans name no foreign plug-in)
 
-    return metadata.entry_points(group=f"hypar.{group}")
+    return () if group in OWN else metadata.entry_points(group=f"hypar.{group}")
 
 
 @cache

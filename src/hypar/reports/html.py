@@ -99,9 +99,9 @@ def prose(text: str) -> str:
 
 
 def _markup(content: Content) -> str:
-    if isinstance(content, Markup) or not content:
-        return content or ""
-    return escape(content, quote=False) if isinstance(content, str) else "".join(map(_markup, content))
+    if content is None or isinstance(content, str):
+        return content if isinstance(content, Markup) else escape(content or "", quote=False)
+    return "".join(map(_markup, content))
 
 
 def _line(element: str, text: str, class_: str | None = None) -> Content:

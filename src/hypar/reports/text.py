@@ -265,8 +265,8 @@ def _sizes(columns: Sequence[Shown], width: int, gap: int, *, whole: bool) -> li
     """Return the widths of columns, with room for the name of each group; none if they do not fit."""
     wide = [_width(own) for own in columns]
     for name, run in groupby(range(len(columns)), key=lambda at: columns[at].column.group):
-        *_, last = own = [*run]
-        wide[last] += max(0, text_width(name) - sum(wide[at] + gap for at in own) + gap)
+        *_, last = together = [*run]
+        wide[last] += max(0, text_width(name) - sum(wide[at] + gap for at in together) + gap)
     sizes = [*wide]
     for at, own in enumerate(columns):
         if own.column.prose and not whole:

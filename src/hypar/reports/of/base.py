@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.schedule.scoring import Totals
 
-DECADES = 30
-"""Ratio of the longest to the shortest time from which a picture needs a logarithmic scale."""
-
 FITS_NOT = "does not fit"
 """What is said beside a plan that a device's memory does not hold."""
 
@@ -81,8 +78,6 @@ def steps_table(
 def picture(
     title: str, x: Sequence[str] | Sequence[float], series: Mapping[str, Sequence[float | None]], **more: Any
 ) -> Figure:
-    """Return bars over names, or points where the values span decades; ``more`` holds other fields of a figure."""
-    known = [value for values in series.values() for value in values if value]
-    log = bool(known) and max(known) > DECADES * min(known)
-    own = {"kind": "points" if log else "bars", "unit": "seconds", "y_label": "time of a step", "log": log}
+    """Return bars over names; ``more`` holds other fields of a figure."""
+    own = {"kind": "bars", "unit": "seconds", "y_label": "time of a step"}
     return Figure(**{**own, **more, "title": title, "x": x, "series": series})

@@ -141,4 +141,4 @@ def _figure(found: Exploration, ranked: Sequence[Point], title: str) -> Figure:
     if few:
         return picture(title, [named(point) for point in ranked], series, marks=marks)
     x = list(range(len(ranked)))
-    return picture(title, x, series, marks=marks, kind="lines", log=False, x_label="plans that are faster")
+    return picture(title, x, series, marks=marks, kind="lines", x_label="plans that are faster")
