@@ -69,7 +69,7 @@ def test_no_module_takes_the_place_of_a_name_that_is_imported_when_used() -> Non
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
-        hypar.nonsense  # noqa: B018
+        hypar.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_importing_hypar_loads_nothing_heavy() -> None:

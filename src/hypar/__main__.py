@@ -7,10 +7,6 @@ import os
 import sys
 from contextlib import suppress
 
-TYPE_CHECKING = False  # saves importing typing
-if TYPE_CHECKING:
-    from typing import TextIO
-
 
 def run() -> None:
     """Run the command line; an interrupt ends it with one line and status 130, as shells have it."""
@@ -32,7 +28,10 @@ def run() -> None:
     except BaseException as error:  # noqa: BLE001 (whatever it is)
         status = _unexpected(error)
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        _settle(stream)
+        try:
+            stream.flush()
+        except OSError:  # a full disk or a closed pipe: Python would flush it again at exit, and complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     gc.freeze()  # the process ends: its memory need not be searched for garbage
     sys.exit(status)
 
@@ -47,14 +46,6 @@ def _unexpected(error: BaseException) -> int:
             sys.excepthook(type(error), error, error.__traceback__)
         print(printable(line), file=sys.stderr)  # noqa: T201
     return 70
-
-
-def _settle(stream: TextIO) -> None:
-    """Redirect a stream whose disk or pipe is full or closed: Python would flush it again at exit, and complain."""
-    try:
-        stream.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gc
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+_LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
 _INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
 
 SELDOM = 200_000
@@ -18,29 +18,13 @@ SELDOM = 200_000
 
 
 def tell(what: str) -> None:
-    """Tell the listener, if there is one, what begins, as ``planning vgg16 by accpar``."""
-    listener = _LISTENER.get()
-    if listener is not None:
-        listener(what)
+    """Tell the listener what begins, as ``planning vgg16 by accpar``."""
+    _LISTENER.get()(what)
 
 
-@contextmanager
-def listening(listener: Callable[[str], None]) -> Iterator[None]:
-    """Tell a listener everything that begins inside.
-
-    Examples:
-        >>> told = []
-        >>> with listening(told.append):
-        ...     tell("planning vgg16")
-        >>> tell("planning resnet50")
-        >>> told
-        ['planning vgg16']
-    """
-    token = _LISTENER.set(listener)
-    try:
-        yield
-    finally:
-        _LISTENER.reset(token)
+def listening(listener: Callable[[str], Any]) -> AbstractContextManager[None]:
+    """Tell a listener everything that begins inside."""
+    return _set(_LISTENER, listener)
 
 
 def interruptible() -> bool:
@@ -48,23 +32,26 @@ def interruptible() -> bool:
     return _INTERRUPTIBLE.get()
 
 
+def keeping_interrupted() -> AbstractContextManager[None]:
+    """Make it so inside."""
+    return _set(_INTERRUPTIBLE, True)
+
+
 @contextmanager
-def keeping_interrupted() -> Iterator[None]:
-    """Let an interrupt end a search inside with its best plan so far."""
-    token = _INTERRUPTIBLE.set(True)
+def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _INTERRUPTIBLE.reset(token)
+        variable.reset(token)
 
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
     """Look for garbage in cycles seldom inside."""
-    first, *others = gc.get_threshold()
-    if 0 < first < SELDOM:
-        gc.set_threshold(SELDOM, *others)
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], SELDOM * bool(before[0])))
     try:
         yield
     finally:
-        gc.set_threshold(first, *others)
+        gc.set_threshold(*before)

@@ -1,16 +1,16 @@
 """What a result shows, as data: tables of raw values with units, figures and notes; and results that have such a document.
 
-A result knows nothing of how it looks: a module of ``reports/of``, found by name when it is asked for, makes its document, and
-renderers know documents and no result. So importing hypar imports neither pandas nor matplotlib, and no package one above it.
+A module of ``reports/of``, found by name when it is asked for, makes the document of a result, and renderers know documents
+alone. So importing hypar imports neither pandas nor matplotlib, and no package one above it.
 """
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from hypar.errors import OptionError
 from hypar.registry import load_plugin
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
 
-DASH = "-"
-"""A number that is not known."""
-
-_FORMATS: dict[str, Callable[[float], str]] = {
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "text": lambda value: str(plain(value)),
     "count": format_count,
     "whole": lambda value: f"{value:,}" if value == int(value) else f"{value:,.1f}",
     "ratio": lambda value: format_gain(value, 1),
@@ -36,17 +34,11 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table.
+    """A column of a table, whose values stand below its ``key`` in the rows, JSON, CSV and data frames; ``head`` is for readers.
 
-    Attributes:
-        key: the key of its values in the rows, and in JSON, CSV and data frames.
-        head: its head for readers; the key if None.
-        unit: ``text``, ``count`` (with a prefix), ``whole`` (with all digits), ``bytes``, ``seconds``, ``joules``, ``ratio``
-            (3.31x), ``percent`` (of 1), ``bar`` (a number, or a tuple of the numbers of its parts), or the unit of a cost.
-        group: a head above neighbouring columns, as the name of a device group.
-        prose: whether a text may have several lines.
-        show: whether readers see it; otherwise it is data alone.
-        data: whether JSON, CSV and data frames have it; otherwise it is for readers alone, as every bar.
+    A ``unit`` is ``text``, ``count`` (with a prefix), ``whole`` (all digits), ``bytes``, ``seconds``, ``joules``, ``ratio`` (3.31x),
+    ``percent`` (of 1), ``bar`` (a number, a tuple of its parts, or a text instead), or a cost's. ``group`` is a head above
+    neighbours. ``prose`` may have several lines. Without ``show`` it is data alone, without ``data`` for readers alone, as every bar.
     """
 
     key: str
@@ -67,19 +59,20 @@ class Column:
         """Whether its values stand at the right of the column."""
         return self.unit not in {"text", "bar"}
 
-    def filled(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a row has something for readers in it."""
-        value = row.get(self.key)
-        return value is not None and value != ""
-
     def text(self, value: Any) -> str:
-        """Format a value; a number that is not known is a dash."""
-        if self.unit == "text":
-            return "" if value is None else str(plain(value))
-        if value is None or isinstance(value, str):
-            return DASH if value is None else value
-        shown = _FORMATS.get(self.unit)
-        return shown(value) if shown else amount(value, self.unit)
+        """Format a value; a number that is not known is a dash, and a bar has no text."""
+        if value is None or (self.unit == "bar" and not isinstance(value, str)):
+            return "-" * self.numeric
+        if isinstance(value, str):
+            return value
+        return _FORMATS.get(self.unit, lambda number: amount(number, self.unit))(value)
+
+
+class Cell(NamedTuple):
+    """A choice: its text, and for colours the dims that it cuts with their degrees; none for a whole layer."""
+
+    text: str
+    parts: tuple[tuple[str, int], ...] = ()
 
 
 def plain(value: Any) -> Any:
@@ -88,14 +81,7 @@ def plain(value: Any) -> Any:
 
 
 class Table(NamedTuple):
-    """Rows of raw values.
-
-    Attributes:
-        columns: the columns, in order.
-        rows: the values of each row by key, a choice as a ``Cell``; the key ``tone`` gives a row's tone.
-        total: a last row that adds them up.
-        title: what the table is about; empty where its document says so.
-    """
+    """Rows of raw values by key, a choice as a ``Cell``, with the key ``tone`` for a row's tone; ``total`` is a last row."""
 
     columns: tuple[Column, ...]
     rows: list[dict[str, Any]]
@@ -106,7 +92,11 @@ class Table(NamedTuple):
     def shown(self) -> list[Column]:
         """The columns for readers: those that have a value."""
         rows = [*self.rows, self.total or {}]
-        return [own for own in self.columns if own.show and any(map(own.filled, rows))]
+        return [
+            own
+            for own in self.columns
+            if own.show and any(row.get(own.key) not in (None, "") for row in rows)
+        ]
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows with every key, as JSON, CSV and data frames have them; a heading is no row."""
@@ -127,8 +117,7 @@ class Note(NamedTuple):
 class Figure:
     """Values along an axis: ``series`` by name, each with a value or None for each ``x``, a name or of lines a number.
 
-    ``unit`` and ``x_unit`` are those of columns; ``limit`` is a value drawn as a line, as the memory of a device; ``marks`` are
-    texts beside values of the first series, by position.
+    ``limit`` is drawn as a line, as a device's memory; ``marks`` are texts beside values of the first series, by position.
     """
 
     kind: Literal["bars", "lines"]
@@ -143,19 +132,9 @@ class Figure:
     marks: Mapping[int, str] = field(default_factory=dict)
 
 
-class Cell(NamedTuple):
-    """A choice: its text, and the dims that it cuts with their degrees, for colours; none for a whole layer."""
-
-    text: str
-    parts: tuple[tuple[str, int], ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Named rows of cells, one for each column, as the choices of layers at levels.
-
-    ``bars`` are named lengths beside each row, in a ``unit``, as the seconds of a layer by phase; ``keys`` says what a text means.
-    """
+    """Named rows of cells, as choices at levels, with named lengths (``bars``) beside each; ``keys`` says what a text means."""
 
     title: str
     columns: tuple[str, ...]
@@ -176,8 +155,7 @@ class Span(NamedTuple):
     critical: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
+class Timeline(NamedTuple):
     """Who works when: tracks, from above, and what they do."""
 
     title: str
@@ -185,8 +163,7 @@ class Timeline:
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(NamedTuple):
     """Parts of a document below a heading and a line about them."""
 
     title: str
@@ -196,16 +173,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A result as people and programs read it.
-
-    Attributes:
-        title: the answer, in a line.
-        about: what was asked.
-        parts: tables, figures, notes and sections, in the order of their reading. The first table is the answer in full: its
-            rows are those of data frames and CSV.
-        notes: notes below all parts.
-        tone: what the answer means for its reader.
-    """
+    """The answer, what was asked, parts, and notes below them; the rows of the first table are those of data frames and CSV."""
 
     title: str
     about: str = ""
@@ -234,35 +202,25 @@ class Result:
 
     def document(self) -> Document:
         """Return what it shows."""
-        found: Document = load_plugin("documents", self._document)(self)
-        return found
+        return cast("Document", load_plugin("documents", self._document)(self))
 
     def to_frame(self) -> Any:
-        """Return its rows as a pandas data frame with plain numbers and texts.
-
-        Raises:
-            OptionError: pandas is not installed.
-        """
+        """Return its rows as a pandas data frame with plain numbers and texts; raises ``OptionError`` without pandas."""
         if find_spec("pandas") is None:
             raise OptionError("to_frame", "pandas is not installed", hint="pip install pandas")
-        return importlib.import_module("pandas").DataFrame(self.document().records())
+        return import_module("pandas").DataFrame(self.document().records())
 
     def plot(self, file: str | Path | None = None) -> Any:
-        """Draw it, and return a picture that a notebook shows; a file is .svg, or with matplotlib .png or .pdf.
-
-        Raises:
-            OptionError: matplotlib is not installed where it is needed, or the ending is not a supported format.
-            DocumentError: the folder is missing or not writable.
-        """
-        plots = importlib.import_module("hypar.reports.plots")
-        return plots.plot(self.document(), None if file is None else Path(file))
+        """Draw it and return a picture for notebooks; a file is .svg, or with matplotlib .png or .pdf; raises ``InputError``."""
+        return import_module("hypar.reports.plots").plot(
+            self.document(), None if file is None else Path(file)
+        )
 
     def _repr_html_(self) -> str:
-        return str(importlib.import_module("hypar.reports.html").fragment(self.document()))
+        return str(import_module("hypar.reports.html").fragment(self.document()))
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Origin:
+class Origin(NamedTuple):
     """From what a plan or a score was made; None is what the names in it find, beside ``file``, the plan's."""
 
     plan: Any = None
@@ -279,5 +237,4 @@ def remember(result: Any, origin: Origin) -> None:
 
 def origin_of(result: Any) -> Origin:
     """Return the origin of a plan or a score; an empty one if it is not known."""
-    found: Origin = getattr(result, "_origin", Origin())
-    return found
+    return cast("Origin", getattr(result, "_origin", Origin()))

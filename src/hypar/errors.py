@@ -1,8 +1,4 @@
-"""The errors that hypar raises deliberately.
-
-A message is one line: the place, the value found, the values allowed, a hint. Several faults of one model file or hardware file are
-one error with a line for each.
-"""
+"""The errors that hypar raises, a line for each fault: the place, the value found, the values allowed, a hint."""
 
 from __future__ import annotations
 
@@ -14,17 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LONGEST_WORD = 100
-"""Largest length of a word that is compared with others or quoted whole."""
-
 Where = tuple[str | int, ...]
 """A place in a document: keys and indices from the top."""
 
+LONGEST_WORD, MOST_NAMES = 100, 40
 _WORD = re.compile(r"[\w-]{1,100}")
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "?")
-_SHORT, _QUOTED = reprlib.Repr(), reprlib.Repr()
+_SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
-_QUOTED.maxstring = LONGEST_WORD
 
 
 class HyparError(Exception):
@@ -34,26 +27,16 @@ class HyparError(Exception):
 
 
 class InputError(HyparError):
-    """Input that cannot be used.
-
-    Attributes:
-        where: the place, as ``file:line: field`` or an option.
-        found: the value found.
-        allowed: the allowed values; empty if ``found`` says enough.
-        hint: a suggestion; may be empty.
-        others: further faults of the same file.
-    """
+    """Input that cannot be used: the place, as ``file:line: field``, and further faults of the same file as ``others``."""
 
     others: tuple[InputError, ...] = ()
 
     def __init__(self, where: str, found: str, allowed: str = "", hint: str = "") -> None:
-        """Compose the one-line message."""
         self.where, self.found, self.allowed, self.hint = where, found, allowed, hint
         parts = (f"{where}: {found}" if where else found, f"allowed: {allowed}" if allowed else "", hint)
         super().__init__(" ".join("; ".join(filter(None, parts)).split()))
 
     def __str__(self) -> str:
-        """Return a line for each fault."""
         return "\n".join([super().__str__(), *map(str, self.others)])
 
 
@@ -88,14 +71,13 @@ class OptionError(InputError):
 
 
 class UnknownNameError(InputError):
-    """A name of no file or plug-in: its ``kind``, such as ``solver``, the ``name``, and the ``known`` names."""
+    """A ``name`` of no file or plug-in of its ``kind``, such as ``solver``, beside the ``known`` ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
-        """Compose the message with the nearest known name."""
         self.kind, self.name, self.known = kind, name, tuple(known)
-        more = f" and {len(self.known) - 40} more" * (len(self.known) > 40)
-        listed = ", ".join(self.known[:40]) + more
-        super().__init__(where, f"no {kind} {_QUOTED.repr(name)}", listed, suggestion(name, self.known))
+        more = f" and {len(self.known) - MOST_NAMES} more" * (len(self.known) > MOST_NAMES)
+        listed = ", ".join(self.known[:MOST_NAMES]) + more
+        super().__init__(where, f"no {kind} {_SHORT.repr(name)}", listed, suggestion(name, self.known))
 
 
 class ProblemError(HyparError):
@@ -106,7 +88,6 @@ class TableLimitError(HyparError):
     """An exact search whose largest table would have more ``entries`` than the ``limit``."""
 
     def __init__(self, message: str, entries: int, limit: int) -> None:
-        """Store both sizes with the message."""
         self.entries, self.limit = entries, limit
         super().__init__(message)
 
@@ -114,26 +95,17 @@ class TableLimitError(HyparError):
 def together(faults: Iterable[InputError]) -> InputError:
     """Return the first of several faults, with the others, each of which is a single one, in it."""
     first, *others = (one for fault in faults for one in (fault, *fault.others))
-    first.others = tuple(others)
     for one in others:
         one.others = ()
+    first.others = tuple(others)
     return first
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known word, or an empty text; upper and lower case count as equal.
-
-    A word that several known words begin with gets up to three of them.
-
-    Examples:
-        >>> suggestion("CONV", ["conv1", "pool"]), suggestion("vgg", ["vgg11", "vgg16", "sfc"])
-        ("did you mean 'conv1'?", "did you mean 'vgg11' or 'vgg16'?")
-    """
-    if len(name) > LONGEST_WORD:
-        return ""
-    words = {word.casefold(): word for word in map(str, known) if len(word) <= LONGEST_WORD}
+    """Return a hint with the nearest known word, or up to three if several begin with it, or an empty text."""
+    words = {word.casefold(): word for word in map(str, known) if len(word) <= LONGEST_WORD >= len(name)}
     typed = name.casefold()
-    several = len([word for word in words if typed and word.startswith(typed)]) > 1
+    several = sum(word.startswith(typed) for word in words) > 1
     found = difflib.get_close_matches(typed, words, n=3 if several else 1, cutoff=0.5)
     near = sorted(repr(words[word]) for word in found)
     listed = " or ".join(filter(None, [", ".join(near[:-1]), *near[-1:]]))
@@ -153,24 +125,15 @@ def printable(text: str) -> str:
 
 
 def field_name(where: Where) -> str:
-    """Format a place for people; unusual keys are quoted.
-
-    Examples:
-        >>> field_name(("layers", 3, "kernel")), field_name(("splits", "a b"))
-        ('layers[3].kernel', "splits['a b']")
-    """
-    plain = (isinstance(key, str) and _WORD.fullmatch(key) for key in where)
-    keys = (f".{key}" if word else f"[{shown(key)}]" for key, word in zip(where, plain, strict=True))
+    """Format a place for people, as ``layers[3].kernel``; unusual keys are quoted."""
+    keys = (
+        f".{key}" if isinstance(key, str) and _WORD.fullmatch(key) else f"[{shown(key)}]" for key in where
+    )
     return "".join(keys).removeprefix(".")
 
 
 def shown(value: Any) -> str:
-    """Format a value for a message as YAML and JSON write it, shortened if long.
-
-    Examples:
-        >>> shown(True), shown(None), shown("9" * 100), shown(["a", 1])
-        ('true', 'nothing', "'999999999999999999999999999...9999999999999999999999999999'", "['a', 1]")
-    """
+    """Format a value for a message as YAML and JSON write it, shortened if long."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     return _SHORT.repr(value)

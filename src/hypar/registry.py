@@ -1,12 +1,12 @@
-"""Plug-ins and data files by file name.
+"""Data files and plug-ins by file name: a plug-in is a file in its group's folder with a constant ``plugin``, imported on use.
 
-A plug-in is a file ``<name>.py`` in the folder of its group that ends in a constant ``plugin``. Its name comes from the
-folder's listing; its module is imported on use. Other distributions add plug-ins by the entry-point group ``hypar.<group>``.
+Other distributions add plug-ins by the entry-point group ``hypar.<group>``.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ GROUPS = {
 }
 """The folder of each group of plug-ins, inside the package."""
 
-OWN = frozenset({"documents", "kernels", "readers"})
+OWN = {"documents", "kernels", "readers"}
 """Groups to which other packages add nothing."""
 
 DATA = {"hardware": "machine/catalog", "models": "models"}
@@ -42,18 +42,16 @@ DATA = {"hardware": "machine/catalog", "models": "models"}
 
 def entry_points(group: str) -> EntryPoints | tuple[()]:
     """Return the entry points of a group in all installed distributions."""
-    if group in OWN:
-        return ()
     from importlib import metadata  # noqa: PLC0415 (a tenth of the start; most plans name no foreign plug-in)
 
-    return metadata.entry_points(group=f"hypar.{group}")
+    return () if group in OWN else metadata.entry_points(group=f"hypar.{group}")
 
 
 @cache
 def own_names(group: str) -> frozenset[str]:
     """Return the names of the plug-ins in a group that come with hypar."""
     files = (_PACKAGE / GROUPS[group]).glob("*.py")
-    return frozenset(file.stem for file in files if file.stem not in {"__init__", "base"})
+    return frozenset(file.stem for file in files) - {"__init__", "base"}
 
 
 @cache
@@ -64,14 +62,9 @@ def plugin_names(group: str) -> tuple[str, ...]:
 
 @cache
 def load_plugin(group: str, name: str) -> Any:
-    """Import one plug-in of a group.
-
-    Raises:
-        UnknownNameError: no plug-in has that name.
-    """
+    """Import one plug-in of a group; raises ``UnknownNameError``."""
     if name in own_names(group):
-        folder = GROUPS[group].replace("/", ".")
-        return importlib.import_module(f"hypar.{folder}.{name}").plugin
+        return importlib.import_module(f"hypar.{GROUPS[group].replace('/', '.')}.{name}").plugin
     for point in entry_points(group):
         if point.name == name:
             return point.load()
@@ -90,11 +83,7 @@ def data_names(kind: str) -> tuple[str, ...]:
 
 
 def data_file(kind: str, name: str) -> Path:
-    """Return the data file with a bare name, or the path itself if one was given.
-
-    Raises:
-        UnknownNameError: no file has that bare name.
-    """
+    """Return the data file with a bare name, or the path itself if one was given; raises ``UnknownNameError``."""
     if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json", ".onnx")):
         return Path(name)
     if name not in data_names(kind):
@@ -118,5 +107,4 @@ def strategies() -> tuple[str, ...]:
 
 
 def _singular(group: str) -> str:
-    many = next((end for end in ("ies", "ches") if group.endswith(end)), "s")
-    return (group.removesuffix(many) + {"ies": "y", "ches": "ch"}.get(many, "")).replace("_", " ")
+    return re.sub(r"(?<=ch)es$|s$", "", group.replace("ies", "y")).replace("_", " ")

@@ -25,15 +25,7 @@ _QUANTITY = r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?) *(?P<unit>[A-Za-
 
 
 def parse_quantity(text: object, kind: str) -> float:
-    """Parse a quantity into hypar's own unit: bytes, bytes a second, FLOP a second, Hz, J, s or W.
-
-    Raises:
-        ValueError: the text is not a number with a unit of that kind; the message says what is allowed.
-
-    Examples:
-        >>> parse_quantity("1600 Mb/s", "bytes_per_s"), parse_quantity("108 KB", "bytes")
-        (200000000.0, 108000.0)
-    """
+    """Parse a quantity of a kind into hypar's own unit; raises ``ValueError`` that says what is allowed."""
     bases, examples = _KINDS[kind]
     found = re.fullmatch(_QUANTITY, text.strip(), re.ASCII) if isinstance(text, str) else None
     unit = found["unit"] if found else ""
@@ -49,19 +41,8 @@ def exact_number(number: float) -> int | float:
     return int(number) if float(number).is_integer() else float(number)
 
 
-def amount(number: float, unit: str) -> str:
-    """Format a cost with its unit."""
-    shown = {"bytes": format_bytes, "seconds": format_seconds, "joules": format_joules}.get(unit)
-    return shown(number) if shown else f"{format_count(number)} {unit}"
-
-
 def format_count(number: float) -> str:
-    """Format a number with three digits and a decimal prefix.
-
-    Examples:
-        >>> format_count(138_357_544), format_count(2_000), format_count(17)
-        ('138 M', '2.00 k', '17')
-    """
+    """Format a number with three digits and a decimal prefix, as ``138 M``; a small whole one with all digits, as ``17``."""
     value = float(number)
     prefixes = iter(("", "k", "M", "G", "T", "P"))
     prefix = next(prefixes)
@@ -69,7 +50,7 @@ def format_count(number: float) -> str:
         value, prefix = value / 1000, larger
     if not prefix and value.is_integer():
         return str(int(value))
-    digits = f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:.2e}"
+    digits = _rounded(value) if abs(value) < 999.5 else f"{value:.2e}"
     return f"{digits} {prefix}".rstrip()
 
 
@@ -79,53 +60,42 @@ def format_bytes(number: float) -> str:
     return text + ("B" if text[-1].isalpha() else " B")
 
 
-def format_seconds(seconds: float) -> str:
-    """Format a time with a suitable prefix.
-
-    Examples:
-        >>> format_seconds(0.00123), format_seconds(12), format_seconds(0)
-        ('1.23 ms', '12.0 s', '0 s')
-    """
-    return _with_small_prefix(seconds, "s")
+def format_seconds(number: float, unit: str = "s") -> str:
+    """Format a time, or an amount of another unit, with a suitable prefix, as ``1.23 ms``, ``12,345 s`` or ``0 s``."""
+    if number >= 999.5:
+        return f"{number:,.0f} {unit}"
+    prefixes = {"": 1.0} | {key: size for key, size in _SMALL.items() if key.isascii()}
+    for prefix, size in prefixes.items():
+        if number >= size * 0.9995:
+            return f"{_rounded(number / size)} {prefix}{unit}"
+    return f"{number:.3g} {unit}"
 
 
 def format_joules(joules: float) -> str:
     """Format an energy with a suitable prefix."""
-    return _with_small_prefix(joules, "J")
+    return format_seconds(joules, "J")
 
 
-def _with_small_prefix(number: float, unit: str) -> str:
-    for prefix, size in (("", 1.0), *((key, value) for key, value in _SMALL.items() if key.isascii())):
-        if number >= size * 0.9995:
-            digits = number / size
-            if digits < 999.5:
-                return f"{digits:#.3g}".rstrip(".") + f" {prefix}{unit}"
-            return f"{digits:,.0f} {unit}"
-    return f"{number:.3g} {unit}"
+def amount(number: float, unit: str) -> str:
+    """Format a cost with its unit."""
+    shown = {"bytes": format_bytes, "seconds": format_seconds, "joules": format_joules}.get(unit)
+    return shown(number) if shown else f"{format_count(number)} {unit}"
+
+
+def _rounded(number: float, digits: int = 3) -> str:
+    return f"{number:#.{digits}g}".rstrip(".")
 
 
 def format_gain(first: float | None, own: float, digits: int = 3) -> str:
-    """Format how many times less a number is than the first one; empty if that is not known.
-
-    Examples:
-        >>> format_gain(6.45, 1.89), format_gain(6.45, 98.8), format_gain(12_345, 1), format_gain(6.45, 1.89, digits=4)
-        ('3.41x', '0.0653x', '12345x', '3.413x')
-    """
+    """Format how many times less a number is than the first one, as ``3.41x`` or ``12345x``; empty if that is not known."""
     if first is None or not own:
         return ""
     times = first / own
-    return f"{times:.0f}x" if times >= 10**digits - 0.5 else f"{times:#.{digits}g}".rstrip(".") + "x"
+    return f"{times:.0f}x" if times >= 10**digits - 0.5 else f"{_rounded(times, digits)}x"
 
 
 def faster_than(name: str, first: float, own: float) -> str:
-    """Compare a time with that of something else.
-
-    Examples:
-        >>> faster_than("dp", 6.45, 1.94), faster_than("dp", 3.2, 3.1), faster_than("dp", 1.0, 1.0002)
-        ('3.32x faster than dp', '3.2% faster than dp', 'as fast as dp')
-        >>> faster_than("dp", 3.1, 3.2), faster_than("dp", 6.45, 98.8)
-        ('3.2% slower than dp', '15.3x slower than dp')
-    """
+    """Compare a time with that of something else, as ``3.32x faster than dp``, ``as fast as dp`` or ``3.2% slower than dp``."""
     fast, slow = min(first, own), max(first, own)
     if slow - fast < 1e-3 * fast or not fast:
         return f"as fast as {name}"

@@ -10,8 +10,7 @@ import pytest
 import hypar
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.reports.html import fragment
-from hypar.reports.renderers import to_markdown
-from hypar.reports.tables import to_csv, to_json
+from hypar.reports.renderers import to_csv, to_json, to_markdown
 from hypar.reports.text import plain, render
 from tests.kit import output
 from tests.reports.documents import parse_cell

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from hypar.document import Document, Note
-from hypar.reports.tables import csv_text
+from hypar.reports.renderers import csv_text
 from hypar.reports.terminal import WIDTH_OF_A_PIPE, note, show_document, warn, width, write
 
 

@@ -201,7 +201,7 @@ def show(
 def print_rows(rows: Any, *, as_csv: bool = False) -> None:
     """Print rows as JSON or as CSV."""
     if as_csv:
-        use("reports.terminal:write")(use("reports.tables:csv_text")(rows), document=True)
+        use("reports.terminal:write")(use("reports.renderers:csv_text")(rows), document=True)
     else:
         use("reports.terminal:write_json")(rows)
 

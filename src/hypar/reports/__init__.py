@@ -4,7 +4,7 @@
 * ``text.render(document, width, full=False)``: lines of styled text; ``text.plain(lines)`` without the styles.
 * ``terminal.show_document(document, full=False)``: on stdout, as wide as the terminal; ``terminal.note``, ``warn``, ``write_json``.
 * ``html.fragment(document)``: for notebooks; ``html.page(document)``: one file that needs nothing else.
-* ``renderers.rendered(document, form)``: Markdown and other forms by name; ``tables``: CSV and JSON.
+* ``renderers.rendered(document, form)``: Markdown, CSV and other forms by name.
 * ``plots.plot(document, file)``: its pictures, as ``charts`` makes them of ``svg``'s shapes.
 * ``trace``: timelines for Perfetto; ``exports/``: pieces of plans for other tools.
 

@@ -16,14 +16,15 @@ from hypar.document import Cell, Note, Section, Table
 from hypar.reports import charts
 from hypar.reports.palette import colours_of
 from hypar.reports.svg import svg
-from hypar.reports.text import bar_parts, column_texts, longest_bar
+from hypar.reports.text import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.document import Column, Document, Figure, Grid, Part, Timeline
+    from hypar.document import Column, Document, Part
+    from hypar.reports.text import Shown
 
-Content: TypeAlias = "str | list[Content] | None"
+Content: TypeAlias = "str | Iterable[Content] | None"
 """The content of an element: markup, plain text, nothing, or several of them."""
 
 THIN = "\u202f"
@@ -44,12 +45,7 @@ class Markup(str):
 
 
 def tag(element: str, *content: Content, **attributes: str | int | None) -> Markup:
-    """Return an element.
-
-    Args:
-        element: its name.
-        content: its content, escaped unless it is markup.
-        attributes: its attributes, those that are not None; ``class_`` stands for ``class`` and any other ``_`` for ``-``.
+    """Return an element; ``class_`` stands for ``class``, any other ``_`` for ``-``, and an attribute that is None is left out.
 
     Examples:
         >>> tag("td", "a < b", class_="n", title='"x"')
@@ -60,44 +56,19 @@ def tag(element: str, *content: Content, **attributes: str | int | None) -> Mark
     return Markup(f"<{element}{start}>{_markup(content)}</{element}>")
 
 
-def prose(text: str) -> str:
-    """Return a text whose numbers are not split from their units.
-
-    Examples:
-        >>> prose("on hmc: 842 us a step, 1.40 J").split(THIN)
-        ['on hmc: 842', 'us a step, 1.40', 'J']
-    """
-    return _QUANTITY.sub(rf"\1{THIN}\2", text)
-
-
 def fragment(document: Document, *, full: bool = False) -> str:
-    """Return a document as an element for a notebook, with the words that the terminal shows; ``plot`` draws its figures.
-
-    Args:
-        document: what to show.
-        full: whether to show the notes on details too.
-    """
-    parts = [own for own in document.parts if isinstance(own, Note | Section | Table)]
-    return (
-        tag(
-            "div",
-            tag("style", Markup("\n" + style())),
-            tag("p", prose(document.title), class_=f"title {document.tone}".strip()),
-            _line("p", document.about),
-            *(_part(own, full=full, level=3) for own in (*parts, *document.notes)),
-            class_="hy",
-        )
-        + "\n"
-    )
+    """Return a document as an element for a notebook, with the words that the terminal shows; ``plot`` draws its figures."""
+    known = (Note, Section, Table)
+    parts = [own for own in (*document.parts, *document.notes) if isinstance(own, known)]
+    title = tag("p", prose(document.title), class_=f"title {document.tone}".strip())
+    body = [title, _line("p", document.about), [_part(own, full=full) for own in parts]]
+    return tag("div", tag("style", Markup("\n" + style())), *body, class_="hy") + "\n"
 
 
 def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> str:
-    """Return the page of a document; the ids of its sections are the first words of their titles.
+    """Return the page of a document, with the commands that make it again and a last line.
 
-    Args:
-        document: what to show.
-        commands: the commands that make it again.
-        footer: a last line.
+    The ids of its sections are the first words of their titles.
     """
     sections = [own for own in document.parts if isinstance(own, Section)]
     links = [(_id(own), own.title) for own in sections] + [("again", "Make it again")] * bool(commands)
@@ -105,19 +76,16 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
         "header",
         tag("h1", prose(document.title), class_=document.tone or None),
         tag("p", prose(document.about), class_="lead"),
-        *(_part(own, full=True) for own in document.parts if not isinstance(own, Section)),
-        *(_part(own) for own in document.notes),
-        tag("nav", *(tag("a", title, href=f"#{name}") for name, title in links), aria_label="Sections"),
+        [_part(own) for own in document.parts if not isinstance(own, Section)],
+        [_part(own, full=False) for own in document.notes],
+        tag("nav", [tag("a", title, href=f"#{name}") for name, title in links], aria_label="Sections"),
         id="headline",
     )
-    again = tag(
-        "section", tag("h2", "Make it again"), tag("pre", "\n".join(commands), tabindex=0), id="again"
-    )
-    body = tag("main", head, *map(_section, sections), again if commands else None, _line("footer", footer))
-    title = tag(
-        "head", Markup(HEAD), tag("title", prose(document.title)), tag("style", Markup("\n" + style()))
-    )
-    return f'<!DOCTYPE html>\n<html lang="en">\n{title}{tag("body", body, class_="hy")}\n</html>\n'
+    lines = tag("pre", "\n".join(commands), tabindex=0)
+    again = tag("section", tag("h2", "Make it again"), lines, id="again") if commands else None
+    main = tag("main", head, [_section(own, id=_id(own)) for own in sections], again, _line("footer", footer))
+    top = tag("head", Markup(HEAD), tag("title", prose(document.title)), tag("style", Markup("\n" + style())))
+    return f'<!DOCTYPE html>\n<html lang="en">\n{top}{tag("body", main, class_="hy")}\n</html>\n'
 
 
 def style() -> str:
@@ -125,16 +93,15 @@ def style() -> str:
     return (files("hypar.reports") / "report.css").read_text(encoding="utf-8")
 
 
-def _markup(content: Iterable[Content]) -> str:
-    """Return content as markup, with plain text escaped."""
-    return "".join(
-        own
-        if isinstance(own, Markup)
-        else _markup(own)
-        if isinstance(own, list)
-        else escape(own or "", quote=False)
-        for own in content
-    )
+def prose(text: str) -> str:
+    """Return a text whose numbers are not split from their units."""
+    return _QUANTITY.sub(rf"\1{THIN}\2", text)
+
+
+def _markup(content: Content) -> str:
+    if content is None or isinstance(content, str):
+        return content if isinstance(content, Markup) else escape(content or "", quote=False)
+    return "".join(map(_markup, content))
 
 
 def _line(element: str, text: str, class_: str | None = None) -> Content:
@@ -155,90 +122,68 @@ def _id(section: Section) -> str:
     return section.title.split()[0].lower()
 
 
-def _section(section: Section) -> Markup:
-    """Return a section of a page, inside which sections are folded."""
-    return tag("section", tag("h2", section.title), *_inside(section), id=_id(section))
+def _section(section: Section, *, full: bool = True, **attributes: str) -> Markup:
+    """Return a section, inside which sections are folded."""
+    return tag("section", tag("h2", section.title), _inside(section, full=full), **attributes)
 
 
-def _inside(section: Section) -> list[Content]:
-    found: list[Content] = [_line("p", section.about, "note")]
+def _inside(section: Section, *, full: bool) -> Iterator[Content]:
+    yield _line("p", section.about, "note")
     for own in section.parts:
         if isinstance(own, Section):
-            found.append(tag("details", tag("summary", own.title), tag("div", *_inside(own), class_="in")))
+            folded = tag("div", _inside(own, full=full), class_="in")
+            yield tag("details", tag("summary", own.title), folded)
         else:
-            found.append(_part(own, full=True))
-    return found
+            yield _part(own, full=full)
 
 
-def _part(part: Part, *, full: bool = False, level: int = 2) -> Content:
-    """Return a part of a document: what is no text is drawn.
-
-    Args:
-        part: the part.
-        full: whether to show the notes on details too.
-        level: the level of a section's heading.
-    """
+def _part(part: Part, *, full: bool = True) -> Content:
+    """Return a part of a document, ``full`` with the notes on details: what is no text is drawn."""
     if isinstance(part, Table):
         return _table(part) if part.shown else None
     if isinstance(part, Note):
-        label: list[Content] = [tag("b", part.label), " "] if part.label else []
+        label = [tag("b", part.label), " "] if part.label else []
         return tag("p", label, prose(part.text), class_="note") if full or not part.detail else None
     if isinstance(part, Section):
-        told = [own for own in part.parts if isinstance(own, Note | Section | Table)]
-        below = [_part(own, full=full, level=level + 1) for own in told]
-        return tag("section", tag(f"h{level}", part.title), _line("p", part.about), below)
-    return _picture(part)
+        return _section(part, full=full)
+    drawn = _scrolled(Markup(svg(charts.picture(part))), part.title or "picture")
+    return tag("figure", _line("figcaption", part.title), drawn)
 
 
-def _picture(part: Figure | Grid | Timeline) -> Markup:
-    drawn = Markup(svg(charts.picture(part)))
-    return tag("figure", _line("figcaption", part.title), _scrolled(drawn, part.title or "picture"))
-
-
-def _table(table: Table) -> Markup:
+def _table(table: Table) -> list[Content]:
     """Return a table with its title."""
     shown = table.shown
     groups = [(name, len([*run])) for name, run in groupby(shown, key=lambda own: own.group)]
     above = [tag("th", name, scope="colgroup", colspan=count) for name, count in groups]
     heads = tag("tr", _spaced(tag("th", own.title, scope="col", class_=_side(own)) for own in shown))
-    rows = [
-        *zip(
-            *(_cells(table, at, own, texts) for at, (own, texts) in enumerate(column_texts(table))),
-            strict=True,
-        )
-    ]
+    columns = [_cells(table, own) for own in columns_of(table)]
+    rows = [_spaced(row) for row in zip(*columns, strict=True)]
     tones = [row.get("tone") or None for row in table.rows]
-    body = [tag("tr", _spaced(row), class_=tone) for row, tone in zip(rows, tones, strict=False)]
+    body = "\n".join(tag("tr", row, class_=tone) for row, tone in zip(rows, tones, strict=False))
     whole = tag(
         "table",
-        tag("thead", tag("tr", *above) if any(name for name, _ in groups) else None, heads),
-        tag("tbody", Markup("\n".join(body))),
-        tag("tfoot", tag("tr", _spaced(rows[-1]))) if table.total else None,
+        tag("thead", tag("tr", above) if any(name for name, _ in groups) else None, heads),
+        tag("tbody", Markup(body)),
+        tag("tfoot", tag("tr", rows[-1])) if table.total else None,
         class_="full" if any(own.unit == "bar" for own in shown) else None,
     )
-    scrolled = _scrolled(whole, table.title or "table")
-    return Markup(_markup([_line("p", table.title, "title"), scrolled]))
+    return [_line("p", table.title, "title"), _scrolled(whole, table.title or "table")]
 
 
-def _cells(table: Table, at: int, own: Column, texts: Sequence[str]) -> list[Markup]:
-    """Return the cells of a column, of the first one heads of rows."""
-    rows = [*table.rows, *([table.total] if table.total else [])]
-    bars = [bar_parts(row.get(own.key)) if own.unit == "bar" else () for row in rows]
-    scale = longest_bar(bars, whole=table.total is not None)
-    found = []
-    for row, text, parts in zip(rows, texts, bars, strict=True):
-        value = row.get(own.key)
-        content = _choice(value) if isinstance(value, Cell) else prose(text)
-        if own.unit == "bar" and not text:
-            content = _bar(parts, scale)
-        mono = "m" if own.key in NAMES else None
-        found.append(
-            tag("td", content, class_=_side(own)) if at else tag("th", content, scope="row", class_=mono)
-        )
-    return found
+def _cells(table: Table, own: Shown) -> Iterator[Markup]:
+    """Yield the cells of a column, of the first one heads of rows."""
+    column = own.column
+    for value, text, parts in zip(own.values, own.texts, own.bars, strict=True):
+        content: Content = _choice(value) if isinstance(value, Cell) else prose(text)
+        if column.unit == "bar" and not text:
+            content = _bar(parts, own.scale)
+        if column is table.shown[0]:
+            yield tag("th", content, scope="row", class_="m" if column.key in NAMES else None)
+        else:
+            yield tag("td", content, class_=_side(column))
 
 
-def _choice(value: Cell) -> Markup:
+def _choice(value: Cell) -> Content:
     """Return a choice in the colours of the dims that it cuts, each part as wide as its halvings."""
     parts = []
     for word, dim, degree in charts.pieces(value) if value.text else ():
@@ -247,19 +192,16 @@ def _choice(value: Cell) -> Markup:
         halvings = math.log2(max(degree, 2))
         width = "" if halvings == 1 else f"--k:{halvings:.3g}"
         parts.append(tag("i", word, class_=dim, style=(look + width).rstrip(";") or None))
-    return tag("span", _spaced(parts), class_="choice") if parts else Markup("")
+    return tag("span", _spaced(parts), class_="choice") if parts else None
 
 
 def _bar(parts: Sequence[float], scale: float) -> Markup:
     """Return a bar of parts in a cell that the longest one fills; what is longer is cut, with a mark."""
-    whole = sum(parts) or 1.0
-    share = min(1.0, whole / scale) if scale else 0.0
-    pieces = (
-        tag("span", class_=kind, style=f"width:{100 * share * part / whole:.1f}%")
-        for part, kind in zip(parts, ("first", "second"), strict=False)
-        if part
-    )
-    return tag("span", *pieces, class_="bars cut" if scale and whole > scale else "bars")
+    whole = sum(parts)
+    each = 100 / max(whole, scale) if scale else 0.0
+    kinds = zip(parts, ("first", "second"), strict=False)
+    pieces = [tag("span", class_=kind, style=f"width:{each * part:.1f}%") for part, kind in kinds if part]
+    return tag("span", pieces, class_="bars cut" if 0 < scale < whole else "bars")
 
 
 def _side(own: Column) -> str | None:

@@ -15,7 +15,7 @@ from hypar.document import Note
 from hypar.errors import printable
 from hypar.files.json_file import format_json
 from hypar.files.text import not_printed
-from hypar.reports.text import ASCII, FIRST, hanging, plain, render
+from hypar.reports.text import ASCII, FIRST, plain, render, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,14 +76,10 @@ def show_shortened(document: Document, *, full: bool, folded: bool = False) -> N
 
 def print_lines(lines: Sequence[Line]) -> None:
     """Print lines on stdout, coloured on a terminal; raises as ``write``."""
-    if not _coloured(sys.stdout):
+    if _coloured(sys.stdout):
+        write("".join("".join(_styled(*own) for own in line) + "\n" for line in lines), styled=True)
+    else:
         write(plain(lines))
-        return
-    with _printing() as stream:
-        encoding = _encoding(stream)
-        for line in lines:
-            pieces = (_styled(_shown(text, encoding), style) for text, style in line)
-            stream.write("".join(pieces) + "\n")
 
 
 def warn(text: str, *, to_stderr: bool = False) -> None:
@@ -91,31 +87,38 @@ def warn(text: str, *, to_stderr: bool = False) -> None:
     if to_stderr:
         note(text, style="bold red")
     else:
-        print_lines([[(line, "bold red")] for line in hanging(text, width())])
+        print_lines([[(line, "bold red")] for line in wrapped(text, width())])
 
 
 def note(text: str, style: str = "dim") -> None:
     """Print a note on stderr."""
     with suppress(OSError, AttributeError):
-        line = _shown(text, _encoding(sys.stderr))
-        sys.stderr.write((_styled(line, style) if _coloured(sys.stderr) else line) + "\n")
+        line = _styled(text, style) if _coloured(sys.stderr) else printable(text)
+        sys.stderr.write(_encodable(line, sys.stderr) + "\n")
         sys.stderr.flush()
 
 
-def write(text: str, *, document: bool = False) -> None:
+def write(text: str, *, document: bool = False, styled: bool = False) -> None:
     """Print text on stdout, with ``?`` for characters that the terminal's encoding lacks; a file's content in UTF-8 as files are.
 
+    A text that is not ``styled`` already has ``?`` for control characters.
+
     Raises:
-        DocumentError: stdout cannot be written to.
+        DocumentError: stdout cannot be written to, at once and not at the end of the program.
     """
-    with _printing() as stream:
-        encoding = "utf-8" if document else _encoding(stream)
-        content = _shown(text if text.endswith("\n") else f"{text}\n", encoding)
+    content = (text if styled else printable(text)).removesuffix("\n") + "\n"
+    stream = sys.stdout
+    try:
         if document and hasattr(stream, "buffer"):
             stream.flush()
-            stream.buffer.write(content.encode(encoding, "replace"))
+            stream.buffer.write(content.encode("utf-8", "replace"))
         else:
-            stream.write(content)
+            stream.write(_encodable(content, stream))
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise not_printed(error) from error
 
 
 def write_json(data: Any) -> None:
@@ -123,25 +126,9 @@ def write_json(data: Any) -> None:
     write(format_json(data), document=True)
 
 
-@contextmanager
-def _printing() -> Iterator[TextIO]:
-    """Raise at once if stdout cannot be written to, not at the end of the program."""
-    try:
-        yield sys.stdout
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise not_printed(error) from error
-
-
-def _encoding(stream: TextIO) -> str:
-    return getattr(stream, "encoding", None) or "utf-8"
-
-
-def _shown(text: str, encoding: str) -> str:
-    """Return a text without control characters, and with characters that an encoding has."""
-    text = printable(text)
+def _encodable(text: str, stream: TextIO) -> str:
+    """Return a text with characters that a stream's encoding has."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -158,9 +145,9 @@ def _coloured(stream: TextIO) -> bool:
 
 def _styled(text: str, style: str) -> str:
     """Return a text with the codes of its style, without colours where https://no-color.org asks for none."""
-    colourless = bool(os.environ.get("NO_COLOR"))
-    codes = [_CODES[word] for word in style.split() if not (colourless and _CODES[word] > _CODES["dim"])]
-    return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if codes and text.strip() else text
+    text, most = printable(text), _CODES["dim"] if os.environ.get("NO_COLOR") else max(_CODES.values())
+    codes = [str(code) for code in map(_CODES.__getitem__, style.split()) if code <= most]
+    return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and text.strip() else text
 
 
 @contextmanager
@@ -203,9 +190,8 @@ def _watch(state: dict[str, Any], ended: threading.Event) -> None:
 def _bar(state: dict[str, Any], seconds: float) -> str:
     """Return one line: what is done, a bar and numbers of how far it is, and for how long."""
     done, of = state["completed"], state["total"]
-    minutes, rest = divmod(int(seconds), 60)
     full = round(BAR * done / of) if of else 0
     far = f" {FIRST * full}{' ' * (BAR - full)} {done:,}/{of:,}" if of else ""
-    tail = f"{far} {minutes}:{rest:02d}"
+    tail = f"{far} {int(seconds) // 60}:{int(seconds) % 60:02d}"
     room = width(sys.stderr) - len(tail) - 1
-    return _shown(state["description"][: max(room, 0)] + tail, _encoding(sys.stderr))
+    return _encodable(state["description"][: max(room, 0)] + tail, sys.stderr)

@@ -19,14 +19,9 @@ FITS_NOT = "does not fit"
 
 
 class Step(NamedTuple):
-    """A row of the totals of a step.
+    """A row of the totals of a step, with the texts that name it by column, and what stands beside them, or a number for a bar.
 
-    Attributes:
-        names: the texts that name it, by column.
-        totals: the totals; None without a step.
-        base: the totals that its gain is over.
-        said: what stands beside them, or a number for a bar.
-        tone: what it means.
+    Its gain is over ``base``.
     """
 
     names: Mapping[str, str]
@@ -57,14 +52,7 @@ def totals_data(own: Score | Totals | None) -> dict[str, float | None]:
 def steps_table(
     names: Iterable[Column], steps: Iterable[Step], *, digits: int = 3, bars: bool = False
 ) -> Table:
-    """Return a table of the totals of steps.
-
-    Args:
-        names: the columns that name a row.
-        steps: the rows.
-        digits: the digits of a gain.
-        bars: whether the last column has bars.
-    """
+    """Return a table of the totals of steps below columns that name a row; ``digits`` are a gain's, ``bars`` the last column's."""
     rows = [
         {
             **own.names,

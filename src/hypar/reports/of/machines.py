@@ -9,7 +9,7 @@ from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
 from hypar.studies.step import phase_of
-from hypar.units import amount, format_bytes, format_count
+from hypar.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +36,14 @@ _VALUES = (
     Column(key="unit", show=False),
     Column(key="source", prose=True),
 )
+_TIMES = (
+    Column(key="group"),
+    Column(key="layer"),
+    Column(key="phase"),
+    Column(key="time_s", head="time", unit="seconds"),
+    Column(key="communication_s", head="communication", unit="seconds"),
+    Column(key="macs", head="MACs", unit="count"),
+)
 
 
 def machines_data(machines: Iterable[Machine | HeterogeneousMachine]) -> Rows:
@@ -44,17 +52,12 @@ def machines_data(machines: Iterable[Machine | HeterogeneousMachine]) -> Rows:
 
 
 def _entry(machine: Machine | HeterogeneousMachine) -> dict[str, Any]:
-    """Return the entry of a machine, of a heterogeneous one with its groups."""
     named = {"hardware": machine.name, "devices": machine.num_devices}
     if isinstance(machine, HeterogeneousMachine):
         groups = [
-            {
-                "group": group.name,
-                "outward_bytes_per_s": group.bytes_per_s,
-                "outward_latency_s": group.latency_s,
-                **_entry(group.machine),
-            }
-            for group in machine.groups
+            {"group": own.name, "outward_bytes_per_s": own.bytes_per_s, "outward_latency_s": own.latency_s}
+            | _entry(own.machine)
+            for own in machine.groups
         ]
         return {**named, "source": machine.source, "groups": groups}
     return {
@@ -69,47 +72,40 @@ def _entry(machine: Machine | HeterogeneousMachine) -> dict[str, Any]:
 
 def machines_document(machines: Iterable[Machine | HeterogeneousMachine]) -> Document:
     """Return one row for each machine, and one below it for each group of a heterogeneous machine."""
-    rows = [row for entry in machines_data(machines) for row in _machine_rows(entry, "")]
+    rows = []
+    for entry in machines_data(machines):
+        for name, own in [
+            (entry["hardware"], entry),
+            *((f"  {one['group']}", one) for one in entry.get("groups", [])),
+        ]:
+            rows.append({"compute_model": "-", **own, "machine": name, "links": _links(own) or "-"})
     return Document(title="", parts=(Table(_MACHINES, rows),))
 
 
-def _machine_rows(entry: dict[str, Any], indent: str) -> Iterator[dict[str, Any]]:
-    """Yield the row of a machine and, below it, the rows of its groups."""
-    row = entry | {"machine": f"{indent}{entry.get('group', entry['hardware'])}"}
-    if "groups" in entry:
-        yield row | {"links": f"{len(entry['groups'])} groups", "compute_model": "-"}
-        for group in entry["groups"]:
-            yield from _machine_rows(group, f"{indent}  ")
-    else:
-        yield row | {"links": _links(entry) or "-"}
-
-
 def _links(entry: dict[str, Any]) -> str:
+    if "groups" in entry:
+        return f"{len(entry['groups'])} groups"
     tiers = zip(entry["topology"], entry["link_bytes_per_s"], strict=True)
     return ", ".join(f"{topology} {format_bytes(rate)}/s" for topology, rate in tiers)
 
 
 def document_of(machine: Machine | HeterogeneousMachine) -> Document:
     """Return every value of a machine's file below its place in the file, with its unit and source."""
-    places: dict[str, Rows] = {}
-    for row in machine_data(machine):
-        places.setdefault(row["what"].rpartition(".")[0], []).append(row)
-    rows = []
-    for place, own in places.items():
-        rows.append({"name": place})
-        for row in own:
-            name = f"  {row['what'].rpartition('.')[2]}"
-            rows.append({"name": name, "text": value_text(row["value"], row["unit"]), **row})
+    found, rows, above = machine_data(machine), Rows(), ""
+    places = [row["what"].rpartition(".")[0] for row in found]
+    for place, row in sorted(zip(places, found, strict=True), key=lambda pair: places.index(pair[0])):
+        name = row["what"].rpartition(".")[2]
+        rows += [{"name": place}] * (place != above)
+        rows.append({"name": f"  {name}", "text": value_text(row["value"], row["unit"]), **row})
+        above = place
     entry = _entry(machine)
-    parts = [f"{machine.num_devices} devices" if machine.num_devices > 1 else "1 device"]
+    number, held = machine.num_devices, entry.get("memory_bytes")
+    parts = [f"{number} device{'s' * (number > 1)}"]
     if "groups" in entry:
         parts.append(f"groups {', '.join(group['group'] for group in entry['groups'])}")
     else:
-        held = entry["memory_bytes"]
-        parts += [
-            f"{entry['compute_model']}{'' if held is None else f' with {format_bytes(held)}'}",
-            _links(entry),
-        ]
+        memory = "" if held is None else f" with {format_bytes(held)}"
+        parts += [f"{entry['compute_model']}{memory}", _links(entry)]
     title = f"{machine.name}: {', '.join(filter(None, parts))}"
     return Document(title=title, about=entry["source"], parts=(Table(_VALUES, rows),))
 
@@ -120,21 +116,21 @@ def machine_data(machine: Machine | HeterogeneousMachine) -> Rows:
         return [row for group in machine.groups for row in _group_data(group)]
     content = machine.content.model_dump(mode="json", by_alias=True)
     device, networks = content["device"], content["interconnect"] or []
-    name = device["compute"]["name"]
-    device["compute"] = {"name": _named(name, "compute model"), **machine.compute.model_dump(mode="json")}
+    name = _sourced(device["compute"]["name"], "compute model")
+    device["compute"] = {"name": name, **machine.compute.model_dump(mode="json")}
     for network, tier in zip(networks, machine.tiers, strict=True):
-        fields = {
-            key: _named(value, "as the file says")
-            for key, value in tier.topology.model_dump(mode="json", exclude_none=True).items()
+        fields = tier.topology.model_dump(mode="json", exclude_none=True).items()
+        network["topology"] = {
+            "name": _sourced(tier.name, "topology"),
+            **{key: _sourced(value, "as the file says") for key, value in fields},
         }
-        network["topology"] = {"name": _named(tier.name, "topology"), **fields}
         for together, names in SETS.items():
             if tier.collectives == names:
                 network["collectives"]["value"] = together
     content["interconnect"] = networks[0] if len(networks) == 1 else networks
     return [
         {"what": what, "value": value, "unit": _unit(what), "source": source}
-        for what, value, source in _sourced(content, "")
+        for what, value, source in _values(content)
     ]
 
 
@@ -148,20 +144,20 @@ def _group_data(group: DeviceGroup) -> Rows:
     return [{**row, "what": f"{group.name}.{row['what']}"} for row in (*own, *machine_data(group.machine))]
 
 
-def _named(value: Any, what: str) -> dict[str, Any]:
-    return {"value": value, "source": what}
+def _sourced(value: Any, source: str) -> dict[str, Any]:
+    return {"value": value, "source": source}
 
 
-def _sourced(data: Any, where: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield the values below a field of the file."""
+def _values(data: Any, where: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Yield the values below a field of the file, with their places and sources."""
     if isinstance(data, dict) and data.keys() == {"value", "source"}:
         yield where, data["value"], data["source"]
     elif isinstance(data, dict):
         for key, value in data.items():
-            yield from _sourced(value, f"{where}.{key}".removeprefix("."))
+            yield from _values(value, f"{where}.{key}".removeprefix("."))
     elif isinstance(data, list):
         for index, value in enumerate(data):
-            yield from _sourced(value, f"{where}[{index}]")
+            yield from _values(value, f"{where}[{index}]")
 
 
 _UNITS = {
@@ -186,7 +182,7 @@ def value_text(value: Any, unit: str) -> str:
     if isinstance(value, bool | str | list) or not unit:
         return f"{value:g}" if isinstance(value, float) else str(value)
     if unit in {"J", "s"}:
-        return amount(value, "joules" if unit == "J" else "seconds")
+        return format_seconds(value, unit)
     text = format_count(value)
     return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
 
@@ -208,28 +204,18 @@ def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph)
 
 
 def times_document(rows: Sequence[dict[str, Any]], title: str) -> Document:
-    """Return a row for each phase of a layer on a device: its times, its mapping, and the accesses that some phase has.
-
-    Args:
-        rows: the rows of ``score_layers``, or those of whole layers.
-        title: what they are of.
-    """
+    """Return a row for each phase of a layer on a device: its times, its mapping, and the accesses that some phase has."""
     mapping = list(dict.fromkeys(name for row in rows for name in row["mapping"]))
     places = dict.fromkeys(place for row in rows for place in row["accesses"])
     accesses = [place for place in places if any(row["accesses"].get(place) for row in rows)]
     columns = (
-        Column(key="group"),
-        Column(key="layer"),
-        Column(key="phase"),
-        Column(key="time_s", head="time", unit="seconds"),
-        Column(key="communication_s", head="communication", unit="seconds"),
-        Column(key="macs", head="MACs", unit="count"),
+        *_TIMES,
         *(Column(key=f"mapping.{name}", head=name, unit="any") for name in mapping),
         *(Column(key=f"accesses.{place}", head=place, unit="count") for place in accesses),
     )
     found = [
         row
-        | {f"mapping.{name}": f"{row['mapping'][name]:.4g}" for name in mapping if name in row["mapping"]}
+        | {f"mapping.{name}": f"{value:.4g}" for name, value in row["mapping"].items()}
         | {f"accesses.{place}": row["accesses"].get(place, 0) for place in accesses}
         for row in rows
     ]

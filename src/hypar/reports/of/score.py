@@ -10,8 +10,8 @@ from hypar.errors import InputError
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import network_of, scored_on
 from hypar.reports.of.base import data
+from hypar.reports.renderers import csv_text
 from hypar.reports.steps import groups_table, headed, step_notes, step_timeline
-from hypar.reports.tables import csv_text
 from hypar.reports.words import asked, tone_of
 from hypar.studies.remarks import on_this_machine
 from hypar.studies.step import StepRows

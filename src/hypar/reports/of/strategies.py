@@ -25,25 +25,19 @@ _SHOWN = (
 
 def strategies_data(named: Mapping[str, Strategy]) -> list[dict[str, Any]]:
     """Return the components of each strategy."""
-    # Programs read the cost on a heterogeneous machine under its former name.
-    keys = {"heterogeneous_cost": "fork_cost"}
-    return [
-        {"strategy": name, **{keys.get(key, key): value for key, value in strategy._asdict().items()}}
-        for name, strategy in named.items()
-    ]
+    keys = {"heterogeneous_cost": "fork_cost"}  # which programs read under its former name
+    parts = {name: strategy._asdict().items() for name, strategy in named.items()}
+    return [{"strategy": name, **{keys.get(key, key): own for key, own in of}} for name, of in parts.items()]
 
 
 def strategies_document(named: Mapping[str, Strategy]) -> Document:
     """Return one row for each strategy."""
-    rows = [
-        {
-            "strategy": name,
-            **strategy._asdict(),
-            "counts": strategy.convention if follows(strategy.cost) else DIRECT,
-        }
-        for name, strategy in named.items()
-    ]
+    rows = [{"strategy": name, "counts": _counts(own), **own._asdict()} for name, own in named.items()]
     return Document(title="", parts=(Table(_SHOWN, rows),))
+
+
+def _counts(strategy: Strategy) -> str:
+    return strategy.convention if follows(strategy.cost) else DIRECT
 
 
 plugin = strategies_document
