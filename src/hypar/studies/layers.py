@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.energy import phase_energy
@@ -52,27 +53,18 @@ def layers_of(ran: ScoredStep) -> Rows:
     step, found = ran.step, []
     sent = defaultdict[tuple[int, int, str], Rows](list)
     for task, layer, move, lanes in zip(step.tasks, step.layers, step.moves, step.lanes, strict=True):
-        for lane in lanes if move is not None else ():
+        if move is not None:
             own = {"level": move.level, "collective": move.collective, "time_s": task.seconds}
-            sent[lane, layer, move.phase].append({**own, "bytes": move.total_bytes})
-    for lane, work in enumerate(step.work):
-        machine, groups = ran.lanes[lane].setting.machine, ran.score.groups
-        group = {"group": groups[lane].group} if groups else {}
-        for number, (name, time) in enumerate(zip(ran.plan.layers, work.times, strict=True)):
-            for phase in PHASES:
-                own = {} if time is None else phase_of(phase, time, machine)
-                moved = sent[lane, number, phase]
-                spent = sum(each["time_s"] for each in moved)
-                found.append(
-                    {
-                        **group,
-                        "layer": name,
-                        "phase": phase,
-                        **own,
-                        "communication_s": spent,
-                        "transfers": moved,
-                    }
-                )
+            for lane in lanes:
+                sent[lane, layer, move.phase].append({**own, "bytes": move.total_bytes})
+    names = [{"group": own.group} for own in ran.score.groups or ()] or [{}]
+    for lane, (work, group) in enumerate(zip(step.work, names, strict=True)):
+        machine = ran.lanes[lane].setting.machine
+        for (layer, time), phase in product(enumerate(work.times), PHASES):
+            own = {} if time is None else phase_of(phase, time, machine)
+            moved = sent[lane, layer, phase]
+            own |= {"communication_s": sum(each["time_s"] for each in moved), "transfers": moved}
+            found.append({**group, "layer": ran.plan.layers[layer], "phase": phase, **own})
     return found
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.document import Note
-from hypar.errors import HardwareError, OptionError, ProfileError, TableLimitError
+from hypar.errors import InputError, TableLimitError
 from hypar.plan.records import SEARCHED
 from hypar.plan.request import BEST
+from hypar.planning.baselines import baseline_request
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
 from hypar.planning.resolved import BASELINES, FIXED, Resolved
@@ -93,15 +95,14 @@ def baseline_scores(
     if plan.score is None or (plan.staged and plan.heterogeneous):
         # Device groups in stages have arrays of their own, which are none of the whole machine.
         return {}
-    from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
-
     graph = graph.with_batch(plan.model.batch)
     request = _over_all(plan, replace(Resolved.of(plan, machine, profile), refine=False))
     timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names
-    found = {}
+    found: dict[str, Score | None] = {}
     for name in BASELINES if plan.cost.name == "time" else FIXED:
         if name == "dp" or name not in timed:
-            found[name] = _score_of(baseline_request(request, name), graph)
+            with suppress(InputError, TableLimitError):
+                found[name] = follow(baseline_request(request, name), graph).score
     return {name: score for name, score in found.items() if score is not None}
 
 
@@ -112,13 +113,6 @@ def _over_all(plan: Plan, request: Resolved) -> Resolved:
     outside = plan.stages.outside or 0
     array = (*plan.array[:outside], len(plan.stages.stages), *plan.array[outside:])
     return replace(request.over(array), pins=())
-
-
-def _score_of(request: Resolved, graph: LayerGraph) -> Score | None:
-    try:
-        return follow(request, graph).score
-    except (HardwareError, OptionError, ProfileError, TableLimitError):
-        return None
 
 
 def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:

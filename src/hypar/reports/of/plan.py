@@ -12,9 +12,9 @@ from hypar.reports.of.base import data
 from hypar.reports.steps import chunks_table, groups_table, headed, stages_memory, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
+    PLACES,
     asked,
     cells_of,
-    choice_keys,
     choice_notes,
     layer_costs,
     levels_of,
@@ -160,12 +160,11 @@ def _sums(plan: Plan, ran: ScoredStep | None) -> Callable[[Sequence[str]], _Sums
 
 def _colour_keys(cells: Iterable[Cell]) -> dict[str, str]:
     """Return what the colour of each dim means, with its word."""
-    used = [*dict.fromkeys(cells)]
-    means, found = choice_keys(used), dict[str, str]()
-    for word, dim, _ in (piece for cell in used for piece in pieces(cell)):
-        own = word if word in means else word.rstrip("0123456789")
-        if own in means:
-            found.setdefault(dim, f"{own} {means[own]}".rstrip())
+    found: dict[str, str] = {}
+    for word, dim, _ in (piece for cell in dict.fromkeys(cells) for piece in pieces(cell)):
+        own = word.rstrip("0123456789")
+        if own.isidentifier():
+            found.setdefault(dim, f"{own} cuts {PLACES[dim]}" if dim in PLACES else own)
     return found
 
 
