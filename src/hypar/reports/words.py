@@ -89,8 +89,8 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
 
 def _blocks(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
     """Return a row for each layer of a block, once for neighbouring blocks of one form and equal layers."""
-    names = {layer: re.match(r"(.+?)\.(\d+)\.(.+)", layer) for layer in layers}
-    split = {layer: found.groups() if found else (layer, "", "") for layer, found in names.items()}
+    found = {layer: re.fullmatch(r"(.+?)\.(\d+)\.(.+)", layer) for layer in layers}
+    split = {layer: own.groups() if own else (layer, "", "") for layer, own in found.items()}
     blocks = [[*own] for _, own in groupby(layers, key=lambda layer: split[layer][:2])]
     rows = []
     for _, run in groupby(blocks, key=lambda own: [(*split[layer][::2], key(layer)) for layer in own]):

@@ -11,7 +11,6 @@ from hypar.document import Note
 from hypar.errors import InputError, TableLimitError
 from hypar.plan.records import SEARCHED
 from hypar.plan.request import BEST
-from hypar.planning.baselines import baseline_request
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
 from hypar.planning.resolved import BASELINES, FIXED, Resolved
@@ -62,27 +61,24 @@ def remarks(
 def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
     """Yield the cost of the joint optimum beside a greedy plan, unless the engine chose or refined it."""
     greedy = plan.search == "greedy" and len(plan.array) > 1 and not (plan.heterogeneous or plan.staged)
-    chosen = plan.refined or (plan.baselines is not None and plan.baselines.taken != SEARCHED)
-    alone = replace(request, refine=False, chunks=None, stages=None, baselines=())
-    if not greedy or chosen or ask(alone, graph)[0].leaves_no_choice:
+    if not greedy or plan.refined or (plan.baselines and plan.baselines.taken != SEARCHED):
         return
-    best = joint_optimum(alone, graph)
-    if best is None:
-        yield Note("", "the joint optimum is expensive to compute; --search joint finds it or bounds the gap")
-        return
-    gain = 1 - best.cost.value / plan.cost.value if plan.cost.value else 0.0
-    lower = f"{gain:.2%} lower, {amount(best.cost.value, best.cost.unit)}: --search joint"
-    yield Note("", f"the joint optimum is {lower if gain > 0 else 'no lower'}")
-
-
-def joint_optimum(request: Resolved, graph: LayerGraph) -> Plan | None:
-    """Plan the request over all levels jointly; return None if the search is not cheap."""
-    request = replace(request, search="joint", solver=None)
+    request = replace(
+        request, search="joint", solver=None, refine=False, chunks=None, stages=None, baselines=()
+    )
     question, _ = ask(request, graph)
+    if question.leaves_no_choice:
+        return
     structure = question.structure(0, len(question.levels))
     _, solver = question.pick_solver(structure)
     tables = solver.tables(structure) if solver.exact else None
-    return follow(request, graph) if tables and tables.work <= CHEAP_ENTRIES else None
+    if tables is None or tables.work > CHEAP_ENTRIES:
+        yield Note("", "the joint optimum is expensive to compute; --search joint finds it or bounds the gap")
+        return
+    best = follow(request, graph).cost
+    gain = 1 - best.value / plan.cost.value if plan.cost.value else 0.0
+    lower = f"{gain:.2%} lower, {amount(best.value, best.unit)}: --search joint"
+    yield Note("", f"the joint optimum is {lower if gain > 0 else 'no lower'}")
 
 
 def baseline_scores(
@@ -95,6 +91,8 @@ def baseline_scores(
     if plan.score is None or (plan.staged and plan.heterogeneous):
         # Device groups in stages have arrays of their own, which are none of the whole machine.
         return {}
+    from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
+
     graph = graph.with_batch(plan.model.batch)
     request = _over_all(plan, replace(Resolved.of(plan, machine, profile), refine=False))
     timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
@@ -79,14 +79,9 @@ def plan_document(
     said: Sequence[Note] = (),
     full: bool = False,
 ) -> Document:
-    """Return the document of a plan.
+    """Return the document of a plan; ``full`` gives a large network a row for each layer too.
 
-    Args:
-        plan: the plan.
-        ran: its step, which gives the bytes and the time of each layer.
-        base: the score of dp on the same machine, which a plan without pins is compared with.
-        said: remarks on the plan.
-        full: whether a large network has a row for each layer too.
+    Its step gives the bytes and the time of each layer; without pins it is compared with ``base``, the score of dp.
     """
     score, cells = plan.score, cells_of(plan)
     base = None if plan.pins or plan.strategy == "dp" else base
@@ -118,42 +113,32 @@ def plan_document(
 def plan_grid(plan: Plan, ran: ScoredStep | None = None) -> Grid:
     """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the time or of the cost."""
     cells, levels, parts = cells_of(plan), levels_of(plan, joined=False), parts_of(plan)
-    sums = _sums(plan, ran)
-    rows = [tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts]
+    rows = {part: tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts}
+    sums, bars = _sums(plan, ran), ("computes", "receives") if ran else ("cost",)
     spent = [sums(part.layers) for part in parts]
     return Grid(
         title=f"{plan.model.name}, {asked(plan)}",
         columns=tuple(level.key for level in levels),
-        rows=tuple((part.title, row) for part, row in zip(parts, rows, strict=True)),
-        bars=tuple(
-            {"computes": own.computes, "receives": own.receives} if ran else {plan.cost.name: own.cost}
-            for own in spent
-        ),
+        rows=tuple((part.title, row) for part, row in rows.items()),
+        bars=tuple({name if ran else plan.cost.name: own[name] for name in bars} for own in spent),
         unit="seconds" if ran else plan.cost.unit,
-        keys=_colour_keys(cell for row in rows for cell in row),
+        keys=_colour_keys(cell for row in rows.values() for cell in row),
     )
 
 
-class _Sums(NamedTuple):
-    """What layers cost, the bytes that all devices receive for them, and their seconds of computation and of receiving."""
-
-    cost: float
-    received: float = 0.0
-    computes: float = 0.0
-    receives: float = 0.0
-
-
-def _sums(plan: Plan, ran: ScoredStep | None) -> Callable[[Sequence[str]], _Sums]:
-    """Return the function that adds up layers; without a step its bytes and seconds are 0."""
-    each = {layer: _Sums(cost) for layer, cost in layer_costs(plan).items()}
+def _sums(plan: Plan, ran: ScoredStep | None) -> Callable[[Sequence[str]], dict[str, float]]:
+    """Return the function that adds up what layers take: of a step the bytes and the seconds, otherwise their cost."""
+    bar = "receives" if plan.cost.unit == "bytes" else "computes"
+    each = {layer: {"cost": cost, bar: cost} for layer, cost in layer_costs(plan).items()}
     if ran is not None:
         from hypar.studies.step import StepRows  # noqa: PLC0415 (only where a machine is named)
 
         for row in StepRows(ran=ran).layers:
-            each[row.name] = _Sums(each[row.name].cost, row.num_bytes, row.computes_s, row.receives_s)
+            times = {"computes": row.computes_s, "receives": row.receives_s}
+            each[row.name] = {"received": row.num_bytes, "time": math.fsum(times.values()), **times}
 
-    def added(layers: Sequence[str]) -> _Sums:
-        return _Sums(*map(math.fsum, zip(*map(each.__getitem__, layers), strict=True)))
+    def added(layers: Sequence[str]) -> dict[str, float]:
+        return {key: math.fsum(each[layer][key] for layer in layers) for key in each[layers[0]]}
 
     return added
 
@@ -196,20 +181,15 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     cells, stages = cells_of(plan), stage_numbers(plan)
     folded = len(parts) < len(plan.layers)
 
-    def numbers(name: str, layers: Sequence[str]) -> dict[str, Any]:
-        own = sums(layers)
-        step = {"received": own.received, "time": own.computes + own.receives}
-        return {"layer": name, **(step if ran else {"cost": own.cost})}
-
     def row(part: Part) -> dict[str, Any]:
         first, own = part.layers[0], sums(part.layers)
-        alone = (0.0, own.cost) if plan.cost.unit == "bytes" else (own.cost, 0.0)
         return {
-            **numbers(part.title, part.layers),
-            **{level.key: cells(level.splits[0], first) for level in levels},
+            "layer": part.title,
             "stage": stages.get(first),
+            **{level.key: cells(level.splits[0], first) for level in levels},
+            **own,
             "devices": plan.devices(first) if plan.in_grids else None,
-            "bar": (own.computes, own.receives) if ran else alone,
+            "bar": (own.get("computes", 0.0), own.get("receives", 0.0)),
         }
 
     columns = (
@@ -222,7 +202,7 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
         Column(key="devices", unit="whole"),
         Column(key="bar", head="", unit="bar"),
     )
-    total = numbers(f"all {len(plan.layers)} layers" if folded else "all layers", plan.layers)
+    total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **sums(plan.layers)}
     return Table(columns=columns, rows=[*map(row, parts)], total=total)
 
 
@@ -230,12 +210,8 @@ def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
     """Yield the schedule of several stages and the time of the costliest."""
     if stages is None or not stages.pipelined:
         return
-    from hypar.schedule.pipeline_orders import SCHEDULES  # noqa: PLC0415 (only of stages)
-
-    each = ", mini-batches whole"
-    if SCHEDULES[stages.schedule].flushes:
-        parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
-        each = f"{parts}, {_count(stages.microbatches, 'microbatch', 'es')} a mini-batch"
+    parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
+    each = f"{parts}, {_count(stages.microbatches, 'microbatch', 'es')} a mini-batch"
     by = f"{_count(len(stages.stages), 'stage')} by {stages.schedule}{each}"
     yield Note("stages", f"{by}; the costliest is busy {format_seconds(stages.bottleneck_s)} a step")
 
@@ -267,10 +243,8 @@ def _request_notes(plan: Plan) -> Iterator[Note]:
         times = (f"{name} {format_seconds(seconds)}" for name, seconds in plan.baselines.step_s.items())
         yield Note("timed", f"{', '.join(times)} a step; taken: {plan.baselines.taken}")
     if plan.refined is not None:
-        gain = _gain(plan.refined.after_s, plan.refined.before_s)
-        yield Note(
-            "refined", f"{_count(plan.refined.changed, 'choice')} by the time of the whole step: {gain}"
-        )
+        changed, gain = plan.refined.changed, _gain(plan.refined.after_s, plan.refined.before_s)
+        yield Note("refined", f"{_count(changed, 'choice')} by the time of the whole step: {gain}")
     if plan.chunks is not None:
         own, alone = plan.score.time_s if plan.score else 0.0, plan.chunks.alone_s
         gain = f"; {_gain(own, alone)} with each layer by itself" if own and 0 < alone != own else ""
