@@ -34,42 +34,59 @@ def plan(
     network, named = rows.network_of(model, inputs), given["profile"]
     machine, profile = _measured_machine(hardware, changes, named), None
     if explained is not None:
-        sized = {name: given[name] for name in ("stages", "starts", "levels", "array")}
-        request = use("plan.request:Request")(hardware=machine, **sized)
-        use("planning.refusals:require_together")(use("planning.refusals:Asked").whose(request, explain=True))
-    with (
-        use("reports.terminal:progress_bar")(f"planning {network.name}") as progress,
-        use("activity:keeping_interrupted")(),
-    ):
+        _require_explained(machine, given)
+    progress_bar, interruptible = use("reports.terminal:progress_bar"), use("activity:keeping_interrupted")
+    with progress_bar(f"planning {network.name}") as progress, interruptible():
         found = use("planning.planner:plan_model")(network, hardware=machine, progress=progress, **given)
     if named is not None:
         machine = use("planning.sources:scored_on")(found)
         profile = None if _is_step_table(named) else use("planning.sources:times_of")(found)
     if output is not None:
-        own = None if _is_foreign(model) else model
-        found = use("planning.sources:recorded")(found, output, model=own, hardware=hardware, profile=named)
-        found.write(output)
+        found = _stored(found, output, model, inputs, hardware=hardware, profile=named)
     if plot is not None:
         found.plot(plot)
     wrote(output, plot)
-    if output is not None and _is_foreign(model):
-        words = shlex.join(
-            ["hypar", "import", model, *(word for text in inputs for word in ("--input", text))]
-        )
-        use("reports.terminal:note")(f"hypar check needs its model file: {words} -o {network.name}.yaml")
-    made = (found, network, machine, profile)
+    _show(found, network, machine, profile, explained, full=full, as_json=as_json)
+    rows.exit_if_unfit(found.score, fit=fit, as_data=as_json)
+    if found.limits is not None and found.limits.cut == "interrupt":
+        raise KeyboardInterrupt
+
+
+def _require_explained(machine: Any, given: dict[str, Any]) -> None:
+    """Refuse to explain a plan without choices."""
+    sized = {name: given[name] for name in ("stages", "starts", "levels", "array")}
+    asked_for = use("planning.refusals:Asked").whose(
+        use("plan.request:Request")(hardware=machine, **sized), explain=True
+    )
+    use("planning.refusals:require_together")(asked_for)
+
+
+def _stored(plan: Any, output: str, model: str, inputs: tuple[str, ...], **used: str | None) -> Any:
+    """Write a plan with the files that it was made from, and say which file it needs besides."""
+    foreign = _is_foreign(model)
+    plan = use("planning.sources:recorded")(plan, output, model=None if foreign else model, **used)
+    plan.write(output)
+    if foreign:
+        words = ["hypar", "import", model, *(word for text in inputs for word in ("--input", text))]
+        line = f"{shlex.join(words)} -o {plan.model.name}.yaml"
+        use("reports.terminal:note")(f"hypar check needs its model file: {line}")
+    return plan
+
+
+def _show(
+    plan: Any, network: Any, machine: Any, profile: Any, explained: str | None, *, full: bool, as_json: bool
+) -> None:
+    """Print a plan, with its reasons if asked to."""
+    made = (plan, network, machine, profile)
     document = None if as_json else use("reports.of.plan:planned_document")(*made, full=full)
     if explained is not None:
         _explain(*made, explained, document)
     elif document is not None:
-        rows.show_plan(document, len(found.layers), full=full)
+        rows.show_plan(document, len(plan.layers), full=full)
     else:
-        use("reports.terminal:write")(found.to_json(), document=True)
+        use("reports.terminal:write")(plan.to_json(), document=True)
         for remark in use("studies.remarks:remarks")(*made):
             use("reports.terminal:note")(f"{remark.label}: {remark.text}" if remark.label else remark.text)
-    rows.exit_if_unfit(found.score, fit=fit, as_data=as_json)
-    if found.limits is not None and found.limits.cut == "interrupt":
-        raise KeyboardInterrupt
 
 
 def _is_foreign(model: str) -> bool:
