@@ -40,23 +40,6 @@ PLACES = {
 """Each dim in plain words, and none."""
 
 
-class Level(NamedTuple):
-    """A column of choices: successive levels of a device group at which every layer has one choice."""
-
-    group: str
-    splits: tuple[Split, ...]
-
-    @property
-    def name(self) -> str:
-        """The names of the levels, as ``H1-H4``."""
-        return "-".join(dict.fromkeys(f"H{split.level + 1}" for split in (self.splits[0], self.splits[-1])))
-
-    @property
-    def key(self) -> str:
-        """The name with that of the group, which is empty if there is one."""
-        return f"{self.group} {self.name}".lstrip()
-
-
 class Part(NamedTuple):
     """Layers that share a row, and its name, as ``conv1``, ``layers.0-31.q`` or ``layer2``."""
 
@@ -138,17 +121,10 @@ def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
     return cell
 
 
-def levels_of(plan: Plan, *, joined: bool = True) -> list[Level]:
-    """Return a column for each level; joined, one for neighbouring levels at which every layer has one choice."""
-    cell = cells_of(plan)
-
-    def key(split: Split) -> tuple[str, Hashable]:
-        return split.group, tuple(cell(split, layer) for layer in plan.layers) if joined else id(split)
-
-    return [
-        Level("" if group == WHOLE_ARRAY else group, tuple(own))
-        for (group, _), own in groupby(plan.splits, key=key)
-    ]
+def level_of(split: Split) -> str:
+    """Return the name of a split's level with that of its device group, as ``tpu-v2 H1``."""
+    group = "" if split.group == WHOLE_ARRAY else split.group
+    return f"{group} H{split.level + 1}".lstrip()
 
 
 def stage_numbers(plan: Plan) -> dict[str, int]:

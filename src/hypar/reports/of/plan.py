@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Grid, Note, Table, origin_of
@@ -17,7 +18,7 @@ from hypar.reports.words import (
     cells_of,
     choice_notes,
     layer_costs,
-    levels_of,
+    level_of,
     parts_of,
     stage_numbers,
     tone_of,
@@ -112,13 +113,13 @@ def plan_document(
 
 def plan_grid(plan: Plan, ran: ScoredStep | None = None) -> Grid:
     """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the time or of the cost."""
-    cells, levels, parts = cells_of(plan), levels_of(plan, joined=False), parts_of(plan)
-    rows = {part: tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts}
+    cells, parts = cells_of(plan), parts_of(plan)
+    rows = {part: tuple(cells(split, part.layers[0]) for split in plan.splits) for part in parts}
     sums, bars = _sums(plan, ran), ("computes", "receives") if ran else ("cost",)
     spent = [sums(part.layers) for part in parts]
     return Grid(
         title=f"{plan.model.name}, {asked(plan)}",
-        columns=tuple(level.key for level in levels),
+        columns=tuple(map(level_of, plan.splits)),
         rows=tuple((part.title, row) for part, row in rows.items()),
         bars=tuple({name if ran else plan.cost.name: own[name] for name in bars} for own in spent),
         unit="seconds" if ran else plan.cost.unit,
@@ -177,7 +178,7 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
 def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices the bytes and time of a step, or else the cost."""
     ran = None if plan.heterogeneous or plan.staged else ran
-    parts, levels, sums = parts_of(plan, most=most), levels_of(plan), _sums(plan, ran)
+    parts, levels, sums = parts_of(plan, most=most), _levels(plan), _sums(plan, ran)
     cells, stages = cells_of(plan), stage_numbers(plan)
     folded = len(parts) < len(plan.layers)
 
@@ -186,7 +187,7 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
         return {
             "layer": part.title,
             "stage": stages.get(first),
-            **{level.key: cells(level.splits[0], first) for level in levels},
+            **{column.key: cells(split, first) for column, split in levels},
             **own,
             "devices": plan.devices(first) if plan.in_grids else None,
             "bar": (own.get("computes", 0.0), own.get("receives", 0.0)),
@@ -195,7 +196,7 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     columns = (
         Column(key="layer", head="layers" if folded else "layer"),
         Column(key="stage", unit="whole"),
-        *(Column(key=level.key, head=level.name, group=level.group) for level in levels),
+        *(column for column, _ in levels),
         Column(key="received", unit="bytes"),
         Column(key="time", unit="seconds"),
         Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
@@ -204,6 +205,19 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     )
     total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **sums(plan.layers)}
     return Table(columns=columns, rows=[*map(row, parts)], total=total)
+
+
+def _levels(plan: Plan) -> list[tuple[Column, Split]]:
+    """Return a column, as ``H1-H4``, of each group's successive levels at which every layer has one choice, and the first one."""
+    cell, found = cells_of(plan), []
+    for (group, _), run in groupby(
+        plan.splits, lambda split: (split.group, [cell(split, layer) for layer in plan.layers])
+    ):
+        own = [*run]
+        head = "-".join(dict.fromkeys(f"H{split.level + 1}" for split in (own[0], own[-1])))
+        name = "" if group == WHOLE_ARRAY else group
+        found.append((Column(key=f"{name} {head}".lstrip(), head=head, group=name), own[0]))
+    return found
 
 
 def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
@@ -222,10 +236,7 @@ def _count(number: int, name: str, plural: str = "s") -> str:
 
 def _cost_note(plan: Plan) -> Note:
     """Return the cost that was minimised, level by level; a detail beside a score."""
-    levels = ", ".join(
-        f"{level.key} " + amount(math.fsum(split.cost for split in level.splits), plan.cost.unit)
-        for level in levels_of(plan, joined=plan.heterogeneous)
-    )
+    levels = ", ".join(f"{level_of(split)} {amount(split.cost, plan.cost.unit)}" for split in plan.splits)
     total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     counted = ", summed over all stages" * plan.staged + f", by the convention {cost_convention(plan)!r}"
     return Note("cost", total + counted + f": {levels}" * bool(levels), plan.score is not None)
