@@ -25,7 +25,7 @@ from hypar.reports.words import (
 )
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.remarks import baseline_scores, remarks
-from hypar.units import amount, format_seconds
+from hypar.units import amount, faster_than, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -254,28 +254,19 @@ def _request_notes(plan: Plan) -> Iterator[Note]:
         times = (f"{name} {format_seconds(seconds)}" for name, seconds in plan.baselines.step_s.items())
         yield Note("timed", f"{', '.join(times)} a step; taken: {plan.baselines.taken}")
     if plan.refined is not None:
-        changed, gain = plan.refined.changed, _gain(plan.refined.after_s, plan.refined.before_s)
-        yield Note("refined", f"{_count(changed, 'choice')} by the time of the whole step: {gain}")
+        gain = faster_than("before", plan.refined.before_s, plan.refined.after_s)
+        changed = _count(plan.refined.changed, "choice")
+        yield Note("refined", f"{changed} by the time of the whole step: {gain}")
     if plan.chunks is not None:
         own, alone = plan.score.time_s if plan.score else 0.0, plan.chunks.alone_s
-        gain = f"; {_gain(own, alone)} with each layer by itself" if own and 0 < alone != own else ""
+        gain = f"; {faster_than('with each layer by itself', alone, own)}" if own and 0 < alone != own else ""
         yield Note("chunks", f"gradients in {plan.chunks.words}{gain}")
-
-
-def _gain(own: float, other: float) -> str:
-    """Compare two times: ``7.37 ms, 12.50% less than 8.42 ms``."""
-    share = 1 - own / other if other else 0.0
-    word = "more" if share < 0 else "less"
-    return f"{format_seconds(own)}, {abs(share):.2%} {word} than {format_seconds(other)}"
 
 
 def _shares(split: Split) -> str:
     """Name the shares of the device groups at an uneven split, and the idle groups."""
-    named = [
-        f"{record.group} {share:.4g}" if share else f"{record.group} idle"
-        for record, share in zip(split.sides or (), split.shares, strict=True)
-    ]
+    pairs = zip(split.sides or (), split.shares, strict=True)
+    named = ", ".join(f"{side.group} {format(share, '.4g') if share else 'idle'}" for side, share in pairs)
     own = len(split.layer_shares or ())
     apart = f"; {_count(own, 'layer')} with shares of their own" if own else ""
-    group = "" if split.group == WHOLE_ARRAY else f" of {split.group}"
-    return f"H{split.level + 1}{group}: {', '.join(named)}{apart}"
+    return f"{level_of(split)}: {named}{apart}"
