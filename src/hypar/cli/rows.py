@@ -9,7 +9,7 @@ import click
 from click.exceptions import Exit
 
 from hypar.cli import values
-from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Command, Option, Row, row_of
+from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Command, Option, Row
 from hypar.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -100,7 +100,14 @@ def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) ->
             continue
         if name == "solver":
             own = {"solver": {"read": known_solver}, **own}
-        found.append(row_of(name, parameter, fields[name].default)._replace(**own.get(name, {})))
+        same = {
+            field: getattr(parameter, field)
+            for field in ("heading", "help", "metavar", "read", "names", "several")
+        }
+        row = Row(
+            (parameter.flag, name), files=bool(parameter.ending), default=fields[name].default or None, **same
+        )
+        found.append(row._replace(**own.get(name, {})))
         if name == "hardware" and "changes" not in without:
             found.append(CHANGES)
     return found

@@ -43,7 +43,7 @@ def score(
         ran = use("planning.replay:run_plan")(plan, **given)
     _write_step(ran, plot, trace, picture)
     wrote(picture, trace, plot)
-    times = [row for row in use("studies.layers:layers_of")(ran) if "time_s" in row] if layers else []
+    times = [row for row in use("studies.step:StepRows")(ran).phases if "time_s" in row] if layers else []
     if as_json:
         rows.print_rows(times if layers else ran.score.to_data())
     elif layers:

@@ -1,10 +1,8 @@
-"""Values of options: functions that read them from texts, and check before any work that files can be written.
-
-Each raises an ``OptionError`` for what it cannot read, and a ``DocumentError`` for a file that cannot be written.
-"""
+"""Values of options: functions that read them from texts, and check before any work that files can be written."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +25,7 @@ def read_changes(values: Sequence[str]) -> dict[str, Any]:
         return {}
     from hypar.machine.load import parse_change  # noqa: PLC0415 (only where it is asked for)
 
-    return dict(parse_change(value) for value in values)
+    return dict(map(parse_change, values))
 
 
 def read_axes(values: Sequence[str]) -> dict[str, list[Any]]:
@@ -52,42 +50,45 @@ def read_energies(values: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def read_numbers(name: str) -> Callable[[str], tuple[int, ...]]:
-    """Return a function that reads ``0..6`` or ``32,4096`` as numbers; ``name`` is the option's, for messages."""
+def _reader(read: Callable[[str], Any], where: str, allowed: str) -> Callable[[str], Any]:
+    """Return a function that reads a text, and refuses what it cannot read."""
 
-    def read(text: str) -> tuple[int, ...]:
+    def checked(text: str) -> Any:
         try:
-            first, dots, last = text.partition("..")
-            if dots:
-                return tuple(range(int(first), min(int(last), MOST_NUMBERS) + 1))
-            return tuple(int(part) for part in text.split(","))
+            return read(text)
         except ValueError:
-            raise OptionError(name, f"found {shown(text)}", "numbers as 1,2,4 or 0..6") from None
+            raise OptionError(where, f"found {shown(text)}", allowed) from None
 
-    return read
+    return checked
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    first, dots, last = text.partition("..")
+    if dots:
+        return tuple(range(int(first), min(int(last), MOST_NUMBERS) + 1))
+    return tuple(map(int, text.split(",")))
+
+
+def _share(text: str) -> float:
+    number, percent, rest = text.partition("%")
+    return float(number) / (100 if percent and not rest.strip() else 1)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    parts = text.removesuffix(WHOLE).split("x")
+    if not all(part.isascii() and part.isdigit() and 0 < int(part) < 2**24 for part in parts):
+        raise ValueError
+    return tuple(map(int, parts))
+
+
+read_numbers = partial(_reader, _numbers, allowed="numbers as 1,2,4 or 0..6")
+read_share = _reader(_share, "tolerance", "a share, as 1e-6 or 1%")
+read_sizes = _reader(_sizes, "--input", "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens")
 
 
 def read_words(text: str) -> tuple[str, ...]:
     """Read ``dp,hypar`` as names."""
     return tuple(text.split(","))
-
-
-def read_share(text: str) -> float:
-    """Read ``1e-6`` or ``1%``."""
-    number, percent, rest = text.partition("%")
-    try:
-        return float(number) / (100 if percent and not rest.strip() else 1)
-    except ValueError:
-        raise OptionError("tolerance", f"found {shown(text)}", "a share, as 1e-6 or 1%") from None
-
-
-def read_sizes(text: str) -> tuple[int, ...]:
-    """Read ``3x224x224``, or ``128:int64`` for whole numbers, as the shape of one sample."""
-    parts = text.removesuffix(WHOLE).split("x")
-    if not all(part.isascii() and part.isdigit() and 0 < int(part) < 2**24 for part in parts):
-        allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
-        raise OptionError("--input", f"found {shown(text)}", allowed)
-    return tuple(map(int, parts))
 
 
 def writable(text: str) -> str:

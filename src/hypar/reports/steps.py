@@ -134,10 +134,10 @@ def chunks_table(ran: ScoredStep | None) -> list[Table]:
     """Return the exchange of each chunk of gradients; no table without chunks."""
     if ran is None or ran.plan.chunks is None:
         return []
-    from hypar.studies.chunks_stages import chunk_rows  # noqa: PLC0415 (only of a plan with chunks)
+    from hypar.studies.step import StepRows  # noqa: PLC0415 (only of a plan with chunks)
 
     rows = []
-    for row in chunk_rows(ran):
+    for row in StepRows(ran).chunks:
         layers, waits = row["layers"], "critical" if row["critical"] else ""
         named = " to ".join(dict.fromkeys((layers[0], layers[-1]))) + f" x{len(layers)}" * (len(layers) > 1)
         times = (row[key] for key in ("bytes", "ready_s", "start_s", "end_s"))
@@ -149,6 +149,6 @@ def stages_memory(ran: ScoredStep | None) -> list[Table]:
     """Return what a device of each stage holds and receives from other stages; no table without stages."""
     if ran is None or ran.stages is None:
         return []
-    from hypar.studies.chunks_stages import HELD, stage_rows  # noqa: PLC0415 (only of a plan with stages)
+    from hypar.studies.step import HELD, StepRows  # noqa: PLC0415 (only of a plan with stages)
 
-    return [_table({"stage": "whole", **dict.fromkeys((*HELD, "received"), "bytes")}, stage_rows(ran))]
+    return [_table({"stage": "whole", **dict.fromkeys((*HELD, "received"), "bytes")}, StepRows(ran).stages)]

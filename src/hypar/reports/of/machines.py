@@ -8,7 +8,7 @@ from hypar.document import Column, Document, Table
 from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
-from hypar.studies.layers import phase_of
+from hypar.studies.step import phase_of
 from hypar.units import amount, format_bytes, format_count
 
 if TYPE_CHECKING:
