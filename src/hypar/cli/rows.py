@@ -217,7 +217,7 @@ def exit_if_unfit(score: Score | None, *, fit: bool, as_data: bool) -> None:
     if score is None or score.fits:
         return
     if as_data:
-        use("reports.terminal:warn")(use("reports.words:unfit")(score), to_stderr=True)
+        use("reports.terminal:warn")(use("reports.words:fit")(score), to_stderr=True)
     if fit:
         raise Exit(1)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from hypar.reports.words import cells_of, levels_of
+from hypar.reports.words import cells_of, level_of
 from hypar.schedule.totals import level_name
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.step import StepRows
@@ -45,8 +45,8 @@ def _place(layer: str, group: str) -> str:
 def _choices(plan: Plan, layer: str) -> str:
     """Return a layer's choices in words, level by level."""
     cells = cells_of(plan)
-    named = ((level, cells(level.splits[0], layer).text) for level in levels_of(plan, joined=False))
-    return ", ".join(f"{level.group} {level.name} {word}".lstrip() for level, word in named if word)
+    named = ((level_of(split), cells(split, layer).text) for split in plan.splits)
+    return ", ".join(f"{level} {word}" for level, word in named if word)
 
 
 def _apart(tasks: Sequence[StepTask]) -> list[list[StepTask]]:

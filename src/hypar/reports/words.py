@@ -35,26 +35,9 @@ PLACES = {
     "width": "the width",
     "groups": "groups of channels",
     "channels": "a join's channels",
-    None: "nothing",
+    "whole": "nothing",
 }
 """Each dim in plain words, and none."""
-
-
-class Level(NamedTuple):
-    """A column of choices: successive levels of a device group at which every layer has one choice."""
-
-    group: str
-    splits: tuple[Split, ...]
-
-    @property
-    def name(self) -> str:
-        """The names of the levels, as ``H1-H4``."""
-        return "-".join(dict.fromkeys(f"H{split.level + 1}" for split in (self.splits[0], self.splits[-1])))
-
-    @property
-    def key(self) -> str:
-        """The name with that of the group, which is empty if there is one."""
-        return f"{self.group} {self.name}".lstrip()
 
 
 class Part(NamedTuple):
@@ -89,8 +72,8 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
 
 def _blocks(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
     """Return a row for each layer of a block, once for neighbouring blocks of one form and equal layers."""
-    names = {layer: re.match(r"(.+?)\.(\d+)\.(.+)", layer) for layer in layers}
-    split = {layer: found.groups() if found else (layer, "", "") for layer, found in names.items()}
+    found = {layer: re.fullmatch(r"(.+?)\.(\d+)\.(.+)", layer) for layer in layers}
+    split = {layer: own.groups() if own else (layer, "", "") for layer, own in found.items()}
     blocks = [[*own] for _, own in groupby(layers, key=lambda layer: split[layer][:2])]
     rows = []
     for _, run in groupby(blocks, key=lambda own: [(*split[layer][::2], key(layer)) for layer in own]):
@@ -138,17 +121,10 @@ def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
     return cell
 
 
-def levels_of(plan: Plan, *, joined: bool = True) -> list[Level]:
-    """Return a column for each level; joined, one for neighbouring levels at which every layer has one choice."""
-    cell = cells_of(plan)
-
-    def key(split: Split) -> tuple[str, Hashable]:
-        return split.group, tuple(cell(split, layer) for layer in plan.layers) if joined else id(split)
-
-    return [
-        Level("" if group == WHOLE_ARRAY else group, tuple(own))
-        for (group, _), own in groupby(plan.splits, key=key)
-    ]
+def level_of(split: Split) -> str:
+    """Return the name of a split's level with that of its device group, as ``tpu-v2 H1``."""
+    group = "" if split.group == WHOLE_ARRAY else split.group
+    return f"{group} H{split.level + 1}".lstrip()
 
 
 def stage_numbers(plan: Plan) -> dict[str, int]:
@@ -225,27 +201,20 @@ def _fullest(score: Score | GroupScore) -> Score | GroupScore:
 
 
 def fit(score: Score) -> str:
-    """Say whether a plan fits: ``fits``, ``barely fits (7.60 GB of 8.00 GB)``; empty if that is not known."""
+    """Say whether a plan fits: ``fits``, ``barely fits (7.60 GB of 8.00 GB)``; empty if that is not known.
+
+    Bytes are exact if there are too few and the rounded numbers are equal.
+    """
     word = {"": "", "good": "fits", "warn": "barely fits", "bad": "does not fit"}[tone_of(score)]
-    return word + " ({} of {})".format(*_held(_fullest(score))) * (tone_of(score) in {"warn", "bad"})
-
-
-def unfit(score: Score | None) -> str:
-    """Say by how much a plan exceeds its machine's memory on the fullest device; empty if it fits."""
-    if score is None or score.fits:
-        return ""
-    of = f"of {getattr(_fullest(score), 'group', '')} ".removeprefix("of  ")
-    return "does not fit {}: a device {}needs {} and has {}".format(
-        score.hardware, of, *_held(_fullest(score))
-    )
-
-
-def _held(part: Score | GroupScore) -> tuple[str, str]:
-    """Format the bytes held and those there are, exactly if there are too few and the rounded numbers are equal."""
-    held, there = part.memory_bytes, part.capacity_bytes or 0.0
+    if word in {"", "fits"}:
+        return word
+    full = _fullest(score)
+    held, there = full.memory_bytes, full.capacity_bytes or 0.0
     texts = format_bytes(held), format_bytes(there)
-    exact = f"{math.ceil(held):,} B", f"{math.ceil(there):,} B"
-    return exact if held > there and texts[0] == texts[1] else texts
+    if held > there and texts[0] == texts[1]:
+        texts = f"{math.ceil(held):,} B", f"{math.ceil(there):,} B"
+    group = getattr(full, "group", "")
+    return f"{word} ({' of '.join(texts)}{f' on {group}' * bool(group)})"
 
 
 def against(name: str, base: Score, own: Score) -> str:
@@ -259,31 +228,23 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
     return ", ".join(f"{name} {amount(number, unit)}" for name, number in amounts.items() if number) or "none"
 
 
-def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return what each word of choices cuts, of a grid's choice what its letters do; empty of a dim that the model names."""
-    dims: dict[str, set[str | None]] = {}
-    for text, parts in dict.fromkeys(cell for cell in cells if cell.text):
+def choice_notes(cells: Iterable[Cell]) -> list[Note]:
+    """Explain the words of choices, of a grid's choice its letters, in one note; none without choices."""
+    counted, dims = Counter(cell for cell in cells if cell.text), dict[str, set[str]]()
+    for text, parts in counted:
         grid = _grid(text)
-        for dim in {**grid, **dict(parts)} or (None,):
+        for dim in {**grid, **dict(parts)} or ("whole",):
             dims.setdefault(WORDS[dim][GRIDS] if grid else text, set()).add(dim)
     found: dict[str, list[str]] = {}
     for dim, place in PLACES.items():
         for word in (word for word, own in dims.items() if dim in own):
             found.setdefault(word, []).append(place)
-    named = dict.fromkeys(sorted({*dims} - {*found}), "")
-    return {word: f"cuts {' or '.join(own)}" for word, own in found.items()} | named
-
-
-def choice_notes(cells: Iterable[Cell]) -> list[Note]:
-    """Explain the words of choices in one note; none without choices."""
-    counted = Counter(cell for cell in cells if cell.text)
-    keys = choice_keys(counted)
-    found = [f"{word} {meaning}" for word, meaning in keys.items() if meaning]
+    said = [f"{word} cuts {' or '.join(own)}" for word, own in found.items()]
     grids = [cell.text for cell, _ in counted.most_common() if _grid(cell.text)]
-    found += [f"the numbers of {grids[0]} count shards"] if grids else []
-    named = ", ".join(word for word, meaning in keys.items() if not meaning)
-    found += [f"{named}: dims of the model"] if named else []
-    return [Note("choices", "; ".join(found))] if found else []
+    said += [f"the numbers of {grids[0]} count shards"] if grids else []
+    named = ", ".join(sorted({*dims} - {*found}))
+    said += [f"{named}: dims of the model"] if named else []
+    return [Note("choices", "; ".join(said))] if said else []
 
 
 def _grid(text: str) -> dict[str, int]:

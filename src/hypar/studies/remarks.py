@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.document import Note
-from hypar.errors import HardwareError, OptionError, ProfileError, TableLimitError
+from hypar.errors import InputError, TableLimitError
 from hypar.plan.records import SEARCHED
 from hypar.plan.request import BEST
 from hypar.planning.planner import follow
@@ -60,27 +61,24 @@ def remarks(
 def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
     """Yield the cost of the joint optimum beside a greedy plan, unless the engine chose or refined it."""
     greedy = plan.search == "greedy" and len(plan.array) > 1 and not (plan.heterogeneous or plan.staged)
-    chosen = plan.refined or (plan.baselines is not None and plan.baselines.taken != SEARCHED)
-    alone = replace(request, refine=False, chunks=None, stages=None, baselines=())
-    if not greedy or chosen or ask(alone, graph)[0].leaves_no_choice:
+    if not greedy or plan.refined or (plan.baselines and plan.baselines.taken != SEARCHED):
         return
-    best = joint_optimum(alone, graph)
-    if best is None:
-        yield Note("", "the joint optimum is expensive to compute; --search joint finds it or bounds the gap")
-        return
-    gain = 1 - best.cost.value / plan.cost.value if plan.cost.value else 0.0
-    lower = f"{gain:.2%} lower, {amount(best.cost.value, best.cost.unit)}: --search joint"
-    yield Note("", f"the joint optimum is {lower if gain > 0 else 'no lower'}")
-
-
-def joint_optimum(request: Resolved, graph: LayerGraph) -> Plan | None:
-    """Plan the request over all levels jointly; return None if the search is not cheap."""
-    request = replace(request, search="joint", solver=None)
+    request = replace(
+        request, search="joint", solver=None, refine=False, chunks=None, stages=None, baselines=()
+    )
     question, _ = ask(request, graph)
+    if question.leaves_no_choice:
+        return
     structure = question.structure(0, len(question.levels))
     _, solver = question.pick_solver(structure)
     tables = solver.tables(structure) if solver.exact else None
-    return follow(request, graph) if tables and tables.work <= CHEAP_ENTRIES else None
+    if tables is None or tables.work > CHEAP_ENTRIES:
+        yield Note("", "the joint optimum is expensive to compute; --search joint finds it or bounds the gap")
+        return
+    best = follow(request, graph).cost
+    gain = 1 - best.value / plan.cost.value if plan.cost.value else 0.0
+    lower = f"{gain:.2%} lower, {amount(best.value, best.unit)}: --search joint"
+    yield Note("", f"the joint optimum is {lower if gain > 0 else 'no lower'}")
 
 
 def baseline_scores(
@@ -98,10 +96,11 @@ def baseline_scores(
     graph = graph.with_batch(plan.model.batch)
     request = _over_all(plan, replace(Resolved.of(plan, machine, profile), refine=False))
     timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names
-    found = {}
+    found: dict[str, Score | None] = {}
     for name in BASELINES if plan.cost.name == "time" else FIXED:
         if name == "dp" or name not in timed:
-            found[name] = _score_of(baseline_request(request, name), graph)
+            with suppress(InputError, TableLimitError):
+                found[name] = follow(baseline_request(request, name), graph).score
     return {name: score for name, score in found.items() if score is not None}
 
 
@@ -112,13 +111,6 @@ def _over_all(plan: Plan, request: Resolved) -> Resolved:
     outside = plan.stages.outside or 0
     array = (*plan.array[:outside], len(plan.stages.stages), *plan.array[outside:])
     return replace(request.over(array), pins=())
-
-
-def _score_of(request: Resolved, graph: LayerGraph) -> Score | None:
-    try:
-        return follow(request, graph).score
-    except (HardwareError, OptionError, ProfileError, TableLimitError):
-        return None
 
 
 def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:

@@ -9,7 +9,7 @@ from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.of.base import FITS_NOT, Step, data, picture, steps_table, totals_data
-from hypar.reports.words import against, asked, fit, on_machine, tone_of, unfit
+from hypar.reports.words import against, asked, fit, on_machine, tone_of
 from hypar.schedule.scoring import Totals
 from hypar.sharding.conventions import DIRECT
 from hypar.units import exact_number, format_bytes, format_gain
@@ -78,7 +78,8 @@ def _score_gains(base: Score | None, own: Score | None) -> dict[str, Any]:
 
 def unfit_lines(found: Comparison) -> list[str]:
     """Return a line for each strategy whose plan does not fit the memory of its machine."""
-    return [f"{row.name} {line}" for row in found if (line := unfit(_score(row)))]
+    scores = ((row.name, _score(row)) for row in found)
+    return [f"{name} {fit(score)}" for name, score in scores if score and not score.fits]
 
 
 def _rows(found: Comparison) -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Grid, Note, Table, origin_of
 from hypar.planning.counting import cost_convention
@@ -12,19 +13,19 @@ from hypar.reports.of.base import data
 from hypar.reports.steps import chunks_table, groups_table, headed, stages_memory, step_notes
 from hypar.reports.words import (
     MOST_ROWS,
+    PLACES,
     asked,
     cells_of,
-    choice_keys,
     choice_notes,
     layer_costs,
-    levels_of,
+    level_of,
     parts_of,
     stage_numbers,
     tone_of,
 )
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.remarks import baseline_scores, remarks
-from hypar.units import amount, format_seconds
+from hypar.units import amount, faster_than, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,14 +80,9 @@ def plan_document(
     said: Sequence[Note] = (),
     full: bool = False,
 ) -> Document:
-    """Return the document of a plan.
+    """Return the document of a plan; ``full`` gives a large network a row for each layer too.
 
-    Args:
-        plan: the plan.
-        ran: its step, which gives the bytes and the time of each layer.
-        base: the score of dp on the same machine, which a plan without pins is compared with.
-        said: remarks on the plan.
-        full: whether a large network has a row for each layer too.
+    Its step gives the bytes and the time of each layer; without pins it is compared with ``base``, the score of dp.
     """
     score, cells = plan.score, cells_of(plan)
     base = None if plan.pins or plan.strategy == "dp" else base
@@ -117,55 +113,44 @@ def plan_document(
 
 def plan_grid(plan: Plan, ran: ScoredStep | None = None) -> Grid:
     """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the time or of the cost."""
-    cells, levels, parts = cells_of(plan), levels_of(plan, joined=False), parts_of(plan)
-    sums = _sums(plan, ran)
-    rows = [tuple(cells(level.splits[0], part.layers[0]) for level in levels) for part in parts]
+    cells, parts = cells_of(plan), parts_of(plan)
+    rows = {part: tuple(cells(split, part.layers[0]) for split in plan.splits) for part in parts}
+    sums, bars = _sums(plan, ran), ("computes", "receives") if ran else ("cost",)
     spent = [sums(part.layers) for part in parts]
     return Grid(
         title=f"{plan.model.name}, {asked(plan)}",
-        columns=tuple(level.key for level in levels),
-        rows=tuple((part.title, row) for part, row in zip(parts, rows, strict=True)),
-        bars=tuple(
-            {"computes": own.computes, "receives": own.receives} if ran else {plan.cost.name: own.cost}
-            for own in spent
-        ),
+        columns=tuple(map(level_of, plan.splits)),
+        rows=tuple((part.title, row) for part, row in rows.items()),
+        bars=tuple({name if ran else plan.cost.name: own[name] for name in bars} for own in spent),
         unit="seconds" if ran else plan.cost.unit,
-        keys=_colour_keys(cell for row in rows for cell in row),
+        keys=_colour_keys(cell for row in rows.values() for cell in row),
     )
 
 
-class _Sums(NamedTuple):
-    """What layers cost, the bytes that all devices receive for them, and their seconds of computation and of receiving."""
-
-    cost: float
-    received: float = 0.0
-    computes: float = 0.0
-    receives: float = 0.0
-
-
-def _sums(plan: Plan, ran: ScoredStep | None) -> Callable[[Sequence[str]], _Sums]:
-    """Return the function that adds up layers; without a step its bytes and seconds are 0."""
-    each = {layer: _Sums(cost) for layer, cost in layer_costs(plan).items()}
+def _sums(plan: Plan, ran: ScoredStep | None) -> Callable[[Sequence[str]], dict[str, float]]:
+    """Return the function that adds up what layers take: of a step the bytes and the seconds, otherwise their cost."""
+    bar = "receives" if plan.cost.unit == "bytes" else "computes"
+    each = {layer: {"cost": cost, bar: cost} for layer, cost in layer_costs(plan).items()}
     if ran is not None:
         from hypar.studies.step import StepRows  # noqa: PLC0415 (only where a machine is named)
 
         for row in StepRows(ran=ran).layers:
-            each[row.name] = _Sums(each[row.name].cost, row.num_bytes, row.computes_s, row.receives_s)
+            times = {"computes": row.computes_s, "receives": row.receives_s}
+            each[row.name] = {"received": row.num_bytes, "time": math.fsum(times.values()), **times}
 
-    def added(layers: Sequence[str]) -> _Sums:
-        return _Sums(*map(math.fsum, zip(*map(each.__getitem__, layers), strict=True)))
+    def added(layers: Sequence[str]) -> dict[str, float]:
+        return {key: math.fsum(each[layer][key] for layer in layers) for key in each[layers[0]]}
 
     return added
 
 
 def _colour_keys(cells: Iterable[Cell]) -> dict[str, str]:
     """Return what the colour of each dim means, with its word."""
-    used = [*dict.fromkeys(cells)]
-    means, found = choice_keys(used), dict[str, str]()
-    for word, dim, _ in (piece for cell in used for piece in pieces(cell)):
-        own = word if word in means else word.rstrip("0123456789")
-        if own in means:
-            found.setdefault(dim, f"{own} {means[own]}".rstrip())
+    found: dict[str, str] = {}
+    for word, dim, _ in (piece for cell in dict.fromkeys(cells) for piece in pieces(cell)):
+        own = word.rstrip("0123456789")
+        if own.isidentifier():
+            found.setdefault(dim, f"{own} cuts {PLACES[dim]}" if dim in PLACES else own)
     return found
 
 
@@ -193,50 +178,54 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
 def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices the bytes and time of a step, or else the cost."""
     ran = None if plan.heterogeneous or plan.staged else ran
-    parts, levels, sums = parts_of(plan, most=most), levels_of(plan), _sums(plan, ran)
+    parts, levels, sums = parts_of(plan, most=most), _levels(plan), _sums(plan, ran)
     cells, stages = cells_of(plan), stage_numbers(plan)
     folded = len(parts) < len(plan.layers)
 
-    def numbers(name: str, layers: Sequence[str]) -> dict[str, Any]:
-        own = sums(layers)
-        step = {"received": own.received, "time": own.computes + own.receives}
-        return {"layer": name, **(step if ran else {"cost": own.cost})}
-
     def row(part: Part) -> dict[str, Any]:
         first, own = part.layers[0], sums(part.layers)
-        alone = (0.0, own.cost) if plan.cost.unit == "bytes" else (own.cost, 0.0)
         return {
-            **numbers(part.title, part.layers),
-            **{level.key: cells(level.splits[0], first) for level in levels},
+            "layer": part.title,
             "stage": stages.get(first),
+            **{column.key: cells(split, first) for column, split in levels},
+            **own,
             "devices": plan.devices(first) if plan.in_grids else None,
-            "bar": (own.computes, own.receives) if ran else alone,
+            "bar": (own.get("computes", 0.0), own.get("receives", 0.0)),
         }
 
     columns = (
         Column(key="layer", head="layers" if folded else "layer"),
         Column(key="stage", unit="whole"),
-        *(Column(key=level.key, head=level.name, group=level.group) for level in levels),
+        *(column for column, _ in levels),
         Column(key="received", unit="bytes"),
         Column(key="time", unit="seconds"),
         Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
         Column(key="devices", unit="whole"),
         Column(key="bar", head="", unit="bar"),
     )
-    total = numbers(f"all {len(plan.layers)} layers" if folded else "all layers", plan.layers)
+    total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **sums(plan.layers)}
     return Table(columns=columns, rows=[*map(row, parts)], total=total)
+
+
+def _levels(plan: Plan) -> list[tuple[Column, Split]]:
+    """Return a column, as ``H1-H4``, of each group's successive levels at which every layer has one choice, and the first one."""
+    cell, found = cells_of(plan), []
+    for (group, _), run in groupby(
+        plan.splits, lambda split: (split.group, [cell(split, layer) for layer in plan.layers])
+    ):
+        own = [*run]
+        head = "-".join(dict.fromkeys(f"H{split.level + 1}" for split in (own[0], own[-1])))
+        name = "" if group == WHOLE_ARRAY else group
+        found.append((Column(key=f"{name} {head}".lstrip(), head=head, group=name), own[0]))
+    return found
 
 
 def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
     """Yield the schedule of several stages and the time of the costliest."""
     if stages is None or not stages.pipelined:
         return
-    from hypar.schedule.pipeline_orders import SCHEDULES  # noqa: PLC0415 (only of stages)
-
-    each = ", mini-batches whole"
-    if SCHEDULES[stages.schedule].flushes:
-        parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
-        each = f"{parts}, {_count(stages.microbatches, 'microbatch', 'es')} a mini-batch"
+    parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
+    each = f"{parts}, {_count(stages.microbatches, 'microbatch', 'es')} a mini-batch"
     by = f"{_count(len(stages.stages), 'stage')} by {stages.schedule}{each}"
     yield Note("stages", f"{by}; the costliest is busy {format_seconds(stages.bottleneck_s)} a step")
 
@@ -247,10 +236,7 @@ def _count(number: int, name: str, plural: str = "s") -> str:
 
 def _cost_note(plan: Plan) -> Note:
     """Return the cost that was minimised, level by level; a detail beside a score."""
-    levels = ", ".join(
-        f"{level.key} " + amount(math.fsum(split.cost for split in level.splits), plan.cost.unit)
-        for level in levels_of(plan, joined=plan.heterogeneous)
-    )
+    levels = ", ".join(f"{level_of(split)} {amount(split.cost, plan.cost.unit)}" for split in plan.splits)
     total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     counted = ", summed over all stages" * plan.staged + f", by the convention {cost_convention(plan)!r}"
     return Note("cost", total + counted + f": {levels}" * bool(levels), plan.score is not None)
@@ -268,30 +254,19 @@ def _request_notes(plan: Plan) -> Iterator[Note]:
         times = (f"{name} {format_seconds(seconds)}" for name, seconds in plan.baselines.step_s.items())
         yield Note("timed", f"{', '.join(times)} a step; taken: {plan.baselines.taken}")
     if plan.refined is not None:
-        gain = _gain(plan.refined.after_s, plan.refined.before_s)
-        yield Note(
-            "refined", f"{_count(plan.refined.changed, 'choice')} by the time of the whole step: {gain}"
-        )
+        gain = faster_than("before", plan.refined.before_s, plan.refined.after_s)
+        changed = _count(plan.refined.changed, "choice")
+        yield Note("refined", f"{changed} by the time of the whole step: {gain}")
     if plan.chunks is not None:
         own, alone = plan.score.time_s if plan.score else 0.0, plan.chunks.alone_s
-        gain = f"; {_gain(own, alone)} with each layer by itself" if own and 0 < alone != own else ""
+        gain = f"; {faster_than('with each layer by itself', alone, own)}" if own and 0 < alone != own else ""
         yield Note("chunks", f"gradients in {plan.chunks.words}{gain}")
-
-
-def _gain(own: float, other: float) -> str:
-    """Compare two times: ``7.37 ms, 12.50% less than 8.42 ms``."""
-    share = 1 - own / other if other else 0.0
-    word = "more" if share < 0 else "less"
-    return f"{format_seconds(own)}, {abs(share):.2%} {word} than {format_seconds(other)}"
 
 
 def _shares(split: Split) -> str:
     """Name the shares of the device groups at an uneven split, and the idle groups."""
-    named = [
-        f"{record.group} {share:.4g}" if share else f"{record.group} idle"
-        for record, share in zip(split.sides or (), split.shares, strict=True)
-    ]
+    pairs = zip(split.sides or (), split.shares, strict=True)
+    named = ", ".join(f"{side.group} {format(share, '.4g') if share else 'idle'}" for side, share in pairs)
     own = len(split.layer_shares or ())
     apart = f"; {_count(own, 'layer')} with shares of their own" if own else ""
-    group = "" if split.group == WHOLE_ARRAY else f" of {split.group}"
-    return f"H{split.level + 1}{group}: {', '.join(named)}{apart}"
+    return f"{level_of(split)}: {named}{apart}"

@@ -43,13 +43,14 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
     """Return the document of a score, with the plan that was run and its step, if these are known."""
     title = headed("" if plan is None else plan.model.name, score)
     known = ran or plan
+    stages = None if known is None else known.stages
     return Document(
         title=title,
         about="" if plan is None else f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
             data([*_item_rows(score)]),
-            *groups_table(score, known and known.stages),
+            *groups_table(score, stages),
             *(() if ran is None else [step_timeline(StepRows(ran=ran), title)]),
         ),
         notes=(
