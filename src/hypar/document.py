@@ -220,7 +220,8 @@ class Result:
         return str(import_module("hypar.reports.html").fragment(self.document()))
 
 
-class Origin(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Origin:
     """From what a plan or a score was made; None is what the names in it find, beside ``file``, the plan's."""
 
     plan: Any = None
