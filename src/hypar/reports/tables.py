@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from hypar.files.json_file import format_json
+from hypar.files.text import format_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
