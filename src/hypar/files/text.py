@@ -52,11 +52,7 @@ def require_writable(file: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents unless they exist.
-
-    Raises:
-        DocumentError: the folder cannot be created.
-    """
+    """Create a folder and its parents unless they exist, or raise a DocumentError."""
     with _told(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
 
