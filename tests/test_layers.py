@@ -60,7 +60,7 @@ MAY_IMPORT = {
 """The packages that each package may import."""
 
 INSIDE = {
-    "files": "validation text quantities yaml_file json_file csv_file",
+    "files": "validation text quantities yaml_file",
     "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
     "network": "training windows einsum keeping ops layer spec trails contraction graph build gradients",
     "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_latent config_file readers",

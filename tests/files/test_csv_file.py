@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.errors import DocumentError
-from hypar.files.csv_file import read_csv
+from hypar.files.text import read_csv
 
 if TYPE_CHECKING:
     from pathlib import Path

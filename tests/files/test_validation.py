@@ -9,7 +9,7 @@ import pytest
 
 from hypar import plan_model, read_plan
 from hypar.errors import DocumentError, PlanError, UnknownNameError, suggestion
-from hypar.files.json_file import read_json
+from hypar.files.text import read_json
 from hypar.files.validation import MOST_CHARACTERS, MOST_ENTRIES
 from hypar.sharding.space import LONGEST_TEXT, parse_space
 

@@ -1,16 +1,21 @@
-"""Reading of text files, and atomic writing of files."""
+"""Strict reading of text, JSON and CSV files, JSON with readable differences, and atomic writing of files."""
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
+import json
+import math
 import os
 import stat
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from hypar.errors import DocumentError
+from hypar.errors import DocumentError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,11 +52,7 @@ def require_writable(file: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents unless they exist.
-
-    Raises:
-        DocumentError: the folder cannot be created.
-    """
+    """Create a folder and its parents unless they exist, or raise a DocumentError."""
     with _told(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -124,3 +125,110 @@ def _told(file: Path, what: str) -> Iterator[None]:
 def _refused(where: str, what: str, error: OSError | ValueError) -> DocumentError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return DocumentError(where, f"cannot be {what}: {reason}")
+
+
+def read_json(file: Path) -> Any:
+    """Read a JSON file, more strictly than the JSON standard.
+
+    Raises:
+        DocumentError: the file cannot be read, is not JSON, is nested too deeply, repeats a key, or has a number that is
+            not finite or too large for a float.
+    """
+    text = read_text(file)
+    if not text.strip():
+        raise DocumentError(str(file), "the file is empty")
+    try:
+        return json.loads(text, **_hooks(file))
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"{file}:{error.lineno}", f"not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise DocumentError(str(file), "nested too deeply") from error
+
+
+def _hooks(file: Path) -> dict[str, Any]:
+    """Return the hooks that Python's reader calls for each number and object."""
+
+    def number(word: str) -> float:
+        value = float(word)
+        if not math.isfinite(value):
+            raise DocumentError(str(file), f"found {shown(word)}", "finite numbers")
+        return value
+
+    def whole(word: str) -> int:
+        number(word)
+        return int(word)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+            raise DocumentError(str(file), f"key {shown(twice)} given twice", "once")
+        return found
+
+    return {"parse_constant": number, "parse_float": number, "parse_int": whole, "object_pairs_hook": once}
+
+
+def format_json(data: Any, indent: str = "") -> str:
+    """Format data as JSON with a line for each innermost list or mapping, so that differences are readable.
+
+    Examples:
+        >>> print(format_json({"level": 0, "choices": {"fc1": {"batch": 2}}}))
+        {
+         "level": 0,
+         "choices": {
+          "fc1": {"batch": 2}
+         }
+        }
+    """
+    items = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    if not any(isinstance(item, dict | list) for item in items):
+        return json.dumps(data, ensure_ascii=False, allow_nan=False)
+    lines = [format_json(item, f"{indent} ") for item in items]
+    if isinstance(data, dict):
+        lines = [
+            f"{json.dumps(key, ensure_ascii=False)}: {line}" for key, line in zip(data, lines, strict=True)
+        ]
+    start, end = "{}" if isinstance(data, dict) else "[]"
+    return f"{start}\n{indent} " + f",\n{indent} ".join(lines) + f"\n{indent}{end}"
+
+
+class Row(NamedTuple):
+    """A row of a file with a header: the number of its first line, from 1, and its nonempty cells by column."""
+
+    line: int
+    cells: dict[str, str]
+
+
+def read_csv(file: Path) -> list[Row]:
+    """Read a CSV file whose first row names the columns; empty rows and spaces around cells are ignored.
+
+    Raises:
+        DocumentError: it cannot be read, is empty or not CSV, repeats a column, or has rows of different lengths.
+    """
+    rows = _records(file, read_text(file))
+    _, head = next(rows, (0, []))
+    if not head:
+        raise DocumentError(str(file), "the file is empty")
+    twice = [column for column, times in Counter(head).items() if times > 1]
+    if twice:
+        raise DocumentError(f"{file}:1", f"column {shown(twice[0])} given twice", "once")
+    found: list[Row] = []
+    for line, cells in rows:
+        if len(cells) != len(head):
+            raise DocumentError(f"{file}:{line}", f"found {len(cells)} cells", f"{len(head)}, one a column")
+        found.append(Row(line, {name: cell for name, cell in zip(head, cells, strict=True) if cell}))
+    return found
+
+
+def _records(file: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the cells of each nonempty row."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        for record in reader:
+            cells = [cell.strip() for cell in record]
+            if any(cells):
+                yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise DocumentError(f"{file}:{line}", f"not CSV: {error}") from error

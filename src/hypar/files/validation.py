@@ -184,13 +184,9 @@ def _allowed(item: ErrorDetails) -> str:
     own = _WORDS.get(item["type"])
     if own is None:
         return item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return own.format_map(
-        {key: int(limit) if _whole(limit) else limit for key, limit in item.get("ctx", {}).items()}
-    )
-
-
-def _whole(limit: Any) -> bool:
-    return isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
+    limits = item.get("ctx", {})
+    whole = {key: int(one) for key, one in limits.items() if isinstance(one, float) and one.is_integer()}
+    return own.format_map({**limits, **{key: one for key, one in whole.items() if abs(one) < 10**15}})
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError, OptionError, field_name, shown, suggestion
-from hypar.files.json_file import read_json
+from hypar.files.text import read_json
 from hypar.files.validation import validated
 from hypar.importers.config_families import Bert, Family, Gpt2, Llama, Mistral, Mixtral, Qwen2
 from hypar.importers.config_latent import DeepseekV3

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from hypar.errors import HardwareError, OptionError, ProfileError, UnknownNameError, Where, field_name, shown
-from hypar.files.csv_file import Row, read_csv
 from hypar.files.quantities import Description, Text
+from hypar.files.text import Row, read_csv
 from hypar.files.validation import validated
 from hypar.files.yaml_file import read_yaml
 from hypar.machine.load import machine_of

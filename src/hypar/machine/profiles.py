@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from hypar.errors import ProfileError, field_name, shown, suggestion
-from hypar.files.json_file import format_json, read_json
 from hypar.files.record import Record
-from hypar.files.text import write_text
+from hypar.files.text import format_json, read_json, write_text
 from hypar.files.validation import validated
 from hypar.sharding.dims import grid_word
 

@@ -217,8 +217,12 @@ class PlanContent(Record):
             and all(uneven.shares_of(layer)[group] for uneven, group in group.above)
         )
 
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.layers)
+
     def _require(self, layer: str) -> None:
-        if layer not in self.layers:
+        if layer not in self._known:
             raise UnknownNameError("layer", layer, self.layers)
 
     def faults(self) -> Iterator[str]:

@@ -217,8 +217,6 @@ def _worded(what: str, value: Any) -> str | int | float:
     match value:
         case None | True | False:
             return {None: ABSENT.get(what, "none"), True: "yes", False: "no"}[value]
-        case dict():
-            words = [f"{key}={own}" for key, own in value.items()]
         case list():
             words = [f"{item:.9g}" if isinstance(item, float) else str(_worded("", item)) for item in value]
         case (group, level):
@@ -283,7 +281,7 @@ def _flat(data: Mapping[Any, Any], place: Place = ()) -> Iterator[tuple[Place, A
             names = [record["group"] for record in value]
             again = (f" (number {at + 1})" * (name in names[:at]) for at, name in enumerate(names))
             own = {f"{name}{more}": record for name, more, record in zip(names, again, value, strict=True)}
-        if isinstance(own, dict) and key != "hardware_changes":
+        if isinstance(own, dict):
             yield from _flat(own, (*place, key))
         else:
             yield (*place, key), own

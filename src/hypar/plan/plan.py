@@ -15,8 +15,7 @@ from pydantic import model_validator
 
 from hypar.document import Origin, Result, remember
 from hypar.errors import OptionError, PlanError, Where, field_name, shown
-from hypar.files.json_file import format_json, read_json
-from hypar.files.text import write_text
+from hypar.files.text import format_json, read_json, write_text
 from hypar.files.validation import validated
 from hypar.plan.content import PlanContent, require_whole, rooted
 

@@ -193,7 +193,7 @@ def stage_name(stage: int) -> str:
 
 
 def stage_of(group: str) -> int:
-    """Return the number of the stage, from 0, that a group of a score belongs to; its name begins with the stage's."""
+    """Return the number of the stage, from 0, that a group of a score belongs to."""
     return int(group.split()[1]) - 1
 
 

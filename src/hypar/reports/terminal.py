@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from hypar.activity import listening
 from hypar.document import Note
 from hypar.errors import printable
-from hypar.files.json_file import format_json
-from hypar.files.text import not_printed
+from hypar.files.text import format_json, not_printed
 from hypar.reports.text import ASCII, FIRST, plain, render, wrapped
 
 if TYPE_CHECKING:

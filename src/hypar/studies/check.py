@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.errors import InputError, OptionError, PlanError, ProblemError, TableLimitError, UnknownNameError
-from hypar.files.json_file import read_json
-from hypar.files.text import read_text
+from hypar.files.text import read_json, read_text
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.asked import asked_of
