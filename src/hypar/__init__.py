@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from hypar.studies.explore import Exploration as Exploration, explore_model as explore_model
     from hypar.studies.grid import (
         Comparison as Comparison,
-        Row as Row,
+        Run as Run,
         compare_strategies as compare_strategies,
     )
     from hypar.studies.layers import score_layers as score_layers
     from hypar.studies.profile import profile_model as profile_model
-    from hypar.studies.sweep import Run as Run, Sweep as Sweep, sweep_model as sweep_model
+    from hypar.studies.sweep import Sweep as Sweep, sweep_model as sweep_model
     from hypar.studies.verify import Verified as Verified, verify_plan as verify_plan
 
 __version__ = "0.1.0"
@@ -75,12 +75,12 @@ _PUBLIC = {
     "registry": "machines models strategies",
     "reports.exports.base": "Exported export_plan",
     "studies.check": "Verdict check_plan",
-    "studies.grid": "Comparison Row compare_strategies",
+    "studies.grid": "Comparison Run compare_strategies",
     "studies.explain": "Explanation explain_plan",
     "studies.explore": "Exploration explore_model",
     "studies.layers": "score_layers",
     "studies.profile": "profile_model",
-    "studies.sweep": "Run Sweep sweep_model",
+    "studies.sweep": "Sweep sweep_model",
     "studies.verify": "Verified verify_plan",
 }
 """The public names by the module that has them."""

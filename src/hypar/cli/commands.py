@@ -191,10 +191,10 @@ def compare(hardware: str | None, changes: dict[str, Any], *, fit: bool, as_json
     require_hardware(hardware, fit=fit)
     machine = machine_of(hardware, changes)
     found = studied("studies.grid:compare_strategies", "comparing", hardware=machine, **given)
-    lines = use("reports.of.comparison:unfit_lines")(found)
+    lines = use("reports.of.runs:unfit_lines")(found)
     for line in lines if as_json else ():
         use("reports.terminal:warn")(line, to_stderr=True)
-    show(lambda: use("reports.of.comparison:comparison_data")(found), found.document, as_json=as_json)
+    show(lambda: use("reports.of.runs:comparison_data")(found), found.document, as_json=as_json)
     raise Exit(int(fit and bool(lines)))
 
 
@@ -223,7 +223,7 @@ def sweep(*, as_csv: bool, as_json: bool, **given: Any) -> None:
     """Plan and score MODEL for every combination of arrays, batches, strategies and machines."""
     require_one_form(as_csv, as_json)
     found = studied("studies.sweep:sweep_model", "sweeping", **given)
-    show(lambda: use("reports.of.sweep:sweep_rows")(found), found.document, as_json=as_json, as_csv=as_csv)
+    show(lambda: use("reports.of.runs:rows_of")(found), found.document, as_json=as_json, as_csv=as_csv)
 
 
 @command(MODEL, options=lambda: [
@@ -244,12 +244,8 @@ def explore(
     require_one_form(as_csv, as_json)
     machine = machine_of(hardware, changes, needed=True)
     found = studied("studies.explore:explore_model", "exploring", hardware=machine, **given)
-    of = "reports.of.exploration:"
-    rows, document = (
-        (lambda: use(f"{of}exploration_rows")(found)),
-        lambda: use(f"{of}document_of")(found, top),
-    )
-    show(rows, document, as_json=as_json, as_csv=as_csv)
+    rows, document = use("reports.of.runs:rows_of"), use("reports.of.runs:document_of")
+    show(lambda: rows(found), lambda: document(found, top), as_json=as_json, as_csv=as_csv)
 
 
 @command(PLAN, options=lambda: [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +29,16 @@ from hypar.reports.breakdown import (
     table_of,
 )
 from hypar.reports.html import page
-from hypar.reports.of.comparison import document_of as comparison_document
 from hypar.reports.of.explanation import nearest, price
 from hypar.reports.of.machines import machine_data, value_text
 from hypar.reports.of.plan import plan_document, plan_grid
+from hypar.reports.of.runs import document_of as comparison_document
 from hypar.reports.words import on_machine, words_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import choice_word
 from hypar.sharding.space import parse_space
 from hypar.studies.explain import explain_plan
-from hypar.studies.grid import Comparison, Row, compare_strategies, costs_of
+from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.remarks import baseline_scores, remarks
 from hypar.studies.step import StepRows
 from hypar.units import format_bytes, format_gain, format_joules, format_seconds
@@ -269,7 +269,7 @@ def compared(found: Reported) -> Comparison:
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
-    row = Row(name=f"{own_name(plan)} {THIS}", plan=plan, costs=costs, gain=None, note=plan.claim)
+    row = replace(Run.of({"strategy": f"{own_name(plan)} {THIS}"}, plan), plan=plan, costs=costs)
     alike = [
         each.plan is not None and _same(each.plan, plan) and each.name == own_name(plan) for each in rows
     ]
