@@ -193,14 +193,19 @@ def convention_for(asked: str | None) -> str:
 class Comparison(Runs):
     """The runs of a comparison, one for each strategy, the baseline first."""
 
+    @property
+    def plan(self) -> Plan:
+        """The first plan."""
+        return next(row.plan for row in self if row.plan)
+
     def __repr__(self) -> str:
         """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
-        made = [(row, row.plan) for row in self if row.plan]
+        plan = self.plan
         texts = (
-            f"{row.name} {amount(row.cost, own.cost.unit) if own.score is None else format_seconds(own.score.time_s)}"
-            for row, own in made
+            f"{row.name} {format_seconds(row.totals.time_s) if row.totals else amount(row.cost, row.plan.cost.unit)}"
+            for row in self
+            if row.plan
         )
-        _, plan = made[0]
         named = plan.model.name + (f" on {plan.score.hardware}" if plan.score else "")
         return f"<Comparison of {named}: {', '.join(texts)}>"
 

@@ -15,7 +15,7 @@ from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.of.base import data
-from hypar.reports.words import against, asked, fit, on_machine, tone_of, unfit
+from hypar.reports.words import asked, fit, on_machine, tone_of, unfit
 from hypar.sharding.conventions import DIRECT
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.units import exact_number, faster_than, format_bytes, format_gain, format_seconds
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.document import Tone
-    from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.studies.explore import Exploration
     from hypar.studies.grid import Comparison, Run, Runs
@@ -108,7 +107,7 @@ class _View:
     runs: Any
     gain = ""
     digits = 3
-    beside = "text"
+    beside = Column(key="said", head="")
 
     def __init__(self, runs: Any, top: int) -> None:
         self.runs, self.top = runs, top
@@ -120,23 +119,18 @@ class _View:
             title=title,
             about=", ".join([*self.about(), f"counted by {self.runs.convention}"]),
             tone=tone,
-            parts=(data(list(map(self.plain, self.runs))), self.table(), self.figure(title)),
+            parts=(data([_plain(self.data(run)) for run in self.runs]), self.table(), self.figure(title)),
             notes=(Note("gain", self.gain), *self.notes()),
         )
 
     def subject(self) -> str:
         """Name the network, and the machine if there is one for all."""
-        return " ".join(filter(None, [self.plan.model.name, on_machine(self.plan.score)]))
+        plan = self.runs.plan
+        return " ".join(filter(None, [plan.model.name, on_machine(plan.score)]))
 
     def about(self) -> Iterable[str]:
         """Return what was asked of all runs."""
-        return [asked(self.plan)]
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that stands for all."""
-        found: Plan = self.runs.plan
-        return found
+        return [asked(self.runs.plan)]
 
     def answer(self) -> tuple[str, Tone]:
         """Name the best run that fits, and say what that means."""
@@ -146,41 +140,34 @@ class _View:
         """Return the row of a run as JSON and CSV have it."""
         raise NotImplementedError
 
-    def plain(self, run: Run) -> dict[str, Any]:
-        """Return it with texts for values that are mappings, as of a topology."""
-        return {
-            key: _text(value) if isinstance(value, dict) else value for key, value in self.data(run).items()
-        }
-
-    def totals(self, run: Run) -> dict[str, float | None]:
-        """Return the totals of a step by their keys; without a step the keys alone."""
-        return dict(zip(Totals._fields, run.totals or [None] * len(Totals._fields), strict=True))
-
-    def shown(self) -> Sequence[Run]:
+    def shown(self) -> Iterable[Run]:
         """Return the runs in the order of the table."""
-        found: Sequence[Run] = self.runs
-        return found
+        return iter(self.runs)
 
     def heads(self) -> Iterable[Column]:
         """Return the columns that name a run."""
-        return [Column(key="strategy")]
+        raise NotImplementedError
 
-    def named(self, run: Run) -> dict[str, str]:
+    def named(self, run: Run) -> dict[str, Any]:
         """Return the texts that name it, by column."""
-        return {"strategy": run.name}
+        raise NotImplementedError
+
+    def times(self, run: Run) -> float | None:
+        """Return the gain."""
+        found: float | None = self.runs.speedup(run)
+        return found
 
     def said(self, run: Run) -> tuple[str | float, Tone]:
         """Return what stands beside its totals, or a number for a bar, and the tone of its row."""
-        return "" if run.fits else FITS_NOT, "" if run.fits else "bad"
+        return ("", "") if run.fits else (FITS_NOT, "bad")
 
     def table(self) -> Table:
         """Return one row for each run with the totals of its step."""
         rows = []
         for run in self.shown():
-            said, tone = self.said(run)
-            times = self.runs.speedup(run)
+            (said, tone), times = self.said(run), self.times(run)
             gain = None if times is None else format_gain(times, 1, self.digits)
-            rows.append({**self.named(run), **self.totals(run), "gain": gain, "said": said, "tone": tone})
+            rows.append({**self.named(run), **_totals(run), "gain": gain, "said": said, "tone": tone})
         columns = (
             *self.heads(),
             Column(key="time_s", head="time", unit="seconds"),
@@ -188,7 +175,7 @@ class _View:
             Column(key="energy_j", head="energy", unit="joules"),
             Column(key="communication_bytes", head="received", unit="bytes"),
             Column(key="memory_bytes", head="memory", unit="bytes"),
-            Column(key="said", head="", unit=self.beside),
+            self.beside,
         )
         return Table(columns=columns, rows=rows)
 
@@ -199,6 +186,24 @@ class _View:
     def notes(self) -> Iterable[Note]:
         """Return the notes after that about the gain."""
         raise NotImplementedError
+
+
+def _totals(run: Run) -> dict[str, float | None]:
+    """Return the totals of a step by their keys; without a step the keys alone."""
+    return dict(zip(Totals._fields, run.totals or [None] * len(Totals._fields), strict=True))
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with texts for values that are mappings, as of a topology."""
+    return {key: _text(value) if isinstance(value, dict) else value for key, value in row.items()}
+
+
+def _over(base: Run, own: Run) -> str:
+    """Compare a step with that of the baseline."""
+    if base.totals is None or own.totals is None:
+        return ""
+    unfit = "" if base.fits else f", which {FITS_NOT}"
+    return faster_than(base.name, base.totals.time_s, own.totals.time_s) + unfit
 
 
 def _picture(title: str, x: Sequence[Any], series: dict[str, list[float | None]], **more: Any) -> Figure:
@@ -213,39 +218,43 @@ class _Compared(_View):
     """Strategies by their times on a machine, or without one by their costs."""
 
     runs: Comparison
-    beside = "bar"
 
-    @property
-    def plan(self) -> Plan:
-        return next(row.plan for row in self.runs if row.plan)
+    def __init__(self, runs: Comparison, top: int) -> None:
+        super().__init__(runs, top)
+        self.timed, self.cost = runs.plan.score is not None, runs.plan.cost
+        self.beside = (
+            Column(key="said", head="", unit="bar") if self.timed else Column(key="said", head="search")
+        )
+        base, (what, than) = runs[0], ("time", "faster") if self.timed else ("cost", "cheaper")
+        bad = f"; {base.name} {FITS_NOT}" if base.totals and not base.fits else ""
+        self.gain = (
+            f"how many times {than} than {base.name}, the {what} of {base.name} over the strategy's{bad}"
+        )
 
-    @property
-    def values(self) -> dict[str, float]:
-        """The times of the strategies; without a machine the costs of those that minimise the first one's."""
-        cost = self.plan.cost.name
-        return {
-            row.name: row.totals.time_s if row.totals else row.cost
+    def _values(self) -> list[tuple[float, Run]]:
+        """Return the times of the strategies; without a machine the costs of those that minimise the first one's."""
+        return [
+            (row.totals.time_s if row.totals else row.cost, row)
             for row in self.runs
-            if row.plan and (row.totals or row.plan.cost.name == cost)
-        }
+            if row.plan and (row.totals or row.plan.cost.name == self.cost.name)
+        ]
 
     def answer(self) -> tuple[str, Tone]:
-        base, rows, timed = self.runs[0], {row.name: row for row in self.runs}, self.plan.score is not None
-        values = {name: own for name, own in self.values.items() if rows[name].fits}
+        values = [(value, row) for value, row in self._values() if row.fits]
         if not values:
-            least = min((row.totals.memory_bytes, row.name) for row in self.runs if row.totals)
-            return f"no strategy fits; {least[1]} needs least, {format_bytes(least[0])}", "bad"
-        first = min(values.values())
-        best = [name for name, value in values.items() if value <= first * (1 + ALIKE * timed)]
-        own, score = _score(rows[best[0]]), _score(base)
-        if len(best) == len(rows) > 1:
-            return "all strategies are alike", tone_of(own)
-        verb = ("is fastest", "are fastest") if timed else ("costs least", "cost least")
-        answer = f"{' and '.join(best)} {verb[len(best) > 1]}"
-        if base.plan and base.name not in best:
+            held, name = min((row.totals.memory_bytes, row.name) for row in self.runs if row.totals)
+            return f"no strategy fits; {name} needs least, {format_bytes(held)}", "bad"
+        base, first = self.runs[0], min(value for value, _ in values)
+        best = [row for value, row in values if value <= first * (1 + ALIKE * self.timed)]
+        tone = tone_of(_score(best[0]))
+        if len(best) == len(self.runs) > 1:
+            return "all strategies are alike", tone
+        verb = ("is fastest", "are fastest") if self.timed else ("costs least", "cost least")
+        answer = f"{' and '.join(row.name for row in best)} {verb[len(best) > 1]}"
+        if base.plan and base not in best:
             less = f"{format_gain(base.cost, first)} less than {base.name}"
-            answer += f", {against(base.name, score, own) if score and own else less}"
-        return answer, tone_of(own)
+            answer += f", {_over(base, best[0]) if self.timed else less}"
+        return answer, tone
 
     def data(self, run: Run) -> dict[str, Any]:
         own = run.plan
@@ -257,85 +266,63 @@ class _Compared(_View):
             "planned_by": own and own.cost.name,
             "convention": self.runs.convention,
             "cost_gain": run.gain,
-            **(self.totals(run) | times if self.plan.score else {}),
+            **(_totals(run) | times if self.timed else {}),
             "search": own and own.search,
             "note": run.note,
         }
 
-    def shown(self) -> Sequence[Run]:
-        """The fastest plan that fits first, those without a score last and in their order."""
+    def shown(self) -> Iterable[Run]:
+        """Return the fastest plan that fits first, those without a score last and in their order."""
         return sorted(
             self.runs,
             key=lambda row: (False, not row.fits, row.totals.time_s) if row.totals else (True, False, 0.0),
         )
 
+    def heads(self) -> Iterable[Column]:
+        levels = 0 if self.timed else max(len(row.costs) for row in self.runs)
+        costs = (Column(key=f"H{level + 1}", unit=self.cost.unit) for level in range(levels))
+        total = () if self.timed else (Column(key="cost", head=self.cost.name, unit=self.cost.unit),)
+        return [Column(key="strategy"), *costs, *total]
+
+    def named(self, run: Run) -> dict[str, Any]:
+        levels = {f"H{level + 1}": cost for level, cost in enumerate(run.costs)}
+        return {"strategy": run.name, **levels, "cost": run.cost if run.plan else None}
+
+    def times(self, run: Run) -> float | None:
+        return super().times(run) if self.timed else run.gain
+
     def said(self, run: Run) -> tuple[str | float, Tone]:
         score = _score(run)
+        if run.plan is None or score is None:
+            return run.plan.search if run.plan else UNKNOWN, ""
         tone = tone_of(score)
-        return UNKNOWN if score is None else score.time_s if score.fits else fit(
-            score
-        ), "" if tone == "good" else tone
-
-    def table(self) -> Table:
-        return super().table() if self.plan.score else self._costs()
-
-    def _costs(self) -> Table:
-        """Return the cost by strategy and level."""
-        cost = self.plan.cost
-        levels = [f"H{level + 1}" for level in range(max(len(row.costs) for row in self.runs))]
-        rows = [
-            {
-                **dict(zip(levels, row.costs, strict=False)),
-                "strategy": row.name,
-                "cost": row.cost if row.plan else None,
-                "gain": row.gain,
-                "search": row.plan.search if row.plan else UNKNOWN,
-            }
-            for row in self.runs
-        ]
-        columns = (
-            Column(key="strategy"),
-            *(Column(key=level, unit=cost.unit) for level in levels),
-            Column(key="cost", head=cost.name, unit=cost.unit),
-            Column(key="gain", unit="ratio"),
-            Column(key="search"),
-        )
-        return Table(columns=columns, rows=rows)
+        return score.time_s if score.fits else fit(score), "" if tone == "good" else tone
 
     def figure(self, title: str) -> Figure:
-        bad = {row.name for row in self.runs if row.totals and not row.fits}
-        marks = {place: FITS_NOT for place, name in enumerate(self.values) if name in bad}
-        cost = self.plan.cost
-        own = {} if self.plan.score else {"unit": cost.unit, "y_label": f"{cost.name} of a step"}
-        return _picture(title, list(self.values), {"": list(self.values.values())}, marks=marks, **own)
-
-    @property
-    def gain(self) -> str:  # type: ignore[override]
-        base, timed = self.runs[0], self.plan.score is not None
-        what, than = ("time", "faster") if timed else ("cost", "cheaper")
-        bad = f"; {base.name} {FITS_NOT}" if base.totals and not base.fits else ""
-        return f"how many times {than} than {base.name}, the {what} of {base.name} over the strategy's{bad}"
+        values = self._values()
+        marks = {place: FITS_NOT for place, (_, row) in enumerate(values) if not row.fits}
+        own = {} if self.timed else {"unit": self.cost.unit, "y_label": f"{self.cost.name} of a step"}
+        names, series = [row.name for _, row in values], {"": [value for value, _ in values]}
+        return _picture(title, names, series, marks=marks, **own)
 
     def notes(self) -> Iterator[Note]:
         """Yield each plan's claim or why there is none, and how scores and costs count."""
-        claims, planned = _grouped((row.note, row.name) for row in self.shown()), self._planned()
+        claims = _grouped((row.note, row.name) for row in self.shown())
         yield from (Note(", ".join(names), claim) for claim, names in claims.items())
-        scored = {row.name: row.plan for row in self.runs if row.plan and row.plan.score}
-        direct = [name for name, plan in scored.items() if score_convention(plan) == DIRECT]
-        if 0 < len(direct) < len(scored):
+        plans = {row.name: row.plan for row in self.runs if row.plan}
+        direct = [name for name, own in plans.items() if own.score and score_convention(own) == DIRECT]
+        if 0 < len(direct) < sum(own.score is not None for own in plans.values()):
             names = ", ".join(direct)
             yield Note(
                 "bytes",
                 f"errors go directly in the scores of {names}, and are added up at once in the others",
             )
+        planned = _grouped((own.cost.name, name) for name, own in plans.items())
         if len(planned) > 1:
             each = (f"{', '.join(names)} planned by {cost}" for cost, names in planned.items())
             yield Note("cost", "; ".join(each))
         elif load_strategy(BASELINE).cost not in planned:
             yield Note("cost", f"every row is planned by {next(iter(planned))}")
-
-    def _planned(self) -> dict[str, list[str]]:
-        return _grouped((row.plan.cost.name, row.name) for row in self.runs if row.plan)
 
 
 def _grouped(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
@@ -389,7 +376,7 @@ class _Swept(_View):
     def data(self, run: Run) -> dict[str, Any]:
         texts = {name: _text(run.axes[name]) for name in ("hardware", "array") if name in run.axes}
         common = self._asked() | {"convention": self.runs.convention}
-        return {**run.axes, **texts, **common, **self.totals(run), "fits": run.fits, "note": run.note}
+        return {**run.axes, **texts, **common, **_totals(run), "fits": run.fits, "note": run.note}
 
     def heads(self) -> Iterable[Column]:
         right = {"levels", "array", "batch"}
@@ -452,12 +439,10 @@ class _Explored(_View):
 
     def answer(self) -> tuple[str, Tone]:
         best = next((point for point in self.runs if point.fits), None)
-        if best is None or best.totals is None:
+        if best is None:
             return f"none of {len(self.runs):,} points fits", "bad"
-        base = self.runs.baseline
-        over = faster_than("dp", base.totals.time_s, best.totals.time_s) if base.totals else ""
-        found = f"the fastest of {len(self.runs):,} points {'is the plan,' if best.own else 'is'} {over}"
-        return found + ", which does not fit" * (not base.fits), ""
+        verb = "is the plan," if best.own else "is"
+        return f"the fastest of {len(self.runs):,} points {verb} {_over(self.runs.baseline, best)}", ""
 
     def data(self, run: Run) -> dict[str, Any]:
         ways = self.runs.ways
@@ -466,14 +451,14 @@ class _Explored(_View):
                 f"{layer} H{level + 1}": own.text(ways[layer, level])
                 for (layer, level), own in run.axes.items()
             },
-            **self.totals(run),
+            **_totals(run),
             "convention": self.runs.convention,
             "dp_over_it": self.runs.speedup(run),
             "fits": run.fits,
             "own": run.own,
         }
 
-    def shown(self) -> Sequence[Run]:
+    def shown(self) -> Iterable[Run]:
         return self.runs[: self.top]
 
     def heads(self) -> Iterable[Column]:
@@ -485,7 +470,7 @@ class _Explored(_View):
         words = vocabulary(
             {dim for each in self.runs for choice in each.axes.values() for dim in choice.divided}
         )
-        grids = self.plan.in_grids
+        grids = self.runs.plan.in_grids
         return _grouped(
             (place[0], choice_word(choice.degrees, self.runs.ways[place], words, grids=grids))
             for place, choice in point.axes.items()
@@ -520,7 +505,7 @@ class _Explored(_View):
 
     def notes(self) -> Iterator[Note]:
         own = next((place for place, point in enumerate(self.runs, 1) if point.own), None)
-        where = f"the plan of {self.plan.strategy} is " + (
+        where = f"the plan of {self.runs.plan.strategy} is " + (
             "not one of them" if own is None else f"number {own}"
         )
         rest = len(self.runs) - self.top
