@@ -191,10 +191,10 @@ def compare(hardware: str | None, changes: dict[str, Any], *, fit: bool, as_json
     require_hardware(hardware, fit=fit)
     machine = machine_of(hardware, changes)
     found = studied("studies.grid:compare_strategies", "comparing", hardware=machine, **given)
-    lines = use("reports.of.runs:unfit_lines")(found)
+    lines = use("reports.of.comparison:unfit_lines")(found)
     for line in lines if as_json else ():
         use("reports.terminal:warn")(line, to_stderr=True)
-    show(lambda: use("reports.of.runs:comparison_data")(found), found.document, as_json=as_json)
+    show(lambda: use("reports.of.comparison:comparison_data")(found), found.document, as_json=as_json)
     raise Exit(int(fit and bool(lines)))
 
 

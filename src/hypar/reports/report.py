@@ -29,10 +29,10 @@ from hypar.reports.breakdown import (
     table_of,
 )
 from hypar.reports.html import page
+from hypar.reports.of.comparison import document_of as comparison_document
 from hypar.reports.of.explanation import nearest, price
 from hypar.reports.of.machines import machine_data, value_text
 from hypar.reports.of.plan import plan_document, plan_grid
-from hypar.reports.of.runs import document_of as comparison_document
 from hypar.reports.words import on_machine, words_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import choice_word

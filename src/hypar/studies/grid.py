@@ -193,6 +193,8 @@ def convention_for(asked: str | None) -> str:
 class Comparison(Runs):
     """The runs of a comparison, one for each strategy, the baseline first."""
 
+    _document = "comparison"
+
     @property
     def plan(self) -> Plan:
         """The first plan."""

@@ -38,7 +38,7 @@ def document_of(found: Explanation) -> Document:
     layers = ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} layers"
     parts: list[Part] = []
     for title, choices, one in each:
-        inside = (_table(choices, one, unit), *_notes(one))
+        inside: tuple[Part, ...] = (_table(choices, one, unit), *_notes(one))
         parts += inside if len(own) == 1 else [Section(title=title, parts=inside)]
     notes = [Note("stays", "what it costs more, all other layers as planned")]
     if any(row["replanned"] is not None for row in rows):
