@@ -46,8 +46,8 @@ if TYPE_CHECKING:
         Run as Run,
         compare_strategies as compare_strategies,
     )
-    from hypar.studies.layers import score_layers as score_layers
     from hypar.studies.profile import profile_model as profile_model
+    from hypar.studies.step import score_layers as score_layers
     from hypar.studies.sweep import Sweep as Sweep, sweep_model as sweep_model
     from hypar.studies.verify import Verified as Verified, verify_plan as verify_plan
 
@@ -78,8 +78,8 @@ _PUBLIC = {
     "studies.grid": "Comparison Run compare_strategies",
     "studies.explain": "Explanation explain_plan",
     "studies.explore": "Exploration explore_model",
-    "studies.layers": "score_layers",
     "studies.profile": "profile_model",
+    "studies.step": "score_layers",
     "studies.sweep": "Sweep sweep_model",
     "studies.verify": "Verified verify_plan",
 }

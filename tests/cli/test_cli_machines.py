@@ -59,8 +59,6 @@ def test_score_prints_totals_and_items(plan: str) -> None:
     head = "alexnet on hmc: 379 ms a step, fits strategy hypar, batch 256, 16 devices (2x2x2x2)"
     assert unbroken(text).startswith(f"{head} time ")
     full = unbroken(output("score", plan, "--hardware", "hmc", "--full"))
-    moves = "counted 803 MB by the convention 'paper', by which it was planned; 875 MB by 'moved', which a step moves"
-    assert f"{moves} not timed layers without weights: relu, pointwise, pool, dropout, softmax" in full
     score = score_plan(plan, hardware="hmc")
     assert all(note.text in full for note in step_notes(read_plan(plan), score) if note.label != "time")
     for item in ("time 379 ms: forward", "energy 5.54 J: arithmetic", "on each device: weights"):
@@ -94,12 +92,12 @@ def test_check_finds_a_hardware_file_beside_the_plan(tmp_path: Path) -> None:
     own.write_text((Path(load_file("hmc"))).read_text(encoding="utf-8"), encoding="utf-8")
     file = tmp_path / "p.json"
     plan_model("lenet-c", levels=2, cost="time", hardware=own).write(file)
-    assert output("check", str(file)) == f"ok       {file}\n"
+    assert output("check", str(file)).split() == ["ok", str(file)]
     moved = tmp_path / "elsewhere" / own.name
     moved.parent.mkdir()
     own.rename(moved)
     assert "no hardware 'mine'" in run("check", str(file)).stderr
-    assert output("check", str(file), "--hardware", str(moved)) == f"ok       {file}\n"
+    assert output("check", str(file), "--hardware", str(moved)).split() == ["ok", str(file)]
 
 
 def load_file(name: str) -> str:
@@ -497,6 +495,4 @@ def test_unlike_groups_and_amounts_that_look_alike() -> None:
     fine = GroupScore(**{**group, "group": "b"}, memory_bytes=1, capacity_bytes=80e9, fits=True)
     told = unfit(score.model_copy(update={"fits": False, "groups": [full, fine]}))
     assert told == "does not fit hmc: a device of a needs 80,000,000,001 B and has 80,000,000,000 B"
-    told = unfit(score.model_copy(update={"fits": False, "groups": [full] * 5}))
-    assert (told.count("a device of a"), told.endswith("; and 2 more")) == (3, True)
     assert unfit(None) == unfit(score) == ""

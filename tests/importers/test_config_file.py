@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import hypar
 from hypar.cli.main import main
-from hypar.importers.formats import import_network
+from hypar.importers.formats import framework_of, import_network
 from hypar.registry import data_file
 from tests.importers.configs import CONFIGS
 
@@ -183,3 +183,17 @@ def test_the_command_says_what_the_file_does_not(tmp_path: Path) -> None:
 
 GPT2, LLAMA, BERT = CONFIGS["gpt2"], CONFIGS["Meta-Llama-3-8B"], CONFIGS["bert-large-uncased"]
 MIXTRAL, DEEPSEEK = CONFIGS["Mixtral-8x7B-v0.1"], CONFIGS["DeepSeek-V3"]
+
+
+def test_the_kind_of_a_source_follows_from_its_name(tmp_path: Path) -> None:
+    config, model = tmp_path / "config.json", tmp_path / "model.json"
+    config.write_text('{"model_type": "gpt2"}', encoding="utf-8")
+    model.write_text('{"source": "made up", "layers": []}', encoding="utf-8")
+    kinds = {
+        str(config): "config",
+        str(model): None,
+        "a.onnx": "onnx",
+        "vgg16": None,
+        "models/net.yaml": None,
+    }
+    assert {source: framework_of(source) for source in kinds} == kinds

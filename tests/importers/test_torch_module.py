@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from hypar.cli.main import main
 from hypar.importers.formats import import_network
 from tests.importers import nets
 from tests.importers.plans import assert_equal_plans, importable
+from tests.kit import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,3 +172,24 @@ def test_bad_input_is_one_line(case: str) -> None:
     assert (result.exit_code, len(errors)) == (3, 1), result.output
     assert line in errors[0]
     assert "Traceback" not in result.output
+
+
+def test_a_plan_takes_what_an_import_takes(tmp_path: Path) -> None:
+    """The kind follows from what the function returns; a plan of it is found again by the model file."""
+    kinds = [[], ["torch"]]
+    files = [
+        run(
+            "import", *kind, "hypar_nets:build", "--input", SIZES[1], "-o", str(tmp_path / "build.yaml")
+        ).stderr
+        for kind in kinds
+    ]
+    assert files[0] == files[1]
+    planned = run("plan", "hypar_nets:build", "--input", SIZES[1], "-o", str(tmp_path / "p.json"), "--json")
+    assert planned.exit_code == 0, planned.stderr
+    assert f"hypar import hypar_nets:build --input {SIZES[1]} -o build.yaml" in planned.stderr
+    assert (
+        json.loads(planned.stdout)["cost"]
+        == json.loads(run("plan", str(tmp_path / "build.yaml"), "--json").stdout)["cost"]
+    )
+    assert run("check", str(tmp_path / "p.json")).exit_code == 0
+    assert "--input: given for lenet-c" in run("plan", "lenet-c", "--input", "3").stderr

@@ -10,7 +10,6 @@ import pytest
 from hypar.machine.load import load_machine
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
-from hypar.studies.remarks import on_this_machine
 from tests.transformers import gpt, llama
 
 if TYPE_CHECKING:
@@ -90,11 +89,3 @@ def test_an_op_is_divided_as_the_layer_before_it() -> None:
     assert more_time(gpt(), ("forward",), *sequence) == pytest.approx(by_batch, rel=1e-9)
     whole = more_time(gpt(sequence=9), ("forward",), *sequence) / more_time(gpt(sequence=9), ("forward",))
     assert 1 < whole < 10 / 9
-
-
-@pytest.mark.parametrize("unweighted", ["free", "counted"])
-def test_the_note_names_ops_that_take_no_time(unweighted: str) -> None:
-    machine = load_machine("h100-8x", {"unweighted": unweighted})
-    plan = plan_model(gpt(), array=[2], strategy="dp", hardware=machine)
-    noted = any(own.label == "not timed" for own in on_this_machine(plan, gpt(), machine))
-    assert noted is (unweighted == "free")

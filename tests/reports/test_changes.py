@@ -81,7 +81,7 @@ def run(*arguments: str, columns: int = 80) -> Result:
 def test_choices_come_first_then_costs_then_the_rest() -> None:
     found = lines("two strategies")
     assert found[:3] == [
-        "5 of 64 choices differ; the second is 2.1% faster",
+        "5 of 64 choices differ; the second is 2.1% faster than the first",
         "- a.json  vgg16, batch 256, 16 devices (2x2x2x2), strategy hypar on hmc",
         "+ b.json  vgg16, batch 256, 16 devices (2x2x2x2), strategy accpar on hmc",
     ]
@@ -108,7 +108,7 @@ def test_costs_that_are_counted_unlike_are_not_compared() -> None:
 
 
 def test_runs_of_layers_with_one_change_are_one_row() -> None:
-    assert section(lines("no machine"), "choices") == ["conv1 to fc3 (8 layers)  H1-H4  batch -> in_channels"]
+    assert section(lines("no machine"), "choices") == ["conv1 to fc3 x8  H1-H4  batch -> in_channels"]
 
 
 def test_plans_of_two_arrays_are_compared_by_their_totals_and_layer_by_layer() -> None:

@@ -19,7 +19,7 @@ from hypar.files.yaml_file import read_yaml
 from hypar.network.training import PHASES
 from hypar.reports.exports.base import Exported, export_plan
 from tests.effort import crossed, late
-from tests.studies.test_problems import randomly_cut
+from tests.studies.test_pieces import randomly_cut
 from tests.transformers import gpt
 
 if TYPE_CHECKING:

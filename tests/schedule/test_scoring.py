@@ -111,7 +111,7 @@ def test_what_does_not_fit_says_so(tiny: Path, tmp_path: Path) -> None:
     small.write_text(text, encoding="utf-8")
     plan = plan_model(tiny, levels=1, strategy="dp", hardware=small, convention="paper")
     assert not scored(plan).fits
-    assert "does not fit: 8.96 kB of 4.00 kB on each device" in str(plan)
+    assert "does not fit (8.96 kB of 4.00 kB)" in str(plan)
 
 
 def load_machine_file(name: str) -> str:

@@ -17,8 +17,8 @@ from hypar import (
 )
 from hypar.cli.main import main
 from hypar.errors import HyparError
-from hypar.plan.score import totals_of
 from hypar.planning.strategies.base import load_strategy
+from hypar.schedule.scoring import totals_of
 from hypar.studies.grid import costs_of
 from hypar.units import amount, format_seconds
 from tests.benches import lenet_profile

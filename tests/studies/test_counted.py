@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +16,6 @@ from hypar.planning.asked import plan_command
 from hypar.planning.counting import bytes_received
 from hypar.reports.report import compared, read_reported
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
-from hypar.studies.remarks import counting, remarks
 from tests.staged import pipeline
 
 if TYPE_CHECKING:
@@ -53,24 +51,6 @@ def test_pipelines_are_counted_as_plans_in_stages_are() -> None:
         assert plan.score is not None
         sent[convention] = plan.score.communication["stages"]
     assert sent["paper"] < sent["moved"] == sent["fused"] == sent[None]
-
-
-def test_a_line_says_what_the_cost_counted_and_what_moves() -> None:
-    graph = load_model("vgg16")
-    plan = plan_model(graph, levels=4)
-    (line,) = counting(plan, graph)
-    assert line.text == (
-        "2.18 GB by the convention 'paper', by which it was planned; 2.22 GB by 'moved', which a step moves"
-    )
-    assert line in remarks(plan, graph)
-    for convention in BY_LEVELS:
-        alike = plan_model("lenet-c", levels=2, convention=convention, hardware="hmc")
-        assert [*counting(alike, load_model("lenet-c"))] == []
-    deep = load_model("resnet152")
-    (line,) = counting(plan_model(deep, levels=4), deep)
-    assert re.fullmatch(r"[\d,]+ B by the convention .*; [\d,]+ B by 'moved', which a step moves", line.text)
-    one = plan_model(graph, levels=1)
-    assert [*counting(one, graph)] == []
 
 
 def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from hypar import (
 from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.plan.content import rooted
-from hypar.plan.score import totals_of
 from hypar.planning.checks.levels import checked_arrays
+from hypar.schedule.scoring import totals_of
 from tests.effort import crossed, late
 from tests.heterogeneous import CONV, INPUT, group, kind, write_machine, written
 

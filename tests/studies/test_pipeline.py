@@ -17,7 +17,7 @@ from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.plan.stages import BALANCES, FLUSHES, INTERLEAVED
 from hypar.planning.replay import run_plan
-from hypar.studies.chunks_stages import HELD, stage_rows
+from hypar.studies.step import HELD, StepRows
 from tests.effort import crossed, late
 from tests.staged import pipeline, staging_of
 
@@ -168,13 +168,14 @@ def test_stages_named_one_by_one_are_the_same(model: str, hardware: str, schedul
     given = pipeline(model, **asked, starts=starts)
     assert given.score == whole.score
     assert record(given).stages == record(whole).stages
-    rows, score = stage_rows(run_plan(whole)), whole.score
+    rows, score = StepRows(run_plan(whole)).stages, whole.score
     assert score is not None
-    assert [row["memory"] for row in rows] == held(whole)
     assert math.fsum(row["received"] for row in rows) == pytest.approx(score.communication["stages"])
-    for row in rows:
-        assert sum(row[item] for item in HELD) == pytest.approx(row["memory"], abs=5)
-        assert row["busy_s"] + row["idle_s"] == pytest.approx(score.time_s)
+    for row, own, stage, group in zip(
+        rows, held(whole), record(whole).stages, score.groups or (), strict=True
+    ):
+        assert sum(row[item] for item in HELD) == pytest.approx(own, abs=5)
+        assert stage.busy_s + (group.idle_s or 0.0) == pytest.approx(score.time_s)
 
 
 def chain(layers: int, batch: int = 4) -> LayerGraph:

@@ -14,7 +14,7 @@ from hypar.errors import InputError, ProfileError
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.space import parse_space
-from hypar.studies import profile as profiling
+from hypar.studies import profile as module
 from hypar.studies.profile import shards_of
 from tests.benches import FakeBench, lenet_profile
 from tests.effort import late
@@ -31,7 +31,7 @@ SPACE = load_strategy("deepa").space
 def bench(monkeypatch: pytest.MonkeyPatch) -> FakeBench:
     """A fake in place of PyTorch."""
     fake = FakeBench()
-    monkeypatch.setattr(profiling, "load_bench", lambda: fake)
+    monkeypatch.setattr(module, "TorchBench", lambda: fake)
     return fake
 
 

@@ -10,7 +10,7 @@ from hypar import load_machine, load_model, plan_model
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.planning.replay import run_plan
 from hypar.registry import data_names, plugin_names
-from hypar.studies.remarks import on_this_machine, remarks
+from hypar.studies.remarks import remarks
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -46,20 +46,6 @@ def test_no_task_of_a_step_computes_a_layer_without_a_weight() -> None:
         layers = ran.lanes[0].graph.layers
         assert computing == {at for at, layer in enumerate(layers) if layer.weighted}
         assert len(computing) < len(layers)
-
-
-def test_the_layers_without_time_are_named() -> None:
-    graph, machine = load_model("resnet18"), load_machine("hmc")
-    plan = plan_model(graph, levels=4, hardware=machine)
-    (found,) = on_this_machine(plan, graph, machine)
-    computes = {layer.op_name for layer in graph.layers if layer.op.unweighted_flop(layer.input_shapes)}
-    _, _, names = found.text.partition(": ")
-    assert (found.label, found.detail) == ("not timed", True)
-    assert {*names.split(", ")} == computes
-    assert "batch_norm" in computes
-    assert not computes & {"conv", "linear", "flatten", "input"}
-    assert [*on_this_machine(plan, image(), machine)] == []
-    assert [*on_this_machine(plan, graph, None)] == []
 
 
 @pytest.mark.parametrize(

@@ -145,3 +145,21 @@ def test_an_op_of_another_package_cannot_be_measured() -> None:
     layer = Layer(name="m", op_name="mix", op=Mix(), inputs=("x",), input_shapes=(shape,), shape=shape)
     with pytest.raises(OptionError, match="op 'mix' of layer 'm' cannot be measured; allowed: conv, "):
         shard_of(layer, layer.einsum(4), WHOLE, "float32")
+
+
+def test_a_convolution_along_a_row_is_one_of_an_image_of_one_row() -> None:
+    row = {"op": "input", "channels": 8, "height": 1, "width": 12}
+    conv = {"name": "c", "op": "conv1d", "out_channels": 4, "kernel": 3}
+    graph = load_model({"source": "made up", "batch": 2, "layers": [row, conv]})
+    layer, node = nodes(graph)[0]
+    found = shard_of(layer, node.einsum, ALONE, graph.dtype)
+    assert (found.op, found.inputs, found.output) == ("conv", ((2, 8, 1, 12),), (2, 4, 1, 10))
+
+
+def test_a_product_over_named_dims_cannot_be_measured() -> None:
+    shape = {"op": "input", "shape": {"sequence": 8, "hidden": 12}}
+    product = {"name": "q", "op": "linear", "in": ["hidden"], "out": {"ff": 16}}
+    graph = load_model({"source": "made up", "batch": 2, "layers": [shape, product]})
+    layer, node = nodes(graph)[0]
+    with pytest.raises(OptionError, match="op 'linear' of layer 'q' cannot be measured"):
+        shard_of(layer, node.einsum, ALONE, graph.dtype)

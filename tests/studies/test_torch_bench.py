@@ -11,7 +11,7 @@ import pytest
 
 from hypar import load_model
 from hypar.network.windows import TransposedWindow, Window
-from hypar.studies.profile import MOST_RUNS, LayerShard, TorchBench, least_seconds, load_bench, shards_of
+from hypar.studies.profile import MOST_RUNS, LayerShard, TorchBench, least_seconds, shards_of
 from tests.effort import late
 
 ENLARGED = Path(__file__).with_name("enlarged.yaml")
@@ -60,7 +60,7 @@ def test_torch_is_loaded_by_a_measurement_only() -> None:
     ids=str,
 )
 def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str | Path) -> None:
-    bench = TorchBench(torch)
+    bench = TorchBench()
     by_layer = shards_of(load_model(model, batch=8), "all", 8).values()
     for shard in {shard for by_choice in by_layer for shard in by_choice.values()}:
         shapes = [*shard.inputs, *filter(None, [shard.weight])]
@@ -89,21 +89,21 @@ PIECES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("fields", PIECES, ids=lambda fields: str(fields["op"]))
 def test_all_phases_of_every_op_run(torch: Any, fields: dict[str, Any]) -> None:
     shard = LayerShard(dtype="float64", **fields)
-    gradients: Any = TorchBench(torch).step(shard)()
+    gradients: Any = TorchBench().step(shard)()
     shapes = [*shard.inputs, *filter(None, [shard.weight])]
     assert [tuple(gradient.shape) for gradient in gradients] == shapes
-    assert TorchBench(torch).seconds(shard) > 0
+    assert TorchBench().seconds(shard) > 0
 
 
 def test_measuring_leaves_the_random_numbers_of_others_alone(torch: Any) -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    TorchBench(torch).seconds(LayerShard(dtype="float32", **PIECES[1]))
+    TorchBench().seconds(LayerShard(dtype="float32", **PIECES[1]))
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_the_device_says_what_it_is(torch: Any) -> None:
-    bench = load_bench()
+    bench = TorchBench()
     assert bench.device.startswith("cpu ")
     assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in bench.device
     assert bench.memory_bytes is None or bench.memory_bytes > 2**20

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from hypar import __version__
-from hypar.cli import gone
-from hypar.cli.commands import COMMANDS
+from hypar.cli import commands, stored  # noqa: F401 (they list their commands)
+from hypar.cli.options import GoneError
+from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError, printable
 from hypar.files.text import not_printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+GONE = {
+    "overlap": "overlap is plan with chunks: hypar plan {MODEL} --strategy dp --chunks best",
+    "pipeline": "pipeline is plan in stages of single devices: "
+    "hypar plan {MODEL} --stages 4 --levels 0 --schedule layer-block",
+    "reproduce": "papers are computed by a script, in a clone of the repository: "
+    "python examples/papers/run.py {PAPER}",
+}
+"""The commands that are no more, with what to type; the words that were typed stand for the braces."""
+
+REWORDED = (
+    (r"--exchange[ =]", "--set exchange="),
+    (r"--table\b", "--profile"),
+    (r"--chunks[ =]none\b", "--chunks one"),
+    # An option that was typed takes the place of the one at the end, and first layers that of a number of stages.
+    (r"(--chunks .*) --chunks best", r"\1"),
+    (r"(--starts .*) --stages 4", r"\1"),
+    (r"(--stages .*) --stages 4", r"\1"),
+    (r"(--schedule .*) --schedule layer-block", r"\1"),
+    (
+        r"(plan .*?)((?: --(?:trace|plot) (?:'.*?'|\S+))+)(.*)",
+        r"\1\3 -o plan.json && hypar score plan.json\2",
+    ),
+)
+"""Words of those commands, and the same in what is to be typed."""
+
 
 class _Refusal(click.ClickException):
     """An error that ends a command with one line on stderr and an exit status."""
 
     def __init__(self, line: str, exit_code: int) -> None:
-        """Store both."""
         super().__init__(line)
         self.exit_code = exit_code  # type: ignore[misc]
 
@@ -53,6 +80,15 @@ def _one_line() -> Iterator[None]:
         raise _Refusal(f"error: {refused}", refused.exit_status) from error
 
 
+def _in_place_of(command: str, words: list[str]) -> str:
+    """Return what to type in place of a command that is no more."""
+    typed = shlex.join(word for word in words if word not in {"-h", "--help"})
+    line = re.sub(r"\{(\w+)\}", lambda name: typed or name[1], GONE[command])
+    for pattern, words_now in REWORDED:
+        line = re.sub(pattern, words_now, line)
+    return line
+
+
 class _Commands(click.Group):
     """The commands of the table."""
 
@@ -67,16 +103,11 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the named command.
-
-        Raises:
-            UsageError: there is none of that name; the nearest is suggested.
-        """
-        names = self.list_commands(ctx)
-        if args[0] in gone.COMMANDS:
-            raise gone.refusal(args[0], args[1:])
-        if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(str(UnknownNameError("command", args[0], names)), ctx)
+        """Find the named command; the nearest is suggested if there is none of that name."""
+        if args[0] in GONE:
+            raise GoneError(_in_place_of(args[0], args[1:]))
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

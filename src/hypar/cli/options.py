@@ -8,13 +8,11 @@ import click
 from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
-from hypar.cli.gone import OPTIONS, Gone
+from hypar.errors import HyparError
 from hypar.registry import data_names, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from hypar.plan.request import Parameter
 
     Names = Callable[[], Iterable[str]]
 
@@ -27,6 +25,20 @@ HEADINGS = (NETWORK, ARRAY, SEARCH, MACHINE, STAGES, OUTPUT, OTHER)
 WIDEST = 30
 """Characters of an option that its help still stands beside, as click has it."""
 
+GONE = {
+    "--memory-limit": "it is --search-memory, as plans will be limited in the memory of devices too",
+    "--timeline": "it is --plot",
+    "--integral": "shares are whole elements where they run; plans have them as found",
+    "--certificate": "hypar check plans again, and compares the whole file",
+}
+"""The options that are no more, and what to do in their place."""
+
+
+class GoneError(HyparError):
+    """A command or an option that is no more: wrong usage, refused with what takes its place."""
+
+    exit_status = 2
+
 
 class Row(NamedTuple):
     """What a command line says of an option.
@@ -36,8 +48,8 @@ class Row(NamedTuple):
         heading: one of ``HEADINGS``.
         help: what it does; ``{names}`` stands for the names of its values.
         metavar: what stands for a value.
-        read: ``bool`` for a flag without a value; ``int``, ``float``, or a function that reads a text, or the texts of an
-            option that may be repeated, and raises an ``OptionError``.
+        read: ``bool`` for a flag without a value, ``int``, ``float``, or a function that reads the text, or the texts of
+            an option that may be repeated.
         names: function that returns the names of its values, called only where a help page or a completion needs them.
         forms: function that returns what a help page lists instead, where the names are many.
         several: whether it may be repeated.
@@ -65,19 +77,10 @@ class Row(NamedTuple):
     alone: str | None = None
 
 
-def row_of(name: str, parameter: Parameter, default: Any) -> Row:
-    """Return the row of an option of a request."""
-    return Row(
-        flags=(parameter.flag, name),
-        heading=parameter.heading,
-        help=parameter.help,
-        metavar=parameter.metavar,
-        read=parameter.read,
-        names=parameter.names,
-        several=parameter.several,
-        files=bool(parameter.ending),
-        default=default or None,
-    )
+def _offered(names: Iterable[str], typed: str, *, files: bool) -> list[CompletionItem]:
+    """Return the names that begin with what was typed, else files if there may be one."""
+    found = [CompletionItem(name) for name in names if name.startswith(typed)]
+    return found or ([CompletionItem(typed, type="file")] if files else [])
 
 
 class Option(click.Option):
@@ -86,21 +89,23 @@ class Option(click.Option):
     def __init__(self, row: Row) -> None:
         """Take its row."""
         self.row, self.heading, self.names, self.forms = row, row.heading, row.names, row.forms or row.names
-        self._help = row.help
-        flag: dict[str, Any] = {"is_flag": True} if row.read is bool else {}
+        plain = row.read in {str, int, float} or isinstance(row.read, click.ParamType)
+        flag: dict[str, Any] = {"is_flag": True, "default": False} if row.read is bool else {}
         if row.alone is not None:
             flag = {"is_flag": False, "flag_value": row.alone}
-        plain = row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
+        if row.read is not bool:
+            file = (
+                click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" and not plain else None
+            )
+            flag |= {"type": row.read if plain else file, "default": row.default}
         super().__init__(
             [*row.flags],
-            type=_type(row, plain=plain),
             multiple=row.several,
-            default=False if row.read is bool else row.default,
             show_default=row.default is not None and "[default" not in row.help,
             required=row.required,
             metavar=row.metavar,
             help=row.help,
-            callback=None if plain else self._read,
+            callback=None if plain or row.read is bool else self._read,
             **flag,
         )
 
@@ -108,32 +113,22 @@ class Option(click.Option):
         return value if value is None else self.row.read(value)
 
     @property
-    def help(self) -> str | None:
+    def help(self) -> str:
         """Return the help text with the names in it."""
-        text = self._help
-        if not text or "{names}" not in text:
-            return text
-        return text.replace("{names}", ", ".join(self.forms()))
+        text = self.row.help
+        return text.replace("{names}", ", ".join(self.forms())) if "{names}" in text else text
 
     @help.setter  # noqa: A003 (click's own name)
     def help(self, text: str | None) -> None:
-        self._help = text or ""
+        """Keep the row's."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with what was typed, else files if there may be one."""
-        before, comma, last = incomplete.rpartition(",") if self.row.listed else ("", "", incomplete)
+        before, comma, _ = incomplete.rpartition(",") if self.row.listed else ("", "", incomplete)
         names = data_names(self.row.kind) if self.row.kind else self.names()
-        found = [CompletionItem(before + comma + name) for name in names if name.startswith(last)]
-        if found or not (self.row.files or self.metavar in {"FILE", "PATH"}):
-            return found or super().shell_complete(ctx, incomplete)
-        return [CompletionItem(incomplete, type="file")]
-
-
-def _type(row: Row, *, plain: bool) -> Any:
-    """Return the type by which click reads a value: a file that is to be written is no folder."""
-    if plain:
-        return None if row.read is bool else row.read
-    return click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
+        files = self.row.files or self.metavar in {"FILE", "PATH"}
+        listed = (before + comma + name for name in names)
+        return _offered(listed, incomplete, files=files) or super().shell_complete(ctx, incomplete)
 
 
 class Argument(click.Argument):
@@ -152,9 +147,7 @@ class Argument(click.Argument):
         """Return the bare names that begin with what was typed, else files."""
         if self.type.name == "choice":
             return super().shell_complete(ctx, incomplete)
-        names = data_names(self.kind) if self.kind else ()
-        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-        return found or [CompletionItem(incomplete, type="file")]
+        return _offered(data_names(self.kind) if self.kind else (), incomplete, files=True)
 
 
 class Command(click.Command):
@@ -165,8 +158,8 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name in OPTIONS:
-                raise Gone(f"no option {error.option_name}: {OPTIONS[error.option_name]}") from None
+            if error.option_name in GONE:
+                raise GoneError(f"no option {error.option_name}: {GONE[error.option_name]}") from None
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.exceptions import Exit
 
 from hypar.cli import values
-from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Row, row_of
+from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Command, Option, Row
 from hypar.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -19,6 +19,36 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.score import Score
+
+
+class Spec(NamedTuple):
+    """A command: what runs it, its arguments, and a function that returns its options."""
+
+    run: Callable[..., None]
+    arguments: tuple[Argument, ...]
+    options: Callable[[], Iterable[Row]]
+
+    def command(self, name: str) -> Command:
+        """Return it as click has it."""
+        params = [*self.arguments, *map(Option, self.options())]
+        return Command(name, callback=self.run, params=params, help=self.run.__doc__)
+
+
+COMMANDS: dict[str, Spec] = {}
+"""The commands by their names."""
+
+
+def command(
+    *arguments: Argument, options: Callable[[], Iterable[Row]] = tuple
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that lists a function as a command of its name."""
+
+    def listed(run: Callable[..., None]) -> Callable[..., None]:
+        COMMANDS[run.__name__.rstrip("_")] = Spec(run, arguments, options)
+        return run
+
+    return listed
+
 
 MODEL, PLAN = Argument("model", "models"), Argument("plan")
 AS_JSON = Row(("--json", "as_json"), OUTPUT, "Print JSON instead of a table.", read=bool)
@@ -70,7 +100,14 @@ def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) ->
             continue
         if name == "solver":
             own = {"solver": {"read": known_solver}, **own}
-        found.append(row_of(name, parameter, fields[name].default)._replace(**own.get(name, {})))
+        same = {
+            field: getattr(parameter, field)
+            for field in ("heading", "help", "metavar", "read", "names", "several")
+        }
+        row = Row(
+            (parameter.flag, name), files=bool(parameter.ending), default=fields[name].default or None, **same
+        )
+        found.append(row._replace(**own.get(name, {})))
         if name == "hardware" and "changes" not in without:
             found.append(CHANGES)
     return found
@@ -152,15 +189,21 @@ def wrote(*files: str | None) -> None:
 
 
 def show(
-    rows: Callable[[], Any], document: Callable[[], Any], *, as_json: bool, as_csv: bool = False
+    found: Any, of: str, data: str, *more: Any, as_json: bool, as_csv: bool = False, **shown: Any
 ) -> None:
-    """Print a result as JSON, as CSV or as its document."""
-    if as_json:
-        use("reports.terminal:write_json")(rows())
-    elif as_csv:
-        use("reports.terminal:write")(use("reports.tables:csv_text")(rows()), document=True)
+    """Print a result as JSON or CSV by a function of its module ``of`` in ``reports.of``, or as its document."""
+    if as_json or as_csv:
+        print_rows(use(f"reports.of.{of}:{data}")(found), as_csv=as_csv)
     else:
-        use("reports.terminal:show_document")(document())
+        use("reports.terminal:show_document")(use(f"reports.of.{of}:plugin")(found, *more, **shown))
+
+
+def print_rows(rows: Any, *, as_csv: bool = False) -> None:
+    """Print rows as JSON or as CSV."""
+    if as_csv:
+        use("reports.terminal:write")(use("reports.tables:csv_text")(rows), document=True)
+    else:
+        use("reports.terminal:write_json")(rows)
 
 
 def show_plan(document: Any, layers: int, *, full: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from hypar.files.text import require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-STDOUT = "-"
 
 WHOLE = ":int64"
 """Behind the shape of an input of whole numbers, as tokens are."""
@@ -26,7 +25,7 @@ def read_changes(values: Sequence[str]) -> dict[str, Any]:
         return {}
     from hypar.machine.load import parse_change  # noqa: PLC0415 (only where it is asked for)
 
-    return dict(parse_change(value) for value in values)
+    return dict(map(parse_change, values))
 
 
 def read_axes(values: Sequence[str]) -> dict[str, list[Any]]:
@@ -45,25 +44,46 @@ def read_energies(values: Sequence[str]) -> dict[str, str]:
     for text in values:
         name, equals, target = text.partition("=")
         if not equals or name in found:
-            problem = f"found {shown(text)}" if not equals else f"{name} given twice"
+            problem = f"{name} given twice" if equals else f"found {shown(text)}"
             raise OptionError("map", problem, "NAME=COMPONENT.ACTION, each name once")
         found[name] = target
     return found
 
 
-def read_numbers(name: str) -> Callable[[str], tuple[int, ...]]:
-    """Return a function that reads ``0..6`` or ``32,4096`` as numbers; ``name`` is the option's, for messages."""
+def _reader(read: Callable[[str], Any], where: str, allowed: str) -> Callable[[str], Any]:
+    """Return a function that reads a text, and refuses what it cannot read."""
 
-    def read(text: str) -> tuple[int, ...]:
+    def checked(text: str) -> Any:
         try:
-            first, dots, last = text.partition("..")
-            if dots:
-                return tuple(range(int(first), min(int(last), MOST_NUMBERS) + 1))
-            return tuple(int(part) for part in text.split(","))
+            return read(text)
         except ValueError:
-            raise OptionError(name, f"found {shown(text)}", "numbers as 1,2,4 or 0..6") from None
+            raise OptionError(where, f"found {shown(text)}", allowed) from None
 
-    return read
+    return checked
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    first, dots, last = text.partition("..")
+    if dots:
+        return tuple(range(int(first), min(int(last), MOST_NUMBERS) + 1))
+    return tuple(map(int, text.split(",")))
+
+
+def _share(text: str) -> float:
+    number, percent, rest = text.partition("%")
+    return float(number) / (100 if percent and not rest.strip() else 1)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    parts = text.removesuffix(WHOLE).split("x")
+    if not all(part.isascii() and part.isdigit() and 0 < int(part) < 2**24 for part in parts):
+        raise ValueError
+    return tuple(map(int, parts))
+
+
+read_numbers = partial(_reader, _numbers, allowed="numbers as 1,2,4 or 0..6")
+read_share = _reader(_share, "tolerance", "a share, as 1e-6 or 1%")
+read_sizes = _reader(_sizes, "--input", "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens")
 
 
 def read_words(text: str) -> tuple[str, ...]:
@@ -71,40 +91,10 @@ def read_words(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def read_share(text: str) -> float:
-    """Read ``1e-6`` or ``1%``."""
-    number, percent, rest = text.partition("%")
-    try:
-        return float(number) / (100 if percent and not rest.strip() else 1)
-    except ValueError:
-        raise OptionError("tolerance", f"found {shown(text)}", "a share, as 1e-6 or 1%") from None
-
-
-def read_count(text: str) -> int:
-    """Read a number of rows."""
-    if not text.isdecimal() or not int(text):
-        raise OptionError("top", f"found {shown(text)}", "a whole number from 1")
-    return int(text)
-
-
-def read_sizes(text: str) -> tuple[int, ...]:
-    """Read ``3x224x224``, or ``128:int64`` for whole numbers, as the shape of one sample."""
-    parts = text.removesuffix(WHOLE).split("x")
-    if not all(part.isascii() and part.isdigit() and 0 < int(part) < 2**24 for part in parts):
-        allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
-        raise OptionError("--input", f"found {shown(text)}", allowed)
-    return tuple(map(int, parts))
-
-
 def writable(text: str) -> str:
     """Check that a file can be written."""
     require_writable(Path(text))
     return text
-
-
-def writable_page(text: str) -> str | None:
-    """Check that a page can be written; ``-`` stands for stdout."""
-    return None if text == STDOUT else writable(text)
 
 
 def picture(text: str) -> str:
@@ -114,19 +104,11 @@ def picture(text: str) -> str:
     return writable(text)
 
 
-def plot(text: str) -> str:
-    """Check that a plot can be written to a file."""
-    from hypar.reports.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
-
-    require_plot(text)
-    return text
-
-
-def plot_or_table(text: str) -> str:
-    """Check that a table, as CSV, or a plot can be written to a file."""
-    if text.endswith(".csv"):
+def plot(text: str, also: str = "") -> str:
+    """Check that a plot can be written to a file, or a table to a file of another ending."""
+    if also and text.endswith(also):
         return writable(text)
     from hypar.reports.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
 
-    require_plot(text, also=".csv")
+    require_plot(text, also=also)
     return text

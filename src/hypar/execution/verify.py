@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.execution.lifetimes import exchanges_gradients
 from hypar.execution.reference import Start, start, step_from, updated
 from hypar.execution.simulator import run
-from hypar.program.steps import Add, Update
+from hypar.program.steps import Update
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hypar.execution.devices import Devices
     from hypar.execution.reference import Step
     from hypar.program.places import Numbers
-    from hypar.program.steps import Copy, Item, Program
+    from hypar.program.steps import Item, Program
 
 TOLERANCE = 1e-10
 """Largest error of a number, relative to the largest of its tensor."""
+
+BOUNDS = (1e-12, TOLERANCE)
+"""Bounds of the errors that are stated; their digits depend on the processor and the number of threads."""
 
 SMALL = 1e-2
 """A gradient that is zero but for rounding is held against this much of the largest one, or of the loss.
@@ -72,6 +78,16 @@ class Verification:
         return max([_finite(abs(self.loss - self.expected_loss) / scale), *self.errors.values()])
 
     @property
+    def worst_tensor(self) -> str:
+        """The trained tensor with the largest error."""
+        return max(self.errors, key=self.errors.__getitem__)
+
+    @property
+    def error_below(self) -> float | None:
+        """The least of ``BOUNDS`` that no error exceeds; None if one exceeds the tolerance."""
+        return next((bound for bound in BOUNDS if self.worst <= bound), None)
+
+    @property
     def agrees(self) -> bool:
         """Whether all numbers are those of one device and every level moved what was counted."""
         return self.worst <= TOLERANCE and all(transfer.agrees for transfer in self.transfers)
@@ -96,10 +112,8 @@ def verify_program(
     expected = [step_from(program.graph, begin) for begin in starts]
     devices = run(program, starts, without=without)
     transfers = tuple(
-        Checked(
-            item=step.item, counted=_times(step, microbatches) * step.counted(program.places), moved=moved
-        )
-        for (number, step), moved in zip(program.transfers.items(), devices.moved.values(), strict=True)
+        Checked(item=item, counted=own, moved=moved)
+        for (item, own), moved in zip(counted(program, microbatches), devices.moved.values(), strict=True)
     )
     return Verification(
         transfers=transfers,
@@ -112,9 +126,11 @@ def verify_program(
     )
 
 
-def _times(step: Copy | Add, microbatches: int) -> int:
-    """Return how often a transfer runs: gradients are exchanged once."""
-    return 1 if isinstance(step, Add) and step.item.phase == "gradient" else microbatches
+def counted(program: Program, microbatches: int = 1) -> Iterator[tuple[Item, Numbers]]:
+    """Yield what each transfer is for, and the elements that each level moves in a mini-batch."""
+    for step in program.transfers.values():
+        times = 1 if exchanges_gradients(step) else microbatches
+        yield step.item, times * step.counted(program.places)
 
 
 def _errors(devices: Devices, expected: list[Step]) -> dict[str, float]:

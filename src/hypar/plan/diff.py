@@ -1,59 +1,70 @@
 """The differences of two plans: of their files, entry by entry, in the order in which people ask for them.
 
-The place of an entry is the tuple of keys that lead to it. An entry for which no pattern stands here is compared under its
-own key. The last digits of numbers may differ between computers, so nine are compared.
+A plan is a flat mapping from places, the tuples of keys that lead to entries, to values. An entry for which no pattern stands
+here is compared under its own keys. The last digits of numbers may differ between computers, so nine are compared.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError, shown
 from hypar.plan.records import ChunksRecord
-from hypar.plan.request import PARAMETERS
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from hypar.plan.plan import Plan
     from hypar.sharding.placement import Choice
-    from hypar.sharding.tree import Split
 
     Place = tuple[Any, ...]
 
-RESULTS = {"stages", "refined", "chunks", "score"}
-"""Sections of what followed from the request, but for what was asked for."""
+RESULTS = re.compile(r"cost|bound|(time|critical|busy|energy|communication|memory|groups) .*|.*_(s|j|bytes)")
+"""The names of numbers that planning computes."""
 
-ASKED = {*PARAMETERS, "asked_microbatches", "hardware_changes", "refined", "score convention"} - {"array"}
-"""What was asked for in these sections."""
-
-SECTIONS = {"model", "profile", "cost", *RESULTS}
+SECTIONS = {"model", "cost", "stages", "refined", "chunks", "score"}
 """Sections of a plan file whose entries are known by their own names."""
 
 SHOWN_DIGEST = len("sha256:") + 12
 """Characters of a digest that are shown."""
 
 PLACES: dict[Place, tuple[int, str]] = {
+    ("model", "name"): (0, "model"),
     ("array",): (0, "stage array"),
+    ("stages", "array"): (0, "array"),
+    ("profile", "digest"): (0, "profile"),
+    ("cost", "name"): (0, "cost name"),
+    ("refined", "refined"): (0, "refined"),
+    ("chunks", "asked"): (0, "chunks"),
+    ("score", "convention"): (0, "score convention"),
     ("layers", "*"): (1, "layer"),
     ("stages", "layers", "*"): (2, "stage"),
-    ("splits", "*", "split"): (3, ""),
+    ("splits", "*", "split"): (3, "split"),
     ("splits", "*", "choices", "*"): (4, "choice"),
     ("cuts", "*"): (4, "cut"),
-    ("splits", "*", "shares"): (4, ""),
+    ("splits", "*", "shares"): (4, "shares"),
     ("splits", "*", "layer_shares", "*"): (4, "shares"),
     ("splits", "*", "costs", "*"): (5, "cost"),
-    ("cost", "cost"): (6, ""),
-    ("bound",): (6, ""),
+    ("cost", "value"): (6, "cost"),
+    ("bound",): (6, "bound"),
 }
-"""The places of entries with a rank or a name of their own; ``*`` stands for a split or a layer.
+"""The rank and the name of entries by their places; ``*`` stands for a split or a layer.
 
 Ranks are the order in which differences are listed: the request, layers, stages, splits, choices, costs, the cost, the score.
 """
+
+COMMON = {
+    ("cuts", "*"), ("stages", "layers", "*"), ("splits", "*", "choices", "*"), ("splits", "*", "costs", "*"),
+}  # fmt: skip
+"""What is compared for the layers of both plans alone: a layer that only one has is named once."""
+
+ORDERED = {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")}
+"""Beginnings of the places of layers, splits and groups whose order counts."""
 
 ABSENT = {
     "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "refined": "no", "split": "idle",
@@ -125,7 +136,7 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     if alike(before, after):
         return changes_between(before, after)
     cuts = not (before.heterogeneous or after.heterogeneous)
-    return _changes(*(_without_levels(plan, cuts=cuts) for plan in (before, after)))
+    return _changes(*(_document(plan, cuts=cuts) for plan in (before, after)))
 
 
 def _cost_name(plan: Plan) -> str:
@@ -148,26 +159,60 @@ def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
     return _changes(_document(before), _document(after))
 
 
-def _changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[Change, ...]:
-    found = [_change(*difference) for difference in differences(before, after)]
-    return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
+def _changes(before: dict[Place, Any], after: dict[Place, Any]) -> tuple[Change, ...]:
+    """Return where two plans differ, in order; a section or a split that only one has is named by its first entry."""
+    first = {_section(place): place for own in (before, after) for place in reversed(own)}
+    lone = {*map(_section, before)} ^ {*map(_section, after)}
+    found = []
+    for place in dict.fromkeys((*before, *after)):
+        if _section(place) not in lone or first[_section(place)] == place:
+            old, new = before.get(place), after.get(place)
+            if not same(old, new) and not (_kind(place) in COMMON and None in (old, new)):
+                found.append(_change(place, old, new))
+    ordered = sorted([*found, *_moved(before, after)], key=lambda one: one[0])
+    return tuple(change for _, change in ordered)
+
+
+def _section(place: Place) -> Place:
+    return place[: 2 if place[0] == "splits" else 1]
+
+
+def _kind(place: Place) -> Place:
+    """Return the pattern of a place."""
+    kind = tuple(key if isinstance(key, str) else "*" for key in place)
+    return next((one for one in ((*kind[:-1], "*"), kind) if one in PLACES), kind)
+
+
+def _named(place: Place) -> tuple[int, str]:
+    """Return the rank and the name of the entry at a place."""
+    if _kind(place) in PLACES:
+        return PLACES[_kind(place)]
+    if place[0] == "splits" and len(place) > 1:
+        return 5, " ".join(place[2:]).removeprefix("sides ")
+    what = " ".join(place[place[0] in SECTIONS :]).removeprefix("parameters ")
+    return 7 if RESULTS.fullmatch(what) else 0, what
+
+
+def _moved(before: dict[Place, Any], after: dict[Place, Any]) -> list[tuple[int, Change]]:
+    """Return the first place at which the layers, splits or groups of two plans are in another order, if there is one."""
+    common = {place for place in before.keys() & after.keys() if {place[:1], place[:2]} & ORDERED}
+    pairs = zip(*([place for place in own if place in common] for own in (before, after)), strict=True)
+    for one, other in (pair for pair in pairs if pair[0] != pair[1]):
+        at = next(at for at, keys in enumerate(zip(one, other, strict=False)) if keys[0] != keys[1])
+        return [_change((*one[: at - 1], f"order of {one[at - 1]}"), one[at], other[at])]
+    return []
 
 
 def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:
     """Return a difference as people read it, and its rank."""
-    kind, in_split = _kind(place), place[0] == "splits" and len(place) > 1
-    kind = next((one for one in ((*kind[:-1], "*"), kind) if one in PLACES), kind)
-    group, level = place[1] if in_split else (WHOLE_ARRAY, None)
-    asked = place[0] not in RESULTS or len(place) < 2 or place[1] in ASKED
-    rank, what = PLACES.get(kind, (5 if in_split else 0 if asked else 7, ""))
-    keys = place[2:] if in_split else place[place[0] in SECTIONS :]
-    what = what or " ".join(keys).removeprefix("parameters ").removeprefix("sides ")
+    rank, what = _named(place)
     before, after = _worded(what, old), _worded(what, new)
     if before == after:
         before, after = (json.dumps(value, ensure_ascii=False) for value in (old, new))
     if what == "layer" and old is None:
         before, after = "not in the plan", "in the model"
-    layer = place[-1] if kind[-1] == "*" else ""
+    group, level = place[1] if place[0] == "splits" and len(place) > 1 else (WHOLE_ARRAY, None)
+    layer = place[-1] if _kind(place)[-1] == "*" else ""
     return rank, Change(layer=layer, level=level, before=before, after=after, what=what, group=group)
 
 
@@ -191,62 +236,47 @@ def _worded(what: str, value: Any) -> str | int | float:
     return BETWEEN.get(what, ", ").join(words) or ("" if value == "" else "none")
 
 
-def _document(plan: Plan) -> dict[str, Any]:
-    """Return the contents of a plan file, each split, group, stage and layer under its name.
+def _document(plan: Plan, *, cuts: bool | None = None) -> dict[Place, Any]:
+    """Return the contents of a plan file by their places.
 
-    The first entry of a section stands for the whole where the other plan has none. Measured times are known by their
-    digest; the name of their file is left out, as are the places of all files.
+    Measured times are known by their digest; the name of their file is left out, as are the places of all files.
+
+    Args:
+        plan: the plan.
+        cuts: None to have the levels; otherwise whether to have the cut of each layer over all levels in their place.
     """
-    data = plan.to_data() | {"layers": dict.fromkeys(plan.layers, "planned")}
-    data.pop("files", None)
-    data["splits"] = {
-        (split.group, split.level): _split(split, entry)
-        for split, entry in zip(plan.splits, data["splits"], strict=True)
-    }
-    bounds = data.pop("bounds", ())
-    for entry, bound in zip([data] if len(bounds) == 1 else data["splits"].values(), bounds, strict=False):
+    data = plan.to_data()
+    bounds, splits = data.pop("bounds", ()), _splits(plan, data.pop("splits"))
+    for entry, bound in zip([data] if len(bounds) == 1 else splits.values(), bounds, strict=False):
         entry["bound"] = bound
-    return {name: _RENAMED[name](own) if name in _RENAMED else own for name, own in data.items()}
+    data.pop("files", None)
+    data.get("profile", {}).pop("name", None)
+    if "stages" in data:
+        data["stages"] = _stages(data["stages"])
+    if "refined" in data:
+        data["refined"] = {"refined": "yes", **data["refined"]}
+    if "chunks" in data:
+        data["chunks"]["asked"] = [data["chunks"]["asked"], data["chunks"].pop("layers")]
+    if "score" in data:
+        data["score"]["hardware"] = [data["score"]["hardware"], data["score"].pop("hardware_digest")]
+    if cuts is None:
+        data["splits"] = splits
+    else:
+        array, arrays = data.pop("array"), data.pop("arrays", {})
+        groups = ", ".join(f"{name} {'x'.join(map(str, ways))}" for name, ways in arrays.items())
+        data["levels"] = groups if plan.heterogeneous else array
+        data["cuts"] = {layer: _cut(plan, layer) for layer in plan.layers} if cuts else {}
+    return dict(_flat(data | {"layers": dict.fromkeys(plan.layers, "planned")}))
 
 
-def _without_levels(plan: Plan, *, cuts: bool) -> dict[str, Any]:
-    """Return the contents of a plan file with the cut of each layer over all levels in place of these, if it is asked for."""
-    data, levels = (
-        _document(plan),
-        ", ".join(f"{name} {'x'.join(map(str, array))}" for name, array in (plan.arrays or {}).items()),
-    )
-    for name in ("array", "arrays", "splits"):
-        data.pop(name, None)
-    own = {"cuts": {name: _cut(plan, name) for name in plan.layers}} if cuts else {}
-    return {"levels": levels if plan.heterogeneous else plan.array, **data, **own}
-
-
-def _cut(plan: Plan, layer: str) -> str:
-    """Return the degrees of a layer's dims over all levels in words, in the order of the dims' names."""
-    degrees: dict[str, int] = {}
-    for dim, degree in (pair for choice in plan.choices(layer) for pair in choice.degrees):
-        degrees[dim] = degrees.get(dim, 1) * degree
-    return ", ".join(f"{dim} {degrees[dim]}" for dim in sorted(degrees)) or "whole"
-
-
-def _split(split: Split, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a split with each choice in words, independent of the order of its dims, and its groups by name."""
-    entry.pop("numbering", None)
-    words = {layer: choice_text(split.choice(layer)) for layer in split.choices}
-    sides = {"sides": _named(entry["sides"])} if "sides" in entry else {}
-    return {"split": "planned", **entry, "choices": words, **sides}
-
-
-def choice_text(choice: Choice) -> str:
-    """Return a choice in words, in the order of the digits if its devices are numbered in an order of its own."""
-    return ", ".join(degrees_text(dict([digit])) for digit in choice.order) or degrees_text(
-        choice.as_degrees()
-    )
-
-
-def degrees_text(degrees: Mapping[str, int]) -> str:
-    """Return a choice in a few letters, with the degree if it is not two."""
-    return ", ".join(dim if degree == 2 else f"{dim} x{degree}" for dim, degree in degrees.items()) or "whole"
+def _splits(plan: Plan, data: list[dict[str, Any]]) -> dict[Place, dict[str, Any]]:
+    """Return splits by group and level, their choices in words that do not depend on the order of dims."""
+    found = {}
+    for split, entry in zip(plan.splits, data, strict=True):
+        entry.pop("numbering", None)
+        entry["choices"] = {layer: _choice_text(split.choice(layer)) for layer in split.choices}
+        found[split.group, split.level] = {"split": "planned", **entry}
+    return found
 
 
 def _stages(data: dict[str, Any]) -> dict[str, Any]:
@@ -257,81 +287,34 @@ def _stages(data: dict[str, Any]) -> dict[str, Any]:
     return {"stages": f"{len(stages)}{best}", "layers": of, **data, **numbered}
 
 
-def _score(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a score with its machine's name and digest together, and each group under its name."""
-    machine = [data.pop("hardware"), data.pop("hardware_digest")]
-    groups = {"groups": _named(data["groups"])} if "groups" in data else {}
-    counted = {"score convention": data.pop("convention")} if "convention" in data else {}
-    return {"hardware": machine, **data, **groups, **counted}
+def _flat(data: Mapping[Any, Any], place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Yield every value with its place, the records of groups by their names."""
+    for key, value in data.items():
+        own = value
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            names = [record["group"] for record in value]
+            own = {
+                f"{name} (number {at})" if name in names[: at - 1] else name: record
+                for at, (name, record) in enumerate(zip(names, value, strict=True), 1)
+            }
+        if isinstance(own, dict) and key != "hardware_changes":
+            yield from _flat(own, (*place, key))
+        else:
+            yield (*place, key), own
 
 
-_RENAMED = {
-    "model": lambda data: {"model": data.pop("name"), **data},
-    "profile": lambda data: {"profile": data["digest"]},
-    "cost": lambda data: {"cost name": data.pop("name"), "cost": data.pop("value"), **data},
-    "stages": _stages,
-    "refined": lambda data: {"refined": "yes", **data},
-    "chunks": lambda data: {"chunks": [data.pop("asked"), data.pop("layers")], **data},
-    "score": _score,
-}
-"""Functions that name the entries of a section."""
+def _cut(plan: Plan, layer: str) -> str:
+    """Return the degrees of a layer's dims over all levels in words, in the order of the dims' names."""
+    degrees: dict[str, int] = {}
+    for dim, degree in (pair for choice in plan.choices(layer) for pair in choice.degrees):
+        degrees[dim] = degrees.get(dim, 1) * degree
+    return ", ".join(f"{dim} {degrees[dim]}" for dim in sorted(degrees)) or "whole"
 
 
-def _named(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the records of groups under the groups' names, a repeated name with its number."""
-    found: dict[str, dict[str, Any]] = {}
-    for number, record in enumerate(records, 1):
-        name = record["group"]
-        found[f"{name} (number {number})" if name in found else name] = record
-    return found
-
-
-OF_LAYERS = {("cuts",), ("splits", "*", "choices"), ("splits", "*", "costs"), ("stages", "layers")}
-"""Mappings with an entry for every layer of a plan; ``*`` is a split."""
-
-ORDERED = OF_LAYERS | {
-    ("splits",), ("splits", "*", "layer_shares"), ("splits", "*", "sides"), ("score", "groups"),
-}  # fmt: skip
-"""Mappings of layers, splits and groups whose order counts."""
-
-
-def differences(
-    before: Mapping[Any, Any], after: Mapping[Any, Any], place: Place = ()
-) -> Iterator[tuple[Place, Any, Any]]:
-    """Yield every place where two documents differ, with the value in each; None for an absent value.
-
-    A layer that only one document has is named once.
-
-    Args:
-        before: one document, or a mapping in it.
-        after: the other, or the mapping at the same place.
-        place: the place of the mappings.
-    """
-    common, kind = before.keys() & after.keys(), _kind(place)
-    for key in dict.fromkeys((*before, *after)):
-        if key in common or kind not in OF_LAYERS:
-            yield from _at((*place, key), before.get(key), after.get(key))
-    if kind in ORDERED:
-        orders = [[key for key in mapping if key in common] for mapping in (before, after)]
-        moved = (pair for pair in zip(*orders, strict=True) if pair[0] != pair[1])
-        yield from (((*place[:-1], f"order of {place[-1]}"), *pair) for pair in [*moved][:1])
-
-
-def _at(place: Place, old: Any, new: Any) -> Iterator[tuple[Place, Any, Any]]:
-    """Yield the differences of two values at a place."""
-    present = [value for value in (old, new) if value is not None]
-    if not present or not all(isinstance(value, dict) for value in present) or {} in present:
-        if not same(old, new):
-            yield place, old, new
-    elif len(present) == 1 and _kind(place) in {(place[0],), ("splits", "*")}:
-        first = next(iter(present[0]))
-        yield (*place, first), (old or {}).get(first), (new or {}).get(first)
-    else:
-        yield from differences(old or {}, new or {}, place)
-
-
-def _kind(place: Place) -> Place:
-    return tuple(key if isinstance(key, str) else "*" for key in place)
+def _choice_text(choice: Choice) -> str:
+    """Return a choice in words, in the order of the digits if its devices are numbered in an order of its own."""
+    digits = choice.order or choice.as_degrees().items()
+    return ", ".join(dim if degree == 2 else f"{dim} x{degree}" for dim, degree in digits) or "whole"
 
 
 def same(before: Any, after: Any) -> bool:

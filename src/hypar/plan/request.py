@@ -3,7 +3,7 @@
 # Annotations are not postponed here: the parameters are read from them at every start.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Self
 
 from hypar.errors import OptionError, UnknownNameError, shown, suggestion
@@ -37,19 +37,16 @@ class Parameter:
     """An option of a request as a command line gives it.
 
     Attributes:
-        flag: its flag.
-        heading: one of the headings above.
         help: what it does, in a line; ``{names}`` stands for the names of its values.
-        metavar: what stands for a value on a help page.
         read: function from a text to a value; ``bool`` for a flag without a value.
         names: function that returns the names of its values, called where they are needed.
         closed: whether no other values are allowed.
         several: whether it may be repeated; the value is then a tuple.
         between: separator of the items of a value.
         ending: ending of the file that a value may be; empty if it is none.
+        flag: its flag; empty if it is the option's name.
     """
 
-    flag: str
     heading: str
     help: str
     metavar: str | None = None
@@ -59,6 +56,7 @@ class Parameter:
     several: bool = False
     between: str = ","
     ending: str = ""
+    flag: str = ""
 
     def words(self, value: Any) -> Iterator[str]:
         """Yield the words of a command line that give a value; what is read from a file is given by its name."""
@@ -78,13 +76,14 @@ def read_array(text: str) -> tuple[int | str, ...]:
     """
     words = text.split("x")
     staged = any(word.startswith("s") for word in words)
-    if staged and all(word.removeprefix("s").isdecimal() for word in words):
-        return tuple(word if word.startswith("s") else int(word) for word in words)
     try:
-        return tuple(int(word) for word in words)
+        numbers = [int(word.removeprefix("s") if staged else word) for word in words]
     except ValueError:
         form = "with a number of stages as 2xs4x2" if staged else "as 4x8 or 16"
         raise OptionError("array", f"found {shown(text)}", f"the ways of each level, {form}") from None
+    return tuple(
+        word if word.startswith("s") else number for word, number in zip(words, numbers, strict=True)
+    )
 
 
 def read_stages(text: str) -> int | str:
@@ -110,105 +109,78 @@ class Request:
     """
 
     # fmt: off
-    levels: Annotated[int | None, Parameter("--levels", ARRAY,
-        "Number of two-way levels.  [default: 4]", "N", int)] = None
-    array: Annotated[Sequence[int | str] | None, Parameter("--array", ARRAY,
-        "Ways of each level instead, outermost first, as 4x8; 2xs4x2 has 4 stages inside the first "
-        "level.", "WAYS", read_array, between="x")] = None
-    batch: Annotated[int | None, Parameter("--batch", NETWORK,
-        "Samples in a mini-batch.  [default: the model's]", "N", int)] = None
-    strategy: Annotated[str | None, Parameter("--strategy", SEARCH,
-        "Named combination of a space, a cost and a search: {names}.  [default: hypar]", "NAME",
-        names=lambda: plugin_names("strategies"))] = None
-    space: Annotated[str | None, Parameter("--space", SEARCH,
-        "Choices to search: one or several of {names}; several dims at once (batch*height), other "
-        "dims for some ops (conv:batch linear:mp), or a strategy's name.  [default: the strategy's]", "DIMS",
-        names=lambda: ("all", *CUTTABLE))] = None
-    cost: Annotated[str | None, Parameter("--cost", SEARCH,
-        "Cost to minimise: {names}.  [default: the strategy's]", "NAME",
-        names=lambda: plugin_names("costs"))] = None
-    inter_weight: Annotated[float | None, Parameter("--inter-weight", SEARCH,
-        "Weight of the communication between layers in the cost; 0.5 reproduces HyPar's "
-        "figures.  [default: 1]", "W", float)] = None
-    convention: Annotated[str | None, Parameter("--convention", SEARCH,
-        "How bytes are counted: {names}.  [default: the strategy's for the cost, moved for the "
-        "score]", "NAME", names=lambda: BY_LEVELS, closed=True)] = None
-    mode: Annotated[str | None, Parameter("--mode", SEARCH,
-        "Mode of the cost deepa: exact or serial.", "NAME",
+    levels: Annotated[int | None, Parameter(ARRAY, "Number of two-way levels.  [default: 4]", "N",
+        int)] = None
+    array: Annotated[Sequence[int | str] | None, Parameter(ARRAY, "Ways of each level instead, outermost "
+        "first, as 4x8; 2xs4x2 has 4 stages inside the first level.", "WAYS", read_array, between="x")] = None
+    batch: Annotated[int | None, Parameter(NETWORK, "Samples in a mini-batch.  [default: the model's]", "N",
+        int)] = None
+    strategy: Annotated[str | None, Parameter(SEARCH, "Named combination of a space, a cost and a search: "
+        "{names}.  [default: hypar]", "NAME", names=lambda: plugin_names("strategies"))] = None
+    space: Annotated[str | None, Parameter(SEARCH, "Choices to search: one or several of {names}; several "
+        "dims at once (batch*height), other dims for some ops (conv:batch linear:mp), or a strategy's name.  "
+        "[default: the strategy's]", "DIMS", names=lambda: ("all", *CUTTABLE))] = None
+    cost: Annotated[str | None, Parameter(SEARCH, "Cost to minimise: {names}.  [default: the strategy's]",
+        "NAME", names=lambda: plugin_names("costs"))] = None
+    inter_weight: Annotated[float | None, Parameter(SEARCH, "Weight of the communication between layers in "
+        "the cost; 0.5 reproduces HyPar's figures.  [default: 1]", "W", float)] = None
+    convention: Annotated[str | None, Parameter(SEARCH, "How bytes are counted: {names}.  [default: the "
+        "strategy's for the cost, moved for the score]", "NAME", names=lambda: BY_LEVELS, closed=True)] = None
+    mode: Annotated[str | None, Parameter(SEARCH, "Mode of the cost deepa: exact or serial.", "NAME",
         names=lambda: ("exact", "serial"))] = None
-    profile: Annotated[Any, Parameter("--profile", SEARCH,
-        "Measured times for the cost deepa, as written by hypar profile.", "FILE",
-        ending=".json")] = None
-    graph: Annotated[str | None, Parameter("--graph", NETWORK,
-        "Graph of the network: contracted (without pools) or operators (with them).", "NAME",
-        names=lambda: GRAPHS, closed=True)] = None
-    search: Annotated[str | None, Parameter("--search", SEARCH,
-        "Search over the levels: {names}.  [default: the strategy's]", "NAME",
-        names=lambda: plugin_names("searches"))] = None
-    solver: Annotated[str | None, Parameter("--solver", SEARCH,
-        "Solver to use: {names}.  [default: the cheapest exact one]", "NAME",
-        names=solver_names)] = None
-    time_limit: Annotated[float | None, Parameter("--time-limit", SEARCH,
-        "Time for the joint search, after which it answers with its best plan and a bound.  "
-        "[default: 60]", "SECONDS", float)] = None
-    search_memory: Annotated[float | None, Parameter("--search-memory", SEARCH,
-        "Memory for the tables of the joint search.  [default: 1e9]", "BYTES",
-        float)] = None
-    pins: Annotated[str | Sequence[str], Parameter("--pin", SEARCH,
-        "Fix a choice, as fc1=mp or conv*@H2=batch; may be repeated.", "LAYER[@LEVEL]=CHOICE",
-        several=True)] = ()
-    hardware: Annotated[Any, Parameter("--hardware", MACHINE,
-        "Machine to use: {names}, or a hardware file.", "NAME",
+    profile: Annotated[Any, Parameter(SEARCH, "Measured times for the cost deepa, as written by hypar "
+        "profile.", "FILE", ending=".json")] = None
+    graph: Annotated[str | None, Parameter(NETWORK, "Graph of the network: contracted (without pools) or "
+        "operators (with them).", "NAME", names=lambda: GRAPHS, closed=True)] = None
+    search: Annotated[str | None, Parameter(SEARCH, "Search over the levels: {names}.  [default: the "
+        "strategy's]", "NAME", names=lambda: plugin_names("searches"))] = None
+    solver: Annotated[str | None, Parameter(SEARCH, "Solver to use: {names}.  [default: the cheapest exact "
+        "one]", "NAME", names=solver_names)] = None
+    time_limit: Annotated[float | None, Parameter(SEARCH, "Time for the joint search, after which it answers "
+        "with its best plan and a bound.  [default: 60]", "SECONDS", float)] = None
+    search_memory: Annotated[float | None, Parameter(SEARCH, "Memory for the tables of the joint search.  "
+        "[default: 1e9]", "BYTES", float)] = None
+    pins: Annotated[str | Sequence[str], Parameter(SEARCH, "Fix a choice, as fc1=mp or conv*@H2=batch; may "
+        "be repeated.", "LAYER[@LEVEL]=CHOICE", several=True, flag="--pin")] = ()
+    hardware: Annotated[Any, Parameter(MACHINE, "Machine to use: {names}, or a hardware file.", "NAME",
         names=lambda: data_names("hardware"), ending=".yaml")] = None
-    optimizer: Annotated[str, Parameter("--optimizer", MACHINE,
-        "Optimizer, for updates and memory: {names}.", "NAME", names=lambda: OPTIMIZERS,
-        closed=True)] = "sgd"
-    shares: Annotated[str | None, Parameter("--shares", MACHINE,
-        "How device groups share the work: equal, linear, exact, or layers (per layer).  "
-        "[default: the strategy's]", "NAME", names=lambda: SHARES, closed=True)] = None
-    stages: Annotated[int | str | None, Parameter("--stages", STAGES,
-        "Number of stages of consecutive layers, each planned by itself; best: the fastest number "
-        "over the outermost levels.", "N|best", read_stages, names=lambda: (BEST,))] = None
-    schedule: Annotated[str | None, Parameter("--schedule", STAGES,
-        "Order of the stages' work: 1f1b, interleaved, gpipe or layer-block.  [default: 1f1b]",
-        "NAME", names=lambda: FLUSHES, closed=True)] = None
-    microbatches: Annotated[int | None, Parameter("--microbatches", STAGES,
-        "Microbatches in a mini-batch, with stages.  [default: the number of stages, or the "
-        "next smaller divisor of the batch]", "N", int)] = None
-    parts: Annotated[int | None, Parameter("--parts", STAGES,
-        "Parts of the network that each stage works for, in schedule interleaved.  [default: 2]",
-        "V", int)] = None
-    balance: Annotated[str | None, Parameter("--balance", STAGES,
-        "Quantity to minimise in the costliest stage: time, memory, traffic or macs.  "
-        "[default: time]", "NAME", names=lambda: BALANCES, closed=True)] = None
-    starts: Annotated[str | Sequence[str] | None, Parameter("--starts", STAGES,
-        "First layers of the stages, as conv1,conv3,fc1, instead of the best partition.",
-        "LAYERS")] = None
-    refine: Annotated[bool, Parameter("--refine", SEARCH,
-        "Improve the plan choice by choice by the engine's time; needs --hardware.",
-        read=bool)] = False
-    chunks: Annotated[str | int | None, Parameter("--chunks", STAGES,
-        "Exchange gradients in chunks: best, layers (one chunk per layer), one, or a number of "
-        "layers; needs --hardware.", "CHUNKS", names=lambda: CHUNKS)] = None
+    optimizer: Annotated[str, Parameter(MACHINE, "Optimizer, for updates and memory: {names}.", "NAME",
+        names=lambda: OPTIMIZERS, closed=True)] = "sgd"
+    shares: Annotated[str | None, Parameter(MACHINE, "How device groups share the work: equal, linear, "
+        "exact, or layers.  [default: the strategy's]", "NAME", names=lambda: SHARES, closed=True)] = None
+    stages: Annotated[int | str | None, Parameter(STAGES, "Number of stages of consecutive layers, each "
+        "planned by itself; best: the fastest number over the outermost levels.", "N|best", read_stages,
+        names=lambda: (BEST,))] = None
+    schedule: Annotated[str | None, Parameter(STAGES, "Order of the stages' work: 1f1b, interleaved, gpipe "
+        "or layer-block.  [default: 1f1b]", "NAME", names=lambda: FLUSHES, closed=True)] = None
+    microbatches: Annotated[int | None, Parameter(STAGES, "Microbatches in a mini-batch, with stages.  "
+        "[default: the number of stages, or the next smaller divisor of the batch]", "N", int)] = None
+    parts: Annotated[int | None, Parameter(STAGES, "Parts of the network that each stage works for, in "
+        "schedule interleaved.  [default: 2]", "V", int)] = None
+    balance: Annotated[str | None, Parameter(STAGES, "Quantity to minimise in the costliest stage: time, "
+        "memory, traffic or macs.  [default: time]", "NAME", names=lambda: BALANCES, closed=True)] = None
+    starts: Annotated[str | Sequence[str] | None, Parameter(STAGES, "First layers of the stages, as "
+        "conv1,conv3,fc1, instead of the best partition.", "LAYERS")] = None
+    refine: Annotated[bool, Parameter(SEARCH, "Improve the plan choice by choice by the engine's time; needs "
+        "--hardware.", read=bool)] = False
+    chunks: Annotated[str | int | None, Parameter(STAGES, "Exchange gradients in chunks: best, layers (one "
+        "chunk per layer), one, or a number of layers; needs --hardware.", "CHUNKS",
+        names=lambda: CHUNKS)] = None
     # fmt: on
 
     def __post_init__(self) -> None:
-        """Check the options that have names alone, and those whose values nothing else checks before they are read."""
-        for names, kind, allowed in _KINDS:
-            for name in names:
-                if not isinstance(getattr(self, name), kind):
-                    raise OptionError(name, f"found {shown(getattr(self, name))}", allowed)
-        for name in _CLOSED:
-            if getattr(self, name) is not None:
-                checked(name, getattr(self, name))
+        """Check the options that have names alone, and those that nothing else checks before they are read."""
+        for name, parameter in PARAMETERS.items():
+            value = getattr(self, name)
+            kinds, allowed = _KINDS.get(name, ((object,), ""))
+            if value is not None and not isinstance(value, kinds):
+                raise OptionError(name, f"found {shown(value)}", allowed)
+            if value is not None and parameter.closed:
+                checked(name, value)
 
     @classmethod
     def of(cls, function: str, given: Mapping[str, Any]) -> Self:
-        """Return the request of keyword arguments.
-
-        Args:
-            function: the function that takes them, for the message.
-            given: the arguments.
+        """Return the request of keyword arguments of a function, which messages name.
 
         Raises:
             UnknownNameError: one is none of an option, or its value is none of the option's names.
@@ -220,12 +192,11 @@ class Request:
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, as keyword arguments."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        defaults = {field.name: field.default for field in fields(self)}
+        found = {field: getattr(self, field.name) for field in fields(self)}
         return {
-            name: value
-            for name, value in found.items()
-            if value is not defaults[name] and value not in ((), defaults[name])
+            field.name: value
+            for field, value in found.items()
+            if value is not field.default and value not in ((), field.default)
         }
 
     def command(self) -> list[str]:
@@ -236,18 +207,16 @@ class Request:
 
 
 PARAMETERS: dict[str, Parameter] = {
-    name: annotation.__metadata__[0] for name, annotation in Request.__annotations__.items()
+    name: replace(own, flag=own.flag or f"--{name.replace('_', '-')}")
+    for name, (own,) in ((name, note.__metadata__) for name, note in Request.__annotations__.items())
 }
 """How a command line gives each option, by the argument of ``plan_model`` that it stands for."""
 
-_CLOSED = tuple(name for name, parameter in PARAMETERS.items() if parameter.closed)
-
-
-_KINDS: tuple[tuple[tuple[str, ...], tuple[type, ...], str], ...] = (
-    (("strategy", "space", "cost", "search", "solver"), (str, type(None)), "a text"),
-    (("array", "pins"), (str, list, tuple, type(None)), "a list"),
-)
-"""Options that are texts or lists, and what is allowed in place of another value."""
+_KINDS = {
+    **dict.fromkeys(("strategy", "space", "cost", "search", "solver"), ((str,), "a text")),
+    **dict.fromkeys(("array", "pins"), ((str, list, tuple), "a list")),
+}
+"""Options whose values nothing else checks before they are read: texts and lists."""
 
 
 def checked(name: str, value: str) -> str:

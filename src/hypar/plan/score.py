@@ -2,7 +2,7 @@
 
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -95,25 +95,3 @@ class Score(Result, Record):
     def to_data(self) -> dict[str, Any]:
         """Return the score as plain data, without keys for absent groups and for the convention ``paper``."""
         return self.model_dump(mode="json", exclude_defaults=True)
-
-
-class Totals(NamedTuple):
-    """The totals of a score.
-
-    Attributes:
-        time_s: time of a step.
-        energy_j: its energy on all devices; None if the machine's file gives no energies.
-        communication_bytes: bytes that all devices receive.
-        memory_bytes: peak on each device.
-    """
-
-    time_s: float
-    energy_j: float | None
-    communication_bytes: float
-    memory_bytes: float
-
-
-def totals_of(score: Score | None) -> Totals:
-    """Return the totals of the score of a plan for a machine."""
-    assert score is not None  # noqa: S101 (a machine was named, so there is one)
-    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)

@@ -13,7 +13,7 @@ from hypar.sharding.conventions import MOVED
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
@@ -84,94 +84,71 @@ def _peak_share(ran: ScoredStep | None) -> str:
     return f"; {100 * flop / done:.2g}% of the peak FLOP/s used"
 
 
+_UNITS = {
+    "group": "text", "stage": "whole", "layers": "text", "devices": "whole", "computes": "seconds", "receives": "seconds",
+    "idle": "seconds", "in flight": "whole", "staleness": "whole", "memory": "bytes", "of": "bytes", "": "text",
+}  # fmt: skip
+"""The columns of groups and stages; those that say one thing of all rows are left out."""
+
+_CHUNK_UNITS = {
+    "chunk": "whole", "layers": "text", "gradients": "bytes", "ready": "seconds", "begins": "seconds", "ends": "seconds", "": "text",
+}  # fmt: skip
+
+
+def _table(units: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Table:
+    """Return a table of columns that are given as the unit by the head."""
+    columns = (Column(key=head, unit=unit, prose=head == "layers") for head, unit in units.items())
+    return Table(tuple(columns), [*rows])
+
+
 def groups_table(score: Score | None, stages: StagesRecord | None = None) -> list[Table]:
     """Return a row for each group of devices, or for each stage; no table for identical devices without stages."""
     if score is None or not score.groups:
         return []
-    staged = stages is not None and stages.pipelined
-    rows = [
-        _group_row(group) | (_stage_row(group, stages) if stages and staged else {}) for group in score.groups
-    ]
-    differ = len({group.capacity_bytes for group in score.groups}) > 1
-    alike = staged and len({row["devices"] for row in rows}) == 1
-    columns = (
-        Column(key="stage", unit="whole") if staged else Column(key="group"),
-        Column(key="layers", prose=True),
-        Column(key="devices", unit="text" if staged else "whole", show=not alike),
-        Column(key="busy", unit="seconds", show=False),
-        *(Column(key=key, unit="seconds") for key in ("computes", "receives", "idle")),
-        Column(key="in_flight", head="in flight", unit="whole"),
-        Column(key="staleness", unit="whole", show=any(row.get("staleness") for row in rows)),
-        Column(key="memory", unit="bytes"),
-        Column(key="of", unit="bytes", show=differ),
-        Column(key="fits", head=""),
-    )
-    return [Table(columns=columns, rows=rows)]
+    rows = [_group_row(group, stages) for group in score.groups]
+    alike = [key for key in ("devices", "staleness", "of") if len({row.get(key) for row in rows}) == 1]
+    return [_table(_UNITS, [{**row, **dict.fromkeys(alike)} for row in rows])]
 
 
-def _group_row(group: GroupScore) -> dict[str, Any]:
-    return {
-        "group": group.group,
+def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]:
+    tone = tone_of(group)
+    row = {
         "devices": group.devices,
         "computes": group.computing_s,
         "receives": group.communicating_s,
         "idle": group.idle_s,
         "memory": group.memory_bytes,
         "of": group.capacity_bytes,
-        "fits": None if group.fits else "does not fit",
-        "tone": "" if tone_of(group) == "good" else tone_of(group),
+        "": "" if group.fits else "does not fit",
+        "tone": "" if tone == "good" else tone,
     }
-
-
-def _stage_row(group: GroupScore, stages: StagesRecord) -> dict[str, Any]:
+    if stages is None or not stages.pipelined:
+        return {"group": group.group, **row}
     at = stage_of(group.group)
     stage, own = stages.stages[at], group.group.removeprefix(stage_name(at)).strip()
-    return {
-        "stage": at + 1,
-        "layers": stage.ends,
-        "devices": f"{group.devices} {own or stage.group or ''}".rstrip(),
-        "busy": stage.busy_s,
-        "in_flight": stage.in_flight,
-        "staleness": stage.staleness,
-    }
+    row |= {"stage": at + 1, "layers": stage.ends, "in flight": stage.in_flight, "staleness": stage.staleness}
+    return row | {"devices": f"{group.devices} {own or stage.group or ''}".rstrip()}
 
 
 def chunks_table(ran: ScoredStep | None) -> list[Table]:
     """Return the exchange of each chunk of gradients; no table without chunks."""
     if ran is None or ran.plan.chunks is None:
         return []
-    from hypar.studies.chunks_stages import chunk_rows  # noqa: PLC0415 (only of a plan with chunks)
+    from hypar.studies.step import StepRows  # noqa: PLC0415 (only of a plan with chunks)
 
-    columns = (
-        Column(key="chunk", unit="whole"),
-        Column(key="layers", prose=True),
-        Column(key="bytes", head="gradients", unit="bytes"),
-        Column(key="ready_s", head="ready", unit="seconds"),
-        Column(key="start_s", head="begins", unit="seconds"),
-        Column(key="end_s", head="ends", unit="seconds"),
-        Column(key="waits", head=""),
-    )
-    rows = [
-        {**row, "layers": _ends(row["layers"]), "waits": "critical" if row["critical"] else ""}
-        for row in chunk_rows(ran)
-    ]
-    return [Table(columns=columns, rows=rows)] if rows else []
-
-
-def _ends(layers: Sequence[str]) -> str:
-    count = f" x{len(layers)}" if len(layers) > 1 else ""
-    return " to ".join(dict.fromkeys((layers[0], layers[-1]))) + count
+    rows = []
+    for row in StepRows(ran).chunks:
+        layers, waits = row["layers"], "critical" if row["critical"] else ""
+        named = " to ".join(dict.fromkeys((layers[0], layers[-1]))) + f" x{len(layers)}" * (len(layers) > 1)
+        times = (row[key] for key in ("bytes", "ready_s", "start_s", "end_s"))
+        rows.append(dict(zip(_CHUNK_UNITS, (row["chunk"], named, *times, waits), strict=True)))
+    return [_table(_CHUNK_UNITS, rows)] if rows else []
 
 
 def stages_memory(ran: ScoredStep | None) -> list[Table]:
     """Return what a device of each stage holds and receives from other stages; no table without stages."""
     if ran is None or ran.stages is None:
         return []
-    from hypar.studies.chunks_stages import HELD, stage_rows  # noqa: PLC0415 (only of a plan with stages)
+    from hypar.studies.step import HELD, StepRows  # noqa: PLC0415 (only of a plan with stages)
 
-    columns = (
-        Column(key="stage", unit="whole"),
-        *(Column(key=key, unit="bytes") for key in HELD),
-        Column(key="received", unit="bytes"),
-    )
-    return [Table(columns=columns, rows=stage_rows(ran))]
+    return [_table({"stage": "whole", **dict.fromkeys((*HELD, "received"), "bytes")}, StepRows(ran).stages)]

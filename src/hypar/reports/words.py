@@ -9,8 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.document import Cell, Note
-from hypar.network.dims import in_order
-from hypar.sharding.dims import GRIDS, WORDS, choice_word, vocabulary
+from hypar.sharding.dims import GRIDS, WORDS, choice_word, grid_of, vocabulary
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import amount, faster_than, format_bytes
@@ -36,23 +35,13 @@ PLACES = {
     "width": "the width",
     "groups": "groups of channels",
     "channels": "a join's channels",
+    None: "nothing",
 }
-"""Each dim in plain words."""
-
-
-_NUMBERED = re.compile(r"(.+?)\.(\d+)\.(.+)")
-
-OWN_DIM = "a dim of the model"
-"""The meaning of a word that is a dim's name."""
+"""Each dim in plain words, and none."""
 
 
 class Level(NamedTuple):
-    """A column of choices: successive levels at which every layer has one choice.
-
-    Attributes:
-        group: the device group; empty if there is one.
-        splits: the levels.
-    """
+    """A column of choices: successive levels of a device group at which every layer has one choice."""
 
     group: str
     splits: tuple[Split, ...]
@@ -64,17 +53,12 @@ class Level(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The name with that of the group."""
+        """The name with that of the group, which is empty if there is one."""
         return f"{self.group} {self.name}".lstrip()
 
 
 class Part(NamedTuple):
-    """Layers that share a row.
-
-    Attributes:
-        name: their name, as ``conv1``, ``layers.0-31.q`` or ``layer2``.
-        layers: their names.
-    """
+    """Layers that share a row, and its name, as ``conv1``, ``layers.0-31.q`` or ``layer2``."""
 
     name: str
     layers: tuple[str, ...]
@@ -86,15 +70,10 @@ class Part(NamedTuple):
 
 
 def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = MOST_ROWS) -> list[Part]:
-    """Return the rows of a network: a row for each layer if they are few, otherwise one for several equal layers.
+    """Return the rows of a network: one for each layer if they are few, otherwise one for several with an equal key.
 
     Neighbouring blocks of one form, as ``layers.0`` and ``layers.1``, share rows if all their layers are equal. If the rows
-    are still many, equal neighbours of one part share one, then all equal neighbours.
-
-    Args:
-        layers: their names, in order.
-        key: what layers of one row have in common.
-        most: the most rows that are few.
+    are still many, equal neighbours of one part share one.
 
     Examples:
         >>> [part.title for part in fold(["a", "b.0.x", "b.0.y", "b.1.x", "b.1.y"], len, most=3)]
@@ -105,43 +84,32 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
     if len(layers) <= most:
         return [Part(layer, (layer,)) for layer in layers]
     rows = _blocks(layers, key)
-    if len(rows) > most:
-        rows = _runs(layers, lambda layer: (_stem(layer), key(layer)))
     return rows if len(rows) <= most else _runs(layers, key)
-
-
-def _stem(layer: str) -> str:
-    return layer.partition(".")[0]
-
-
-def _block(layer: str) -> tuple[str, str, str]:
-    """Split a name at its first number between points, as ``layers``, ``0`` and ``q``."""
-    found = _NUMBERED.match(layer)
-    return (found[1], found[2], found[3]) if found else (layer, "", "")
 
 
 def _blocks(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
     """Return a row for each layer of a block, once for neighbouring blocks of one form and equal layers."""
-    blocks = [[*own] for _, own in groupby(layers, key=lambda layer: _block(layer)[:2])]
-    found = []
-    for _, run in groupby(blocks, key=lambda own: [(*_block(layer)[::2], key(layer)) for layer in own]):
+    names = {layer: re.match(r"(.+?)\.(\d+)\.(.+)", layer) for layer in layers}
+    split = {layer: found.groups() if found else (layer, "", "") for layer, found in names.items()}
+    blocks = [[*own] for _, own in groupby(layers, key=lambda layer: split[layer][:2])]
+    rows = []
+    for _, run in groupby(blocks, key=lambda own: [(*split[layer][::2], key(layer)) for layer in own]):
         for alike in zip(*run, strict=True):
             ends = zip(alike[0].split("."), alike[-1].split("."), strict=True)
-            found.append(Part(".".join("-".join(dict.fromkeys(words)) for words in ends), alike))
-    return found
+            rows.append(Part(".".join("-".join(dict.fromkeys(words)) for words in ends), alike))
+    return rows
 
 
 def _runs(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
-    """Return a row for each run of equal neighbours, by the name of their part if they are the whole of it."""
-    found = []
-    for _, run in groupby(layers, key=key):
+    """Return a row for each run of equal neighbours of a part, by the part's name if they are the whole of it."""
+    stems = {layer: layer.partition(".")[0] if "." in layer else "" for layer in layers}
+    sizes, rows = Counter(stems.values()), []
+    for (stem, _), run in groupby(layers, key=lambda layer: (stems[layer], key(layer))):
         own = tuple(run)
-        stem, last = _stem(own[0]), own[-1]
-        name = own[0] if len(own) == 1 else f"{own[0]} to {last.removeprefix(f'{stem}.')}"
-        if len(own) > 1 and [layer for layer in layers if _stem(layer) == stem] == [*own]:
-            name = stem
-        found.append(Part(name, own))
-    return found
+        name = f"{own[0]} to {own[-1].removeprefix(f'{stem}.')}"
+        whole = stem and len(own) == sizes[stem]
+        rows.append(Part(own[0] if len(own) == 1 else stem if whole else name, own))
+    return rows
 
 
 def words_of(plan: Plan) -> int:
@@ -171,24 +139,16 @@ def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
 
 
 def levels_of(plan: Plan, *, joined: bool = True) -> list[Level]:
-    """Return a column for each level.
-
-    Args:
-        plan: the plan.
-        joined: whether neighbouring levels at which every layer has one choice share a column.
-    """
+    """Return a column for each level; joined, one for neighbouring levels at which every layer has one choice."""
     cell = cells_of(plan)
-    found: list[Level] = []
-    last: list[Cell] = []
-    for split in plan.splits:
-        group = "" if split.group == WHOLE_ARRAY else split.group
-        cells = [cell(split, layer) for layer in plan.layers]
-        if joined and found and cells == last and group == found[-1].group:
-            found[-1] = Level(group, (*found[-1].splits, split))
-        else:
-            found.append(Level(group, (split,)))
-        last = cells
-    return found
+
+    def key(split: Split) -> tuple[str, Hashable]:
+        return split.group, tuple(cell(split, layer) for layer in plan.layers) if joined else id(split)
+
+    return [
+        Level("" if group == WHOLE_ARRAY else group, tuple(own))
+        for (group, _), own in groupby(plan.splits, key=key)
+    ]
 
 
 def stage_numbers(plan: Plan) -> dict[str, int]:
@@ -205,12 +165,12 @@ def layer_costs(plan: Plan) -> dict[str, float]:
 
 def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
     """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
-    cells, stages, counted = cells_of(plan), stage_numbers(plan), plan.in_grids
+    cells, stages = cells_of(plan), stage_numbers(plan)
     keys = {
         layer: (
             stages.get(layer),
-            tuple(cells(split, layer) for split in plan.splits),
-            plan.devices(layer) if counted else 0,
+            plan.devices(layer) if plan.in_grids else 0,
+            *(cells(split, layer) for split in plan.splits),
         )
         for layer in plan.layers
     }
@@ -219,30 +179,19 @@ def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
 
 def asked(plan: Plan) -> str:
     """Describe the batch and the array: ``batch 256, 16 devices (4 stages of 2x2)``."""
-    array = _mixed_array(plan) if plan.heterogeneous else _array(plan)
-    return f"batch {plan.model.batch}, {plan.num_devices} devices ({array})"
+    return f"batch {plan.model.batch}, {plan.num_devices} devices ({_array(plan)})"
 
 
 def _array(plan: Plan) -> str:
-    outside = 0 if plan.stages is None else plan.stages.outside or 0
-    outer, inner = ("x".join(map(str, ways)) for ways in (plan.array[:outside], plan.array[outside:]))
-    if not plan.staged:
-        return inner
-    return f"{outer} times " * bool(outer) + _stages(plan) + f" of {inner}" * bool(inner)
-
-
-def _mixed_array(plan: Plan) -> str:
-    counts = {name: math.prod(ways) for name, ways in (plan.arrays or {}).items()}
+    groups = [f"{math.prod(ways)} {name}" for name, ways in (plan.arrays or {}).items()]
     if plan.stages is None or not plan.staged:
-        return " + ".join(f"{count} {name}" for name, count in counts.items())
-    own, each = plan.stages.of_each_group, plan.stages.groups or (WHOLE_ARRAY,)
-    under = ((root, group.name) for root in each for group in plan.groups if group.root == root)
-    return f"{_stages(plan)}: " + " + ".join(f"{own} of {counts[name]} {name}" for _, name in under)
-
-
-def _stages(plan: Plan) -> str:
-    count = 0 if plan.stages is None else len(plan.stages.stages)
-    return f"{count} stage{'s' * (count > 1)}"
+        return " + ".join(groups) if plan.heterogeneous else "x".join(map(str, plan.array))
+    count = f"{len(plan.stages.stages)} stage{'s' * (len(plan.stages.stages) > 1)}"
+    if plan.heterogeneous:
+        return f"{count}: " + " + ".join(f"{plan.stages.of_each_group} of {own}" for own in groups)
+    outside = plan.stages.outside or 0
+    outer, inner = ("x".join(map(str, ways)) for ways in (plan.array[:outside], plan.array[outside:]))
+    return f"{outer} times " * bool(outer) + count + f" of {inner}" * bool(inner)
 
 
 def on_machine(score: Score | None) -> str:
@@ -262,41 +211,38 @@ def tone_of(score: Score | GroupScore | None) -> Tone:
     """Return whether a plan fits the memory of its machine, barely fits, or does not; empty if that is not known."""
     if score is None:
         return ""
-    full = max((held / there for held, there in _memories(score)), default=None)
-    return "bad" if not score.fits else "" if full is None else "warn" if full >= NEARLY_FULL else "good"
+    share = _share(_fullest(score))
+    return "bad" if not score.fits else "warn" if share >= NEARLY_FULL else "good" if share else ""
 
 
-def _memories(score: Score | GroupScore) -> list[tuple[float, float]]:
-    """Return the bytes that a device of each group holds and has, where the latter is known."""
-    parts = getattr(score, "groups", None) or (score,)
-    return [(part.memory_bytes, part.capacity_bytes) for part in parts if part.capacity_bytes]
+def _share(part: Score | GroupScore) -> float:
+    return part.memory_bytes / part.capacity_bytes if part.capacity_bytes else 0.0
+
+
+def _fullest(score: Score | GroupScore) -> Score | GroupScore:
+    """Return the step on the group of devices that is the fullest."""
+    return max(getattr(score, "groups", None) or (score,), key=_share)
 
 
 def fit(score: Score) -> str:
     """Say whether a plan fits: ``fits``, ``barely fits (7.60 GB of 8.00 GB)``; empty if that is not known."""
     word = {"": "", "good": "fits", "warn": "barely fits", "bad": "does not fit"}[tone_of(score)]
-    if word in {"", "fits"}:
-        return word
-    held, there = max(_memories(score), key=lambda pair: pair[0] / pair[1])
-    return "{} ({} of {})".format(word, *_unequal(held, there))
+    return word + " ({} of {})".format(*_held(_fullest(score))) * (tone_of(score) in {"warn", "bad"})
 
 
 def unfit(score: Score | None) -> str:
-    """Say by how much a plan exceeds its machine's memory; empty if it fits."""
+    """Say by how much a plan exceeds its machine's memory on the fullest device; empty if it fits."""
     if score is None or score.fits:
         return ""
-    parts: list[tuple[str, Score | GroupScore]] = [(f"of {own.group} ", own) for own in score.groups or ()]
-    each = [
-        "a device {}needs {} and has {}".format(name, *_unequal(own.memory_bytes, own.capacity_bytes or 0.0))
-        for name, own in parts or [("", score)]
-        if not own.fits
-    ]
-    more = f"; and {len(each) - 3} more" if len(each) > 3 else ""
-    return f"does not fit {score.hardware}: {'; '.join(each[:3])}{more}"
+    of = f"of {getattr(_fullest(score), 'group', '')} ".removeprefix("of  ")
+    return "does not fit {}: a device {}needs {} and has {}".format(
+        score.hardware, of, *_held(_fullest(score))
+    )
 
 
-def _unequal(held: float, there: float) -> tuple[str, str]:
+def _held(part: Score | GroupScore) -> tuple[str, str]:
     """Format the bytes held and those there are, exactly if there are too few and the rounded numbers are equal."""
+    held, there = part.memory_bytes, part.capacity_bytes or 0.0
     texts = format_bytes(held), format_bytes(there)
     exact = f"{math.ceil(held):,} B", f"{math.ceil(there):,} B"
     return exact if held > there and texts[0] == texts[1] else texts
@@ -314,31 +260,31 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
 
 
 def choice_keys(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return what each word of choices means, of a grid's choice what its letters do."""
-    used = [cell for cell in dict.fromkeys(cells) if cell.text]
-    places: dict[str, dict[str, None]] = {}
-    for dim in (*PLACES, *in_order({dim for cell in used for dim, _ in cell.parts} - {*PLACES})):
-        for cell in used:
-            word = WORDS[dim][GRIDS] if _is_grid(cell) else cell.text
-            letters = re.findall("[a-z_]+", cell.text) if dim != "channels" else ()
-            if dim in dict(cell.parts) or (_is_grid(cell) and word in letters):
-                places.setdefault(word, {})[PLACES.get(dim, "")] = None
-    found = {word: f"cuts {' or '.join(own)}" if any(own) else OWN_DIM for word, own in places.items()}
-    whole = {cell.text: "cuts nothing" for cell in used if not cell.parts and not _is_grid(cell)}
-    return found | whole
+    """Return what each word of choices cuts, of a grid's choice what its letters do; empty of a dim that the model names."""
+    dims: dict[str, set[str | None]] = {}
+    for text, parts in dict.fromkeys(cell for cell in cells if cell.text):
+        grid = _grid(text)
+        for dim in {**grid, **dict(parts)} or (None,):
+            dims.setdefault(WORDS[dim][GRIDS] if grid else text, set()).add(dim)
+    found: dict[str, list[str]] = {}
+    for dim, place in PLACES.items():
+        for word in (word for word, own in dims.items() if dim in own):
+            found.setdefault(word, []).append(place)
+    named = dict.fromkeys(sorted({*dims} - {*found}), "")
+    return {word: f"cuts {' or '.join(own)}" for word, own in found.items()} | named
 
 
 def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     """Explain the words of choices in one note; none without choices."""
-    counted = Counter(cells)
+    counted = Counter(cell for cell in cells if cell.text)
     keys = choice_keys(counted)
-    own = ", ".join(word for word, meaning in keys.items() if meaning == OWN_DIM)
-    grids = [cell.text for cell, _ in counted.most_common() if _is_grid(cell)]
-    found = [f"{word} {meaning}" for word, meaning in keys.items() if meaning != OWN_DIM]
-    found += [f"the numbers of {grids[0]} count shards" for _ in grids[:1]]
-    found += [f"{own}: dims of the model"] * bool(own)
+    found = [f"{word} {meaning}" for word, meaning in keys.items() if meaning]
+    grids = [cell.text for cell, _ in counted.most_common() if _grid(cell.text)]
+    found += [f"the numbers of {grids[0]} count shards"] if grids else []
+    named = ", ".join(word for word, meaning in keys.items() if not meaning)
+    found += [f"{named}: dims of the model"] if named else []
     return [Note("choices", "; ".join(found))] if found else []
 
 
-def _is_grid(cell: Cell) -> bool:
-    return cell.text[-1:].isdecimal()
+def _grid(text: str) -> dict[str, int]:
+    return grid_of(text, "choice", None) or {}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
 from hypar.plan.records import recorded
-from hypar.plan.score import GroupScore, Score, Totals
+from hypar.plan.score import GroupScore, Score
 from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import memory_of
@@ -32,6 +32,28 @@ ROUNDING = 1e-9
 
 KINDS = (*PHASES, "update", "communication")
 """Kinds of the tasks of a step."""
+
+
+class Totals(NamedTuple):
+    """The totals of a score.
+
+    Attributes:
+        time_s: time of a step.
+        energy_j: its energy on all devices; None if the machine's file gives no energies.
+        communication_bytes: bytes that all devices receive.
+        memory_bytes: peak on each device.
+    """
+
+    time_s: float
+    energy_j: float | None
+    communication_bytes: float
+    memory_bytes: float
+
+
+def totals_of(score: Score | None) -> Totals:
+    """Return the totals of the score of a plan for a machine."""
+    assert score is not None  # noqa: S101 (a machine was named, so there is one)
+    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
 
 
 def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Totals:

@@ -90,7 +90,7 @@ class Split(Record):
     costs: dict[str, Amount]
     cost: Amount
     sides: list[GroupRecord] | None = None
-    layer_shares: dict[str, list[Share]] | None = None
+    layer_shares: Annotated[dict[str, list[Share]], Field(min_length=1)] | None = None
 
     def faults(self, layers: Collection[str] | None = None) -> Iterator[str]:
         """Yield what is wrong with its choices and shares, which are to fit its ways.

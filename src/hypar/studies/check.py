@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypar.errors import InputError, OptionError, PlanError, ProblemError, TableLimitError, UnknownNameError
 from hypar.files.json_file import read_json
 from hypar.files.text import read_text
-from hypar.plan.diff import Change, changes_between
+from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.asked import asked_of
 from hypar.planning.planner import follow
@@ -30,9 +29,6 @@ FAMILY = SCHEMA.partition("/")[0]
 """The name of the format of plans, of all its versions."""
 
 CUT_SHORT = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"
-
-RESULTS = re.compile(r"cost|bound|(time|critical|busy|energy|communication|memory|groups) .*|.*_(s|j|bytes)")
-"""Entries of a plan that planning computes, as numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,13 @@ from hypar.errors import OptionError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.plan.content import rooted
 from hypar.plan.request import Request
-from hypar.plan.score import totals_of
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.uneven.replay import branch_of
-from hypar.schedule.scoring import summarise
+from hypar.schedule.scoring import summarise, totals_of
 from hypar.schedule.stages import StepWork
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.grid import (
@@ -39,7 +38,8 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score, Totals
+    from hypar.plan.score import Score
+    from hypar.schedule.scoring import Totals
     from hypar.sharding.placement import Choice
 
     Place = tuple[str, int]

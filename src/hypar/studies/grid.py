@@ -20,7 +20,6 @@ from hypar.machine.machine import Machine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.request import Request, checked
-from hypar.plan.score import Totals, totals_of
 from hypar.planning.counting import follows
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import recosted, score_plan
@@ -28,6 +27,7 @@ from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
+from hypar.schedule.scoring import Totals, totals_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.units import amount, format_seconds
 

@@ -1,10 +1,8 @@
-"""Profiles: one device's time for each layer's shard under each choice of a level, measured by PyTorch on this machine.
+"""Measured profiles: the time of each layer's shard on the fullest device, under each choice of a level.
 
-A shard is that of the fullest device, with sizes rounded up to whole elements. A cut height or width includes the input rows
-that its windows read, and counts padding as rows, so that such a shard is not padded again. Transposed windows make a few
-rows beyond those of the shard; the output is then cut to its size. A run is the forward phase and then the backward and
-gradient phases by PyTorch's own differentiation; the first warms up, and of the others the fastest counts, because other work
-of the machine only makes a run slower.
+Sizes are rounded up to whole elements. A cut height or width includes the input rows that its windows read, and
+counts padding as rows, so that such a shard is not padded again; an uncut one is padded as the layer is. Transposed
+windows make a few rows beyond those of the shard from the rows that it reads; the output is then cut to its size.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import operator
 import os
 import platform
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,14 +23,7 @@ from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.network.ops.add import Add
 from hypar.network.ops.bases.windowed import Sliding
-from hypar.network.ops.concat import Concat
-from hypar.network.ops.conv_transpose import ConvTranspose
-from hypar.network.ops.crop import Crop
-from hypar.network.ops.linear import Linear
-from hypar.network.ops.pool import Pool
-from hypar.network.ops.upsample import Upsample
 from hypar.network.windows import TransposedWindow
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
@@ -51,14 +43,28 @@ if TYPE_CHECKING:
     from hypar.network.windows import Window
     from hypar.sharding.placement import Choice
 
-MOST_REPEATS = 1000
+    Sizes = tuple[int, ...]
 
-LEAST_SECONDS = 0.005
-"""Seconds for which a shard is run, at least once, so that a short one is run often."""
+MOST_REPEATS = 1000
 
 MOST_RUNS = 1000
 
-Sizes = tuple[int, ...]
+MEASURED = (
+    "conv",
+    "conv_transpose",
+    "linear",
+    "max",
+    "average",
+    "nearest",
+    "bilinear",
+    "crop",
+    "add",
+    "concat",
+)
+"""The ops of shards."""
+
+LEAST_SECONDS = 0.005
+"""Seconds for which a shard is run, at least once, so that a short one is run often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +72,14 @@ class LayerShard:
     """The computation of one device; equal shards take equal time.
 
     Attributes:
-        op: ``conv``, ``conv_transpose``, ``linear``, ``max``, ``average``, ``nearest``, ``bilinear``, ``crop``, ``add`` or ``concat``.
+        op: one of ``MEASURED``.
         dtype: number format of every tensor.
-        inputs: ``[batch, channels, height, width]`` or ``[batch, channels]`` of each tensor that is read.
-        weight: ``[out_channels, in_channels, kernel_height, kernel_width]`` or ``[out_channels, in_channels]``, with the
-            ``in_channels`` of a group; of a ``conv_transpose`` ``in_channels`` first; empty without a weight.
+        inputs: ``[batch, channels]``, of an image with ``height, width``, of each tensor that is read.
+        weight: ``[out_channels, in_channels of a group]``, of a ``conv_transpose`` ``[in_channels, out_channels of a group]``,
+            with the sides of a kernel; empty without a weight.
         output: as ``inputs``.
         windows: along height and width.
-        groups: of the convolution.
+        groups: those of a convolution.
         round_up: whether a last window may hang over the edge.
     """
 
@@ -87,23 +93,24 @@ class LayerShard:
     round_up: bool = False
 
     @property
+    def read(self) -> list[Sizes]:
+        """The shapes of all tensors that are read, the weight last."""
+        return [*self.inputs, *filter(None, [self.weight])]
+
+    @property
     def num_bytes(self) -> int:
-        """Return the bytes of all tensors and of a gradient for each."""
-        tensors = (*self.inputs, self.output, *filter(None, [self.weight]))
-        return 2 * DTYPE_BYTES[self.dtype] * sum(map(math.prod, tensors))
+        """The bytes of all tensors and of a gradient for each."""
+        return 2 * DTYPE_BYTES[self.dtype] * sum(map(math.prod, (*self.read, self.output)))
 
 
 class Bench(Protocol):
-    """A bench that measures shards on a device, with so many bytes of memory if that is known."""
+    """What measures shards on a device, whose memory may be unknown."""
 
-    @property
-    def device(self) -> str: ...  # noqa: D102 (as the class says)
-
-    @property
-    def memory_bytes(self) -> int | None: ...  # noqa: D102 (as the class says)
+    device: str
+    memory_bytes: int | None
 
     def seconds(self, shard: LayerShard) -> float:
-        """Return the seconds that a shard takes; ``MemoryError`` and ``RuntimeError`` say that it cannot be run."""
+        """Return the seconds that a shard takes; a MemoryError or a RuntimeError says that it cannot be run."""
         ...
 
 
@@ -119,7 +126,8 @@ def profile_model(
 ) -> Profile:
     """Measure one device's time for its shard of each layer, pools included, under each choice of a level.
 
-    Biases, updates, and the ops between layers are left out.
+    A time covers the forward, backward and gradient phases of the fullest device's shard, measured once for all
+    equal shards. Biases, updates, and the ops between layers are left out.
 
     Args:
         model: a network, the path of a model file, or a bare name as ``vgg16``.
@@ -139,14 +147,50 @@ def profile_model(
         if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
             raise OptionError(name, f"found {number!r}", f"a whole number from {least} to {most:,}")
     shards = shards_of(network, load_strategy("deepa").space if space is None else space_text(space), ways)
-    bench = load_bench() if bench is None else bench
+    bench = TorchBench() if bench is None else bench
     times = _measured(shards, bench, repeats, progress)
     return Profile(
         model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
         device=bench.device,
         ways=ways,
-        seconds={layer: {word: times[own] for word, own in each.items()} for layer, each in shards.items()},
+        seconds={
+            layer: {word: times[shard] for word, shard in by_choice.items()}
+            for layer, by_choice in shards.items()
+        },
     )
+
+
+def _measured(
+    shards: dict[str, dict[str, LayerShard]], bench: Bench, repeats: int, progress: Callable[[int, int], None]
+) -> dict[LayerShard, float]:
+    """Return the shortest seconds of each distinct shard, to four digits.
+
+    Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
+    all measurements of one. The largest shard, which may not fit, comes first.
+    """
+    places: dict[LayerShard, str] = {}
+    for layer, by_choice in shards.items():
+        for word, shard in by_choice.items():
+            places.setdefault(shard, f"{layer}, {word}")
+    largest = sorted(places, key=lambda shard: -shard.num_bytes)
+    size, room = largest[0].num_bytes, bench.memory_bytes
+    if room is not None and size > room:
+        found = f"tensors and gradients of {format_bytes(size)}"
+        raise _unfit(places[largest[0]], found, f"the memory's {format_bytes(room)}")
+    times = dict.fromkeys(largest, math.inf)
+    for done, shard in enumerate(largest * repeats):
+        progress(done, len(largest) * repeats)
+        tell(f"measuring {places[shard]}")
+        try:
+            times[shard] = min(times[shard], bench.seconds(shard))
+        except (MemoryError, RuntimeError) as error:
+            raise _unfit(places[shard], next(iter(str(error).splitlines()), "out of memory")) from error
+    progress(len(largest) * repeats, len(largest) * repeats)
+    return {shard: float(f"{seconds:.4g}") for shard, seconds in times.items()}
+
+
+def _unfit(place: str, found: str, allowed: str = "") -> ProfileError:
+    return ProfileError(f"profile: {place}", found, allowed, "try a smaller batch")
 
 
 def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, LayerShard]]:
@@ -166,42 +210,6 @@ def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, L
     }
 
 
-def _measured(
-    shards: Mapping[str, Mapping[str, LayerShard]],
-    bench: Bench,
-    repeats: int,
-    progress: Callable[[int, int], None],
-) -> dict[LayerShard, float]:
-    """Return the shortest seconds of each distinct shard, to four digits.
-
-    Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
-    all measurements of one. The largest shard, which may not fit, comes first.
-    """
-    places: dict[LayerShard, str] = {}
-    for layer, by_choice in shards.items():
-        for word, shard in by_choice.items():
-            places.setdefault(shard, f"profile: {layer}, {word}")
-    largest = sorted(places, key=lambda shard: -shard.num_bytes)
-    need, room = largest[0].num_bytes, bench.memory_bytes
-    if room is not None and need > room:
-        found, allowed = (
-            f"tensors and gradients of {format_bytes(need)}",
-            f"the memory's {format_bytes(room)}",
-        )
-        raise ProfileError(places[largest[0]], found, allowed, "try a smaller batch")
-    times = dict.fromkeys(largest, math.inf)
-    for done, shard in enumerate(largest * repeats):
-        progress(done, len(largest) * repeats)
-        tell(places[shard].replace("profile:", "measuring"))
-        try:
-            times[shard] = min(times[shard], bench.seconds(shard))
-        except (MemoryError, RuntimeError) as error:
-            said = next(iter(str(error).splitlines()), "out of memory")
-            raise ProfileError(places[shard], said, hint="try a smaller batch") from error
-    progress(len(largest) * repeats, len(largest) * repeats)
-    return {shard: float(f"{seconds:.4g}") for shard, seconds in times.items()}
-
-
 def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerShard:
     """Return the shard of a layer on the fullest device.
 
@@ -212,74 +220,65 @@ def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerS
         dtype: number format of every tensor.
 
     Raises:
-        OptionError: an op of another package.
+        OptionError: an op that cannot be measured.
     """
+    op = layer.op
+    word = "conv" if isinstance(op, Sliding) else getattr(op, "mode", layer.op_name)
+    if word not in MEASURED or "channels" not in layer.shape:
+        found = f"op {layer.op_name!r} of layer {layer.name!r} cannot be measured"
+        raise OptionError("profile", found, "conv, conv_transpose, linear, pool, upsample, crop, add, concat")
     sizes = {dim: -(-size // choice.degree(dim)) for dim, size in einsum.sizes.items()}
-    batch, op, name = sizes["batch"], layer.op, layer.op_name
-    rows, windows = _read(einsum, choice, sizes)
-    image, slid = tuple(sizes[dim] for dim in windows), tuple(windows.values())
-    match op:
-        case Sliding() | ConvTranspose():
-            groups, made, read = sizes.get("groups", 1), sizes["out_channels"], sizes["in_channels"]
-            ends = (groups * made, read) if isinstance(op, Sliding) else (groups * read, made)
-            read_sizes, made_sizes = (batch, groups * read, *rows), (batch, groups * made, *image)
-            name = "conv" if isinstance(op, Sliding) else name
-            weight = (*ends, *op.kernel)
-            return LayerShard(op=name, dtype=dtype, inputs=(read_sizes,), weight=weight, output=made_sizes,
-                              windows=slid, groups=groups)  # fmt: skip
-        case Linear():
-            made, read = sizes["out_channels"], sizes["in_channels"]
-            weight, output = (made, read), (batch, made)
-            return LayerShard(op=name, dtype=dtype, inputs=((batch, read),), weight=weight, output=output)
-        case Pool() | Upsample() | Crop():
-            channels, name = sizes["channels"], name if isinstance(op, Crop) else op.mode
-            inputs, output = ((batch, channels, *rows),), (batch, channels, *image)
-            up = isinstance(op, Pool) and op.rounding == "up"
-            return LayerShard(op=name, dtype=dtype, inputs=inputs, output=output, windows=slid, round_up=up)
-        case Add() | Concat():
-            each = tuple(
-                (batch, *(-(-size // choice.degree(dim)) for dim, size in shape.items()))
-                for shape in layer.input_shapes
-            )
-            channels = sum(shape[1] for shape in each) if isinstance(op, Concat) else each[0][1]
-            return LayerShard(op=name, dtype=dtype, inputs=each, output=(batch, channels, *each[0][2:]))
-    found = f"op {name!r} of layer {layer.name!r} cannot be measured"
-    raise OptionError("profile", found, "conv, conv_transpose, linear, pool, upsample, crop, add, concat")
+    batch, groups, weight = sizes["batch"], sizes.get("groups", 1), ()
+    if op.weighted:
+        read, made = [groups * sizes["in_channels"]], groups * sizes["out_channels"]
+        ends = (read[0], made // groups) if word == "conv_transpose" else (made, read[0] // groups)
+        weight = (*ends, *getattr(op, "kernel", ()))
+    else:
+        read = [-(-shape["channels"] // choice.degree("channels")) for shape in layer.input_shapes]
+        made = sum(read) if op.concatenates else read[0]
+    image = {dim: sizes[dim] for dim in layer.shape if dim != "channels"}
+    rows, windows = _read(einsum, choice, image)
+    return LayerShard(
+        op=word, dtype=dtype, inputs=tuple((batch, channels, *rows) for channels in read), weight=weight,
+        output=(batch, made, *image.values()), windows=windows, groups=groups,
+        round_up=getattr(op, "rounding", "") == "up",
+    )  # fmt: skip
 
 
-def _read(einsum: Einsum, choice: Choice, sizes: dict[str, int]) -> tuple[Sizes, dict[str, Window]]:
-    """Return the input's rows along each dim that windows slide over, and those windows, padded unless cut."""
-    rows, windows = [], dict(einsum.windows)
-    for dim, window in einsum.windows.items():
-        if choice.degree(dim) == 1:
-            rows.append(einsum.input_sizes[dim])
-        else:
-            shards = bounds((choice.degree(dim),), einsum.sizes[dim], whole=True)
+def _read(einsum: Einsum, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, tuple[Window, ...]]:
+    """Return the input's rows along each dim of the output's image, and its windows, padded unless cut."""
+    rows, windows = {**image}, {**einsum.windows}
+    for dim, window in windows.items():
+        rows[dim], degree = einsum.input_sizes[dim], choice.degree(dim)
+        if degree > 1:
+            shards = bounds((degree,), einsum.sizes[dim], whole=True)
             low, high = window.reads(shards.low, shards.high)
             windows[dim] = replace(window, padding=0)
-            rows.append(max(windows[dim].least_input(sizes[dim]), int((high - low).max())))
-    return tuple(rows), windows
+            rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))
+    return tuple(rows.values()), tuple(windows.values())
 
 
-@dataclass(frozen=True, slots=True)
 class TorchBench:
-    """The bench for PyTorch, the package ``torch``, on the processor."""
+    """PyTorch on this machine's processor, imported when a bench is made.
 
-    torch: Any
+    A run is the forward phase and then the backward and gradient phases by PyTorch's own differentiation. A first run
+    warms up; of the others the fastest counts, because other work of the machine only makes a run slower.
 
-    @property
-    def device(self) -> str:
-        """Return the processor, the version and the number of threads."""
-        threads = self.torch.get_num_threads()
-        return f"cpu {platform.machine()}, torch {self.torch.__version__}, {threads} threads"
+    Raises:
+        OptionError: PyTorch is not installed.
+    """
 
-    @property
-    def memory_bytes(self) -> int | None:
-        """Return the memory of this machine."""
+    def __init__(self) -> None:
         try:
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (AttributeError, ValueError, OSError):
-            return None
+            self.torch: Any = importlib.import_module("torch")
+        except (ImportError, OSError):
+            hint = "pip install '.[profile]' in a clone of hypar"
+            raise OptionError("profile", "torch is not installed", hint=hint) from None
+        version, threads = self.torch.__version__, self.torch.get_num_threads()
+        self.device = f"cpu {platform.machine()}, torch {version}, {threads} threads"
+        self.memory_bytes: int | None = None
+        with suppress(AttributeError, ValueError, OSError):
+            self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def seconds(self, shard: LayerShard) -> float:
         """Measure as ``Bench.seconds``."""
@@ -289,44 +288,36 @@ class TorchBench:
         """Return a function that runs all phases on random numbers."""
         generator = self.torch.Generator().manual_seed(0)
         random = partial(self.torch.rand, generator=generator, dtype=getattr(self.torch, shard.dtype))
-        shapes = [*shard.inputs, *filter(None, [shard.weight])]
-        read = [random(shape, requires_grad=True) for shape in shapes]
+        read = [random(shape, requires_grad=True) for shape in shard.read]
         error, forward = random(shard.output), self.forward(shard)
         return lambda: self.torch.autograd.grad(forward(*read), read, error)
 
     def forward(self, shard: LayerShard) -> Callable[..., Any]:
         """Return the forward phase as a function of its inputs."""
-        functions = self.torch.nn.functional
-        plain: dict[str, Callable[..., Any]] = {
-            "linear": functions.linear,
+        torch, of = self.torch, self.torch.nn.functional
+        kernel, stride, padding, dilation, added = (
+            tuple(getattr(window, name, 0) for window in shard.windows)
+            for name in ("kernel", "stride", "padding", "dilation", "output_padding")
+        )
+        slid = {"stride": stride, "padding": padding}
+        conv = {**slid, "dilation": dilation, "groups": shard.groups}
+        pool = {**slid, "kernel_size": kernel, "ceil_mode": shard.round_up}
+        enlarge = partial(of.interpolate, scale_factor=stride, mode=shard.op)
+        phases: dict[str, Callable[..., Any]] = {
+            "linear": of.linear,
             "add": lambda *read: reduce(operator.add, read),
-            "concat": lambda *read: self.torch.cat(read, 1),
+            "concat": lambda *read: torch.cat(read, 1),
             "crop": lambda read: _centre(read, shard.output).clone(),
+            "conv": partial(of.conv2d, **conv),
+            "conv_transpose": partial(of.conv_transpose2d, **conv, output_padding=added),
+            "nearest": enlarge,
+            "bilinear": enlarge,
+            "max": partial(of.max_pool2d, **pool),
+            "average": partial(of.avg_pool2d, **pool),
         }
-        if shard.op in plain:
-            return plain[shard.op]
-        slid = _slid(functions, shard)
+        run = phases[shard.op]
         transposed = any(isinstance(window, TransposedWindow) for window in shard.windows)
-        return (lambda *read: _centre(slid(*read), shard.output)) if transposed else slid
-
-
-def _slid(functions: Any, shard: LayerShard) -> Callable[..., Any]:
-    """Return an op with windows as a function of its inputs."""
-    fields = ("kernel", "stride", "padding", "dilation", "output_padding")
-    kernel, stride, padding, dilation, added = (
-        tuple(getattr(window, name, 0) for window in shard.windows) for name in fields
-    )
-    slide: dict[str, Any] = {"stride": stride, "padding": padding}
-    match shard.op:
-        case "conv":
-            return partial(functions.conv2d, **slide, dilation=dilation, groups=shard.groups)
-        case "conv_transpose":
-            slide |= {"dilation": dilation, "output_padding": added}
-            return partial(functions.conv_transpose2d, **slide, groups=shard.groups)
-        case "nearest" | "bilinear":
-            return partial(functions.interpolate, scale_factor=stride, mode=shard.op)
-    pool = functions.max_pool2d if shard.op == "max" else functions.avg_pool2d
-    return partial(pool, kernel_size=kernel, **slide, ceil_mode=shard.round_up)
+        return (lambda *read: _centre(run(*read), shard.output)) if transposed else run
 
 
 def _centre(image: Any, sizes: Sequence[int]) -> Any:
@@ -334,19 +325,6 @@ def _centre(image: Any, sizes: Sequence[int]) -> Any:
     for dim in (2, 3):
         image = image.narrow(dim, (image.shape[dim] - sizes[dim]) // 2, sizes[dim])
     return image
-
-
-def load_bench() -> Bench:
-    """Return PyTorch's bench on this machine.
-
-    Raises:
-        OptionError: PyTorch is not installed.
-    """
-    try:
-        return TorchBench(importlib.import_module("torch"))
-    except (ImportError, OSError):
-        hint = "pip install '.[profile]' in a clone of hypar"
-        raise OptionError("profile", "torch is not installed", hint=hint) from None
 
 
 def least_seconds(step: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:

@@ -1,9 +1,8 @@
-"""Remarks on a plan: the joint optimum, faster baselines, and what its cost and its score leave out."""
+"""Remarks on a plan: the joint optimum, faster baselines, shards without elements, and what a machine leaves unused."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,11 @@ from hypar.document import Note
 from hypar.errors import HardwareError, OptionError, ProfileError, TableLimitError
 from hypar.plan.records import SEARCHED
 from hypar.plan.request import BEST
-from hypar.planning.counting import bytes_received, cost_convention, score_convention
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
 from hypar.planning.resolved import BASELINES, FIXED, Resolved
-from hypar.sharding.conventions import DIRECT
 from hypar.solve.solvers.base import load_solver
-from hypar.units import amount, format_bytes, format_seconds
+from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,19 +43,9 @@ def remarks(
     profile: Profile | None = None,
     scores: Mapping[str, Score] | None = None,
 ) -> list[Note]:
-    """Return the remarks to show below a plan.
+    """Return the remarks on a plan of a network, with the machine of its score and the measured times of its cost.
 
-    Args:
-        plan: the plan.
-        graph: the network that it is for.
-        machine: the machine of its score.
-        profile: the measured times that its cost used.
-        scores: what ``baseline_scores`` returns for them, if it is known.
-
-    Returns:
-        The joint optimum beside a greedy plan, unless the engine chose or refined it; the gain of a faster baseline; the
-        layers with more shards along a dim than elements; what the cost counted beside what moves; what of the machine the
-        score leaves out.
+    ``scores`` are those of ``baseline_scores``, if they are known.
     """
     graph = graph.with_batch(plan.model.batch)
     known = baseline_scores(plan, graph, machine, profile) if scores is None else scores
@@ -66,27 +53,24 @@ def remarks(
         *_joint(plan, graph, Resolved.of(plan, machine, profile)),
         *_faster(plan, known),
         *_too_fine(plan, graph),
-        *counting(plan, graph),
-        *on_this_machine(plan, graph, machine),
+        *on_this_machine(plan, machine),
     ]
 
 
 def _joint(plan: Plan, graph: LayerGraph, request: Resolved) -> Iterator[Note]:
-    """Yield the cost of the joint optimum beside a greedy plan."""
-    request = replace(request, refine=False, chunks=None, stages=None, baselines=())
+    """Yield the cost of the joint optimum beside a greedy plan, unless the engine chose or refined it."""
     greedy = plan.search == "greedy" and len(plan.array) > 1 and not (plan.heterogeneous or plan.staged)
     chosen = plan.refined or (plan.baselines is not None and plan.baselines.taken != SEARCHED)
-    if not greedy or chosen or ask(request, graph)[0].leaves_no_choice:
+    alone = replace(request, refine=False, chunks=None, stages=None, baselines=())
+    if not greedy or chosen or ask(alone, graph)[0].leaves_no_choice:
         return
-    best = joint_optimum(request, graph)
+    best = joint_optimum(alone, graph)
     if best is None:
         yield Note("", "the joint optimum is expensive to compute; --search joint finds it or bounds the gap")
-    elif best.cost.value < plan.cost.value:
-        gain = 1 - best.cost.value / plan.cost.value
-        lower = f"{gain:.2%} lower, {amount(best.cost.value, best.cost.unit)}: --search joint"
-        yield Note("", f"the joint optimum is {lower}")
-    else:
-        yield Note("", "the joint optimum is no lower")
+        return
+    gain = 1 - best.cost.value / plan.cost.value if plan.cost.value else 0.0
+    lower = f"{gain:.2%} lower, {amount(best.cost.value, best.cost.unit)}: --search joint"
+    yield Note("", f"the joint optimum is {lower if gain > 0 else 'no lower'}")
 
 
 def joint_optimum(request: Resolved, graph: LayerGraph) -> Plan | None:
@@ -113,8 +97,12 @@ def baseline_scores(
 
     graph = graph.with_batch(plan.model.batch)
     request = _over_all(plan, replace(Resolved.of(plan, machine, profile), refine=False))
-    found = ((name, _score_of(baseline_request(request, name), graph)) for name in _compared(plan))
-    return {name: score for name, score in found if score is not None}
+    timed = () if plan.baselines is None or (plan.refined and plan.chunks) else plan.baselines.names
+    found = {}
+    for name in BASELINES if plan.cost.name == "time" else FIXED:
+        if name == "dp" or name not in timed:
+            found[name] = _score_of(baseline_request(request, name), graph)
+    return {name: score for name, score in found.items() if score is not None}
 
 
 def _over_all(plan: Plan, request: Resolved) -> Resolved:
@@ -124,20 +112,6 @@ def _over_all(plan: Plan, request: Resolved) -> Resolved:
     outside = plan.stages.outside or 0
     array = (*plan.array[:outside], len(plan.stages.stages), *plan.array[outside:])
     return replace(request.over(array), pins=())
-
-
-def _compared(plan: Plan) -> tuple[str, ...]:
-    """Return dp, for the headline, and the baselines that the plan in its present form was not timed against."""
-    known = plan.baselines is not None and not (plan.refined and plan.chunks)
-    timed = plan.baselines.names if known and plan.baselines is not None else ()
-    names = BASELINES if plan.cost.name == "time" else FIXED
-    headline = ("dp",) if in_headline(plan) else ()
-    return tuple(dict.fromkeys((*headline, *(name for name in names if name not in timed))))
-
-
-def in_headline(plan: Plan) -> bool:
-    """Return whether a plan is compared with dp: not dp itself, and not with pins, which dp would have to keep."""
-    return not plan.pins and plan.strategy != "dp"
 
 
 def _score_of(request: Resolved, graph: LayerGraph) -> Score | None:
@@ -166,9 +140,9 @@ def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
         return
     microbatches, found = 1 if plan.stages is None else plan.stages.microbatches, []
     for layer in graph.with_batch(graph.batch // microbatches).nodes(plan.graph).layers:
-        shards: Counter[str] = Counter()
+        shards: dict[str, int] = {}
         for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
-            shards[dim] = max(1, shards[dim]) * degree
+            shards[dim] = shards.get(dim, 1) * degree
         sizes = layer.einsum.sizes
         found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > sizes[dim]]
     if found:
@@ -177,63 +151,18 @@ def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
         yield Note("shards", f"more than there are elements, as the papers allow: {named}")
 
 
-def counting(plan: Plan, graph: LayerGraph, score: Score | None = None) -> Iterator[Note]:
-    """Yield the bytes that the cost counted and those that move, where its convention and the score's differ.
-
-    Args:
-        plan: the plan.
-        graph: the network, with the plan's batch.
-        score: its score; the plan's own if it is not given.
-    """
-    own, moved = cost_convention(plan), score_convention(plan, score)
-    if DIRECT in {own, moved} or own == moved:
-        return
-    by = f"by the convention {own!r}, by which it was planned; {{}}by {moved!r}, which a step moves"
-    if plan.staged or plan.heterogeneous:
-        yield Note("counted", f"the cost {by.format('bytes and time ')}", detail=True)
-        return
-    counted, received = (bytes_received(plan, graph, convention) for convention in (own, moved))
-    if not math.isclose(counted, received):
-        texts = [format_bytes(counted), format_bytes(received)]
-        if texts[0] == texts[1]:
-            texts = [f"{number:,.0f} B" for number in (counted, received)]
-        yield Note("counted", f"{texts[0]} {by.format(f'{texts[1]} ')}", detail=True)
-
-
-def on_this_machine(
-    plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine | None
-) -> Iterator[Note]:
-    """Yield what a score on a machine leaves out: its other devices and layers without a weight; and other arrays.
-
-    Args:
-        plan: the plan.
-        graph: the network.
-        machine: the machine; None yields nothing.
-    """
+def on_this_machine(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> Iterator[Note]:
+    """Yield how much of a machine a plan uses, and that its devices as another array take another time."""
     if machine is None:
         return
     if plan.num_devices < machine.num_devices:
         used = f"{plan.num_devices:,} of the {machine.num_devices:,} devices of {machine.name} are used"
         yield Note("machine", used)
-    yield from _shape(plan, machine)
-    untimed = dict.fromkeys(
-        layer.op_name
-        for layer in graph.layers
-        if not layer.op.multiplies and layer.op.unweighted_flop(layer.input_shapes)
-        if not machine.counts_unweighted
-    )
-    if untimed:
-        yield Note("not timed", f"layers without weights: {', '.join(untimed)}", True)
-
-
-def _shape(plan: Plan, machine: Machine | HeterogeneousMachine) -> Iterator[Note]:
-    """Yield that the same devices as another array take another time, where several levels share one network."""
     tiers = getattr(machine, "tiers", ())
     shaped = [tier.name for tier in tiers if tier.name != ANY_SHAPE]
-    if plan.staged or plan.heterogeneous or len(plan.array) <= len(tiers) or not shaped:
-        return
-    flat = f"as --array {math.prod(plan.array)} the same devices take another time on a {shaped[-1]}"
-    yield Note("array", f"{len(plan.array)} levels exchange one after another; {flat}")
+    if shaped and len(plan.array) > len(tiers) and not (plan.staged or plan.heterogeneous):
+        flat = f"as --array {math.prod(plan.array)} the same devices take another time on a {shaped[-1]}"
+        yield Note("array", f"{len(plan.array)} levels exchange one after another; {flat}")
 
 
 def proven(plan: Plan) -> bool:

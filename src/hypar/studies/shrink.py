@@ -14,7 +14,7 @@ from hypar.errors import ModelError
 from hypar.network.dims import atom_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
@@ -92,10 +92,8 @@ def _samples(degrees: Degrees, samples: int) -> int:
 def named_dims(graph: LayerGraph) -> dict[str, int]:
     """Return the named dims whose sizes ops state, with the largest of their sizes."""
     found: dict[str, int] = {}
-    for layer in graph.layers:
-        for sizes in _stated(layer.op).values():
-            for dim, size in sizes:
-                found[dim] = max(size, found.get(dim, 1))
+    for dim, size in (own for layer in graph.layers for sizes in _stated(layer.op).values() for own in sizes):
+        found[dim] = max(size, found.get(dim, 1))
     return found
 
 
@@ -118,7 +116,7 @@ class _Halved:
         self.ties: dict[str, str] = {}
         for layer in graph.layers:
             self._add(layer)
-        self.halvings = Counter(self._most_named() if self.named else self._most_channels())
+        self.halvings = Counter(self._most())
 
     def network(self) -> LayerGraph:
         """Return the smallest valid network whose cuts are even where they were."""
@@ -138,7 +136,6 @@ class _Halved:
         return [name for name in names if self.halvings[name]]
 
     def _add(self, layer: Layer) -> None:
-        """Find the sources of a layer, and what agrees with it."""
         read = [self.sources[name] for name in layer.inputs]
         if any(hasattr(layer.op, name) for name in CHANNEL_FIELDS):
             self.sources[layer.name] = frozenset({layer.name})
@@ -155,18 +152,16 @@ class _Halved:
         old = {self.ties[name] for name in names}
         self.ties |= {name: min(old) for name, tie in self.ties.items() if tie in old}
 
-    def _most_named(self) -> dict[str, int]:
-        """Return how often named dims may be halved; positions along which a convolution slides stay as they are."""
-        slid = {
-            dim
-            for layer in self.graph.layers
-            for dim in layer.einsum(1).whole & {*layer.op.windows_on(layer.input_shapes)}
-        }
-        return {dim: 0 if dim in slid else _most(size, LEAST_NAMED) for dim, size in self.named.items()}
+    def _most(self) -> dict[str, int]:
+        """Return how often each size may be halved: channels in equal parts, an image and named dims rounding up.
 
-    def _most_channels(self) -> dict[str, int]:
-        """Return how often the image may be halved, rounding up, and channels in equal parts."""
+        Positions along which a convolution slides stay as they are.
+        """
         layers = self.graph.layers
+        if self.named:
+            slid = [own.einsum(1).whole & {*own.op.windows_on(own.input_shapes)} for own in layers]
+            most = {dim: _most(size, LEAST_NAMED) for dim, size in self.named.items()}
+            return most | dict.fromkeys(set().union(*slid) & {*most}, 0)
         images = [layer.shape for layer in layers if not layer.inputs and "height" in layer.shape]
         found = {"": _most(min((shape[dim] for shape in images for dim in IMAGE), default=1), LEAST_IMAGE)}
         for layer in layers:
@@ -177,7 +172,6 @@ class _Halved:
         return found
 
     def _op(self, layer: Layer) -> Op:
-        """Return the op of a layer in the smaller network."""
         changes: dict[str, Any] = {
             name: tuple((dim, _divided(size, self.halvings[dim])) for dim, size in sizes)
             for name, sizes in _stated(layer.op).items()
@@ -207,16 +201,13 @@ class _Halved:
 
     def _of_dim(self, layer: Layer, dim: str) -> tuple[str, ...]:
         """Return the names of the sizes on which a dim of a layer depends."""
-        if self.named:
-            return (atom_of(dim),)
-        if dim in IMAGE:
-            return ("",)
+        if self.named or dim in IMAGE:
+            return (atom_of(dim) if self.named else "",)
         if dim == "in_channels" or layer.name not in self.ties:
             return (*self._channels(*layer.inputs), "")
         return self._channels(layer.name, *(layer.inputs if _depthwise(layer) else ()))
 
     def _of_layer(self, layer: Layer) -> tuple[str, ...]:
-        """Return the names of the sizes on which a layer depends."""
         named = [dim for sizes in _stated(layer.op).values() for dim, _ in sizes]
         return ("", *named, *self._channels(layer.name, *layer.inputs))
 
@@ -258,14 +249,11 @@ def changes_of(graph: LayerGraph, small: LayerGraph) -> tuple[str, ...]:
     channels: Counter[int] = Counter()
     for whole, now in zip(graph.layers, small.layers, strict=True):
         if not whole.inputs and whole.shape != now.shape:
-            found.append(f"{whole.name} {_image(whole.shape)} to {_image(now.shape)}")
+            large, less = ("x".join(map(str, one.shape.values())) for one in (whole, now))
+            found.append(f"{whole.name} {large} to {less}")
         if whole.op.weighted:
             channels[whole.shape["channels"] // now.shape["channels"]] += 1
     for times, count in sorted(channels.items()):
         if times > 1:
             found.append(f"channels of {count} layer{'s' * (count > 1)} divided by {times}")
     return tuple(found)
-
-
-def _image(shape: Mapping[str, int]) -> str:
-    return "x".join(map(str, shape.values()))

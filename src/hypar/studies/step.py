@@ -1,46 +1,47 @@
-"""A step as rows: its tasks, and its seconds, bytes, joules and memory by layer, by level and over time."""
+"""A step as rows: its tasks, and its seconds, bytes, joules and memory by layer, phase, level, chunk and stage, and over time."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import product, takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.network.training import OPTIMIZERS
+from hypar.machine.energy import phase_energy
+from hypar.network.gradients import gradients_of
+from hypar.network.training import OPTIMIZERS, PHASES
+from hypar.planning.replay import run_plan
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
 from hypar.schedule.memory import course_on, memory_of
-from hypar.schedule.moves import BETWEEN_STAGES
+from hypar.schedule.moves import BETWEEN_STAGES, PHASE
 from hypar.schedule.totals import level_name
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import LayerTime, Machine
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
     from hypar.planning.replay import ScoredStep
     from hypar.schedule.lifetimes import Course
 
-COMPUTATION = frozenset({"forward", "backward", "gradient"})
+Rows = list[dict[str, Any]]
+
+HELD = ("weights", "gradients", "activations", "errors", "buffers")
+"""What a device of a stage holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepTask:
+class StepTask(NamedTuple):
     """A task of a step that was run.
 
-    Attributes:
-        name: its name, as ``conv1 forward``.
-        kind: the phase that it computes, ``update``, or ``communication``.
-        phase: the phase that it belongs to, also of a transfer.
-        layer: the layer; of a transfer between stages one of the stage that receives it.
-        lanes: indices of the groups of devices, or of the stages, that it occupies.
-        item: the microbatch that it works on, from 0; None without stages.
-        resource: the resource that runs it.
-        level: the level of a transfer, 0 for the outermost, or ``BETWEEN_STAGES``; None for computation.
-        num_bytes: bytes that all devices receive; None for computation.
-        start_s: start.
-        seconds: duration.
-        critical: whether it is on the critical path.
+    Its ``kind`` is the phase that it computes, ``update``, or ``communication``; its ``phase`` that to which it belongs, also of a
+    transfer. ``lanes`` are the indices of the groups of devices, or of the stages, that it occupies; a transfer between stages
+    has a layer of the stage that receives it. ``item`` is the microbatch, from 0, None without stages. A transfer alone has a
+    ``collective``, a ``level``, 0 for the outermost or ``BETWEEN_STAGES``, and ``num_bytes``, which all devices receive.
     """
 
     name: str
@@ -50,6 +51,7 @@ class StepTask:
     lanes: tuple[int, ...]
     item: int | None
     resource: str
+    collective: str | None
     level: int | None
     num_bytes: float | None
     start_s: float
@@ -58,21 +60,20 @@ class StepTask:
 
     @property
     def end_s(self) -> float:
-        """Return its end."""
+        """Its end."""
         return self.start_s + self.seconds
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether it exchanges gradients."""
+        return self.kind == "communication" and self.phase in {PHASE, self.kind}
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """The part of a layer or of a level in a step.
 
-    Attributes:
-        name: the layer, or the level as ``H1`` or ``stages``.
-        num_bytes: bytes that all devices receive; a layer's without those from other stages.
-        computes_s: seconds of computation, of all its tasks.
-        receives_s: seconds of receiving, likewise.
-        critical_computes_s: seconds of computation on the critical path.
-        critical_receives_s: seconds of receiving, likewise.
+class Part(NamedTuple):
+    """The part in a step of a layer, or of a level, as ``H1`` or ``stages``.
+
+    ``num_bytes`` are those that all devices receive, of a layer without those from other stages; seconds are of computation
+    and of receiving, those of all tasks and those on the critical path, which sum to the step over all layers.
     """
 
     name: str
@@ -82,14 +83,8 @@ class Part:
     critical_computes_s: float
     critical_receives_s: float
 
-    @property
-    def seconds(self) -> float:
-        """Return its seconds on the critical path; those of all layers sum to the step."""
-        return self.critical_computes_s + self.critical_receives_s
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceMemory:
+class DeviceMemory(NamedTuple):
     """The memory of a device of one group over a step.
 
     Attributes:
@@ -107,29 +102,25 @@ class DeviceMemory:
 
     @property
     def always_bytes(self) -> float:
-        """Return the bytes that are held all along."""
+        """The bytes that are held all along."""
         return math.fsum(own for item, own in self.held.items() if item not in {"activations", "errors"})
 
 
-@dataclass(frozen=True, kw_only=True)
 class StepRows:
-    """A step that was run, as rows.
+    """A step that was run, as rows."""
 
-    Attributes:
-        ran: the step.
-    """
-
-    ran: ScoredStep
+    def __init__(self, ran: ScoredStep) -> None:
+        self.ran = ran
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """Return the names of the groups of devices, or of the stages; ``all`` for identical devices without stages."""
+        """The names of the groups of devices, or of the stages; ``all`` for identical devices without stages."""
         return tuple(group.group for group in self.ran.score.groups or ()) or (WHOLE_ARRAY,)
 
     @cached_property
     def tasks(self) -> tuple[StepTask, ...]:
-        """Return the tasks in the order in which they are issued."""
-        critical, step, timeline = {*self.ran.timeline.critical_path}, self.ran.step, self.ran.timeline
+        """The tasks in the order in which they are issued."""
+        critical, step, starts = {*self.ran.timeline.critical_path}, self.ran.step, self.ran.timeline.starts
         return tuple(
             StepTask(
                 name=task.name,
@@ -139,9 +130,10 @@ class StepRows:
                 lanes=lanes,
                 item=None if self.ran.stages is None else item,
                 resource=task.resource,
+                collective=None if move is None else move.collective,
                 level=None if move is None else move.level,
                 num_bytes=None if move is None else move.total_bytes,
-                start_s=timeline.starts[index],
+                start_s=starts[index],
                 seconds=task.seconds,
                 critical=index in critical,
             )
@@ -152,7 +144,7 @@ class StepRows:
 
     @cached_property
     def layers(self) -> tuple[Part, ...]:
-        """Return the part of each layer, in topological order."""
+        """The part of each layer, in topological order."""
         found = defaultdict[str, list[StepTask]](list)
         for task in self.tasks:
             found[task.layer].append(task)
@@ -160,17 +152,38 @@ class StepRows:
 
     @cached_property
     def levels(self) -> tuple[Part, ...]:
-        """Return the part of each level, the stages first, then from the outermost level inwards."""
-        found = defaultdict[str, list[StepTask]](list)
+        """The part of each level, the stages first, then from the outermost level inwards."""
+        sent = [(level_name(task.level), task) for task in self.tasks if task.level is not None]
+        amounts = self.ran.score.communication
+        return tuple(
+            _part(name, [task for level, task in sent if level == name], amounts[name]) for name in amounts
+        )
+
+    @cached_property
+    def phases(self) -> Rows:
+        """Each phase of each layer on a device, as ``score_layers`` gives them."""
+        groups, sent = self.ran.score.groups, defaultdict[tuple[int, str, str], Rows](list)
         for task in self.tasks:
             if task.level is not None:
-                found[level_name(task.level)].append(task)
-        sums = self.ran.score.communication
-        return tuple(_part(name, found[name], num_bytes) for name, num_bytes in sums.items())
+                own = {"level": task.level, "collective": task.collective, "time_s": task.seconds}
+                for lane in task.lanes:
+                    sent[lane, task.layer, task.phase].append({**own, "bytes": task.num_bytes})
+        found = []
+        for lane, work in enumerate(self.ran.step.work):
+            machine, group = (
+                self.ran.lanes[lane].setting.machine,
+                {"group": groups[lane].group} if groups else {},
+            )
+            for (layer, time), phase in product(zip(self.ran.plan.layers, work.times, strict=True), PHASES):
+                own = {} if time is None else phase_of(phase, time, machine)
+                moved = sent[lane, layer, phase]
+                sums = {"communication_s": sum(each["time_s"] for each in moved), "transfers": moved}
+                found.append({**group, "layer": layer, "phase": phase, **own, **sums})
+        return found
 
     @cached_property
     def energy(self) -> dict[str, float] | None:
-        """Return joules on all devices by layer and, of transfers, by level; None if the machine's file gives no energies.
+        """Joules on all devices by layer and, of transfers, by level; None if the machine's file gives no energies.
 
         A layer's are those without power at rest and transfers between stages.
         """
@@ -190,26 +203,30 @@ class StepRows:
 
     @cached_property
     def layer_memory(self) -> dict[str, tuple[float, float]]:
-        """Return each layer's bytes on a device of the fullest group, or of its stage.
+        """Each layer's bytes on a device of the fullest group, or of its stage.
 
         They are those of its weights, gradients and optimizer state, and those that one microbatch keeps for its backward phase.
         """
-        found = dict.fromkeys(self.ran.plan.layers, (0.0, 0.0))
+        found = {layer: [0.0, 0.0] for layer in self.ran.plan.layers}
         for number in range(len(self.ran.lanes)) if self.ran.stages is not None else (self.fullest,):
-            for name, own, kept in _held(self.ran, number):
-                found[name] = found[name][0] + own, found[name][1] + kept
-        return found
+            lane, times = self.ran.lanes[number], self.ran.step.work[number].times
+            each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
+            for own, time in zip(found.values(), times, strict=True):
+                own[0] += 0.0 if time is None else each * time.fullest["weight"]
+            for kept in course_on(lane).kept:
+                found[lane.graph.layers[kept.layer].name][1] += kept.num_bytes
+        return {layer: (own, kept) for layer, (own, kept) in found.items()}
 
     @cached_property
     def fullest(self) -> int:
-        """Return the index of the group whose memory the score names."""
+        """The index of the group whose memory the score names."""
         held = [group.memory_bytes for group in self.ran.score.groups or ()]
         own = self.ran.score.memory_bytes
         return held.index(own) if own in held else 0
 
     @cached_property
     def memory(self) -> tuple[DeviceMemory, ...]:
-        """Return the memory of a device of each group, or of each stage, over the step."""
+        """The memory of a device of each group, or of each stage, over the step."""
         return tuple(
             DeviceMemory(
                 group=group,
@@ -220,6 +237,60 @@ class StepRows:
             for number, (group, lane) in enumerate(zip(self.groups, self.ran.lanes, strict=True))
         )
 
+    @cached_property
+    def stages(self) -> Rows:
+        """The number of each ``stage``, from 1, the bytes of ``HELD`` on a device of it, and ``received`` from other stages."""
+        if self.ran.stages is None:
+            return []
+        between = [task for task in self.tasks if task.level == BETWEEN_STAGES]
+        return [
+            {
+                "stage": number + 1,
+                **{item: memory.held[item] for item in HELD},
+                "received": math.fsum(task.num_bytes or 0.0 for task in between if number in task.lanes),
+            }
+            for number, memory in enumerate(self.memory)
+        ]
+
+    @cached_property
+    def chunks(self) -> Rows:
+        """The chunks of the plan's gradients in the order of the backward phase; none without chunks.
+
+        A row has its number ``chunk``, from 1; its ``layers``; the ``bytes`` of all that is trained in them; ``ready_s``, when the
+        last gradient is there in the first device group to have it; ``start_s`` and ``end_s`` of the exchange, in seconds
+        from the begin of the step; ``critical``, whether the critical path waits for it.
+        """
+        chunks = [] if self.ran.plan.chunks is None else self.ran.plan.chunks.layers
+        chunk_of = {layer: number for number, layers in enumerate(chunks) for layer in layers}
+        owners = {tie.user: tie.owner for tie in self.ran.graph.ties if tie.user not in chunk_of}
+        sizes, critical = Counter[int | None](), self._awaited
+        for each in gradients_of(self.ran.graph):
+            sizes[chunk_of.get(owners.get(each.layer, each.layer))] += each.num_bytes
+        rows = []
+        for number, layers in enumerate(chunks):
+            own = [task for task in self.tasks if chunk_of.get(task.layer) == number]
+            last = {task.lanes: task.end_s for task in own if task.kind == PHASE}
+            sent = [task for task in own if task.exchanges]
+            rows.append(
+                {
+                    "chunk": number + 1,
+                    "layers": list(layers),
+                    "bytes": sizes[number],
+                    "ready_s": min(last.values()),
+                    "start_s": min(task.start_s for task in sent),
+                    "end_s": max(task.end_s for task in sent),
+                    "critical": critical is not None and critical.layer in layers,
+                }
+            )
+        return rows
+
+    @property
+    def _awaited(self) -> StepTask | None:
+        """The first exchange behind the last computation of the backward phase on the critical path."""
+        path = [self.tasks[index] for index in self.ran.timeline.critical_path]
+        behind = takewhile(lambda task: task.kind not in PHASES, reversed(path))
+        return next((task for task in [*behind][::-1] if task.exchanges), None)
+
     def _course(self, course: Course, number: int) -> Iterator[tuple[float, float]]:
         """Yield the bytes of activations and errors on a device from each time on.
 
@@ -229,7 +300,7 @@ class StepRows:
         layers = self.ran.plan.layers
         spans = defaultdict[tuple[str, bool], list[StepTask]](list)
         for task in self.tasks:
-            if number in task.lanes and task.kind in COMPUTATION:
+            if number in task.lanes and task.kind in PHASES:
                 spans[task.layer, task.kind == "forward"].append(task)
         time, most = 0.0, 0.0
         phases = [((layer, True), held) for layer, held in zip(layers, course.forward, strict=True)]
@@ -261,12 +332,38 @@ def _part(name: str, tasks: Sequence[StepTask], num_bytes: float | None = None) 
     )
 
 
-def _held(ran: ScoredStep, number: int) -> Iterator[tuple[str, float, float]]:
-    """Yield layers with bytes of their weights, gradients and optimizer state, or of a tensor that is kept."""
-    lane = ran.lanes[number]
-    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-    for name, time in zip(ran.plan.layers, ran.step.work[number].times, strict=True):
-        if time is not None:
-            yield name, each * time.fullest["weight"], 0.0
-    for kept in course_on(lane).kept:
-        yield lane.graph.layers[kept.layer].name, 0.0, kept.num_bytes
+def score_layers(
+    plan: Plan | str | Path,
+    *,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
+    model: LayerGraph | str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    convention: str | None = None,
+) -> Rows:
+    """Score a plan layer by layer; arguments and errors as in ``score_plan``.
+
+    Returns:
+        For each phase of each layer on a device: ``time_s`` of computation, ``macs``, ``accesses`` to each memory in words,
+        the ``mapping`` that a compute model searches, ``energy`` in joules by component, the ``transfers``, and their seconds
+        ``communication_s``. A transfer has its ``level`` from 0, ``collective``, ``time_s``, and the ``bytes`` that all devices
+        receive. Joins and pools have transfers alone; on a heterogeneous machine each row names its ``group``.
+
+    Examples:
+        >>> import hypar
+        >>> rows = score_layers(hypar.plan_model("lenet-c", levels=1, hardware="hmc"))
+        >>> sum(each["bytes"] for row in rows if row["phase"] == "gradient" for each in row["transfers"])
+        204000.0
+    """
+    ran = run_plan(plan, hardware=hardware, model=model, changes=changes, convention=convention)
+    return StepRows(ran).phases
+
+
+def phase_of(phase: str, time: LayerTime, machine: Machine) -> dict[str, Any]:
+    """Return what a phase of a layer takes on a device."""
+    return {
+        "time_s": time.seconds[phase],
+        "macs": time.macs,
+        "accesses": dict(time.work[phase].accesses),
+        "mapping": dict(time.work[phase].mapping),
+        "energy": phase_energy(machine, time, phase),
+    }

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.score import Totals
+    from hypar.schedule.scoring import Totals
     from hypar.studies.grid import Axes, Chosen
 
 OF_STAGES = ("schedule", "microbatches", "parts", "balance")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.files.text import make_folder, write_text
@@ -12,7 +12,7 @@ from hypar.registry import load_plugin
 from hypar.studies.pieces import problems_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -35,20 +35,16 @@ class Entry(NamedTuple):
     text: str
 
 
-class Export(Protocol):
+class Export(NamedTuple):
     """A format of problems for another tool.
 
     Attributes:
         head: the first line of the one file of all problems; empty for a format of one file for each.
+        entry: a function that returns a problem as it is written, or why it cannot be expressed.
     """
 
     head: str
-
-    def refused(self, problem: Problem) -> str:
-        """Return why a problem cannot be expressed; empty if it can be."""
-
-    def entry(self, problem: Problem) -> Entry:
-        """Return a problem as it is written."""
+    entry: Callable[[Problem], Entry | str]
 
 
 class Exported(NamedTuple):
@@ -58,9 +54,10 @@ class Exported(NamedTuple):
     refused: tuple[tuple[Problem, str], ...]
 
 
-def row_name(problem: Problem, times: int) -> str:
-    """Return the name of a row that counts several times for SCALE-Sim, which takes ``DP`` for rows of a depthwise layer."""
-    return problem.name.replace("DP", "Dp") + (f"-x{times}" if times > 1 else "")
+def row(problem: Problem, times: int, macs: int, *numbers: int) -> Entry:
+    """Return a row of SCALE-Sim that counts several times; it takes ``DP`` for rows of a depthwise layer."""
+    name = problem.name.replace("DP", "Dp") + (f"-x{times}" if times > 1 else "")
+    return Entry(name, times, macs, f"{name}, {', '.join(map(str, numbers))},")
 
 
 def export_plan(
@@ -88,30 +85,18 @@ def export_plan(
     export: Export = load_plugin("exports", format)
     if phase is not None and phase not in PHASES:
         raise OptionError("phase", f"found {phase!r}", ", ".join(PHASES))
-    problems = problems_of(plan, model=model, layer=layer)
-    found = _written(export, [problem for problem in problems if phase in {None, problem.phase}])
-    target = Path(output)
-    if export.head:
-        write_text(
-            target, "".join(f"{line}\n" for line in (export.head, *(own.text for _, own in found.entries)))
-        )
-        return found
-    make_folder(target)
-    for _, entry in found.entries:
-        write_text(target / entry.name, entry.text)
-    return found
-
-
-def _written(export: Export, problems: Sequence[Problem]) -> Exported:
-    """Return problems as they are written.
-
-    Raises:
-        OptionError: the format can express none of them.
-    """
-    reasons = [(problem, export.refused(problem)) for problem in problems]
-    written = tuple((problem, export.entry(problem)) for problem, reason in reasons if not reason)
-    refused = tuple((problem, reason) for problem, reason in reasons if reason)
-    if not written:
+    asked = [own for own in problems_of(plan, model=model, layer=layer) if phase in {None, own.phase}]
+    found = [(problem, export.entry(problem)) for problem in asked]
+    entries = tuple((problem, own) for problem, own in found if not isinstance(own, str))
+    refused = tuple((problem, own) for problem, own in found if isinstance(own, str))
+    if not entries:
         problem, reason = refused[0]
         raise OptionError("format", f"{problem.name} cannot be expressed: {reason}", "another format")
-    return Exported(written, refused)
+    target = Path(output)
+    if export.head:
+        write_text(target, "".join(f"{line}\n" for line in (export.head, *(own.text for _, own in entries))))
+    else:
+        make_folder(target)
+        for _, entry in entries:
+            write_text(target / entry.name, entry.text)
+    return Exported(entries, refused)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.reports.exports.base import Entry, Export, row_name
+from hypar.reports.exports.base import Entry, Export, row
 
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem
@@ -21,27 +21,17 @@ PLACES = ("batch", "height", "width")
 TAPS = ("in_channels", "kernel_height", "kernel_width")
 
 
-class ScaleSimGemm:
-    """Rows of matrix products."""
-
-    head = "Layer, M, N, K,"
-
-    def refused(self, problem: Problem) -> str:  # noqa: ARG002
-        """Return nothing: every phase of every piece is a product."""
-        return ""
-
-    def entry(self, problem: Problem) -> Entry:
-        """Return a row."""
-        shape = problem.shape
-        places, taps = (math.prod(shape.size(dim) for dim in dims) for dims in (PLACES, TAPS))
-        filters, times = shape.size("out_channels"), shape.size("groups")
-        m, n, k = {
-            "forward": (places, filters, taps),
-            "backward": (places, taps, filters),
-            "gradient": (taps, filters, places),
-        }[problem.kind]
-        name = row_name(problem, times)
-        return Entry(name, times, m * n * k, f"{name}, {m}, {n}, {k},")
+def entry(problem: Problem) -> Entry:
+    """Return a row."""
+    shape = problem.shape
+    places, taps = (math.prod(map(shape.size, dims)) for dims in (PLACES, TAPS))
+    filters, times = shape.size("out_channels"), shape.size("groups")
+    m, n, k = {
+        "forward": (places, filters, taps),
+        "backward": (places, taps, filters),
+        "gradient": (taps, filters, places),
+    }[problem.kind]
+    return row(problem, times, m * n * k, m, n, k)
 
 
-plugin: Export = ScaleSimGemm()
+plugin = Export("Layer, M, N, K,", entry)

@@ -54,39 +54,26 @@ SPACES = {
 COEFFICIENTS = {"W": "width", "H": "height"}
 
 
-class Timeloop:
-    """Files of problems."""
-
-    head = ""
-
-    def refused(self, problem: Problem) -> str:  # noqa: ARG002
-        """Return nothing: every phase of every piece is a problem."""
-        return ""
-
-    def entry(self, problem: Problem) -> Entry:
-        """Return the file of a problem."""
-        *read, result = SPACES[problem.kind]
-        spaces: list[dict[str, Any]] = [{"name": name, "projection": TENSORS[name]} for name in read]
-        spaces.append({"name": result, "projection": TENSORS[result], "read_write": True})
-        instance = {dim: problem.shape.size(own) for dim, own in DIMS.items()}
-        factors = {}
-        for letter, dim in COEFFICIENTS.items():
-            window = problem.shape.windows.get(dim)
-            factors[f"{letter}stride"] = window.stride if window else 1
-            factors[f"{letter}dilation"] = window.dilation if window else 1
-        data = {
-            "problem": {
-                "version": 0.4,
-                "shape": {
-                    "name": f"conv_{problem.kind}",
-                    "dimensions": [*DIMS],
-                    "coefficients": [{"name": name, "default": 1} for name in factors],
-                    "data_spaces": spaces,
-                },
-                "instance": instance | factors,
-            }
-        }
-        return Entry(f"{problem.name}.yaml", 1, problem.macs, format_yaml(data))
+def entry(problem: Problem) -> Entry:
+    """Return the file of a problem."""
+    *read, result = SPACES[problem.kind]
+    spaces: list[dict[str, Any]] = [{"name": name, "projection": TENSORS[name]} for name in read]
+    spaces.append({"name": result, "projection": TENSORS[result], "read_write": True})
+    windows = {letter: problem.shape.windows.get(dim) for letter, dim in COEFFICIENTS.items()}
+    factors = {
+        f"{letter}{factor}": getattr(window, factor, 1)
+        for letter, window in windows.items()
+        for factor in ("stride", "dilation")
+    }
+    shape = {
+        "name": f"conv_{problem.kind}",
+        "dimensions": [*DIMS],
+        "coefficients": [{"name": name, "default": 1} for name in factors],
+        "data_spaces": spaces,
+    }
+    instance = {dim: problem.shape.size(own) for dim, own in DIMS.items()}
+    data = {"problem": {"version": 0.4, "shape": shape, "instance": instance | factors}}
+    return Entry(f"{problem.name}.yaml", 1, problem.macs, format_yaml(data))
 
 
-plugin: Export = Timeloop()
+plugin = Export("", entry)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Table
-from hypar.plan.score import Totals
 from hypar.reports.words import on_machine
+from hypar.schedule.scoring import Totals
 from hypar.units import faster_than, format_gain
 
 if TYPE_CHECKING:

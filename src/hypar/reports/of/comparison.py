@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note
-from hypar.plan.score import Totals
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.of.base import FITS_NOT, data, grouped, over, picture, steps_table, subject, totals_data
 from hypar.reports.words import asked, fit, tone_of, unfit
+from hypar.schedule.scoring import Totals
 from hypar.sharding.conventions import DIRECT
 from hypar.units import exact_number, format_bytes, format_gain
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.plan.diff import alike
 from hypar.planning.counting import cost_convention, score_convention
-from hypar.reports.words import headline, on_machine
+from hypar.reports.words import fold, headline, on_machine
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.units import amount
+from hypar.units import amount, faster_than
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,29 +35,8 @@ UNITS = {"s": "seconds", "bytes": "bytes", "j": "joules"}
 OF_LAYERS = {"choice": "choices", "cut": "choices", "layer": "layers", "stage": "stages"}
 """The tables of differences of single layers, by their names."""
 
-KINDS = ("choices", "layers", "stages", "costs", "parts", "other")
-"""The tables of differences, in order; those of ``parts`` are counted alone."""
-
 MOST_LAYERS = 6
 """Layers whose costs are listed, at most."""
-
-
-class Line(NamedTuple):
-    """A line of a listing.
-
-    Attributes:
-        label: the place.
-        level: the levels of a choice; empty elsewhere.
-        before: the first plan's value.
-        after: the second plan's value.
-        percent: by how much a number differs; empty for text.
-    """
-
-    label: str
-    level: str = ""
-    before: str = ""
-    after: str = ""
-    percent: str = ""
 
 
 def difference_document(
@@ -68,11 +47,9 @@ def difference_document(
         f"{sign} {file}  {headline(plan)} {on_machine(plan.score)}".rstrip()
         for sign, file, plan in zip("-+", files, plans, strict=True)
     ]
-    networks = _networks(*plans)
-    title = networks or f"{_count(plans, changes)}; {_gain(*plans)}"
-    return Document(
-        title=title, about="\n".join(named), parts=tuple(_tables(changes, plans[1])), notes=_notes(changes)
-    )
+    title = _networks(*plans) or f"{_count(plans, changes)}; {_gain(*plans)}"
+    parts, notes = _parts(changes, plans[1])
+    return Document(title=title, about="\n".join(named), parts=parts, notes=notes)
 
 
 def verdict_document(file: str, verdict: Verdict) -> Document:
@@ -81,14 +58,10 @@ def verdict_document(file: str, verdict: Verdict) -> Document:
     if verdict.ok:
         return Document(title=f"ok       {file}{within}", tone="good")
     name = verdict.fresh.model.name
-    return Document(
-        title=f"drifted  {file}{within}",
-        about=f"model {name!r} is not what was planned: it has changed, or is another"
-        * verdict.model_changed,
-        parts=tuple(_tables(verdict.changes, verdict.fresh)),
-        notes=_notes(verdict.changes),
-        tone="bad",
-    )
+    changed = f"model {name!r} is not what was planned: it has changed, or is another"
+    about = changed if verdict.model_changed else ""
+    parts, notes = _parts(verdict.changes, verdict.fresh)
+    return Document(title=f"drifted  {file}{within}", about=about, parts=parts, notes=notes, tone="bad")
 
 
 def verdict_data(file: str, verdict: Verdict) -> dict[str, Any]:
@@ -139,28 +112,30 @@ def _gain(before: Plan, after: Plan) -> str:
         if before.cost.value == after.cost.value:
             return f"both have the same {after.cost.name}"
         return f"{after.cost.name} {_percent(before.cost.value, after.cost.value)}"
-    slow, fast = before.score.time_s, after.score.time_s
-    word = "faster" if fast < slow else "slower"
-    ratio = max(slow, fast) / min(slow, fast) if min(slow, fast) else 1.0
-    if ratio < 1.001:
-        return "both take as long"
-    return f"the second is {f'{ratio:.3g}x' if ratio >= 1.1 else f'{ratio - 1:.1%}'} {word}"
+    return f"the second is {faster_than('the first', before.score.time_s, after.score.time_s)}"
 
 
-def _tables(changes: Sequence[Change], after: Plan) -> Iterator[Table]:
-    """Yield the differences between a plan and ``after``: choices, stages of layers, totals and costs, and all else."""
-    by_kind: dict[str, list[Change]] = {kind: [] for kind in KINDS}
+def _parts(changes: Sequence[Change], after: Plan) -> tuple[tuple[Table, ...], tuple[Note, ...]]:
+    """Return the tables of differences, and how many parts of totals that differ themselves are in none of them."""
     totals = {change.what for change in changes if _is_total(change)}
+    kinds: dict[str, list[Change]] = {}
     for change in changes:
-        by_kind[_kind(change, totals)].append(change)
-    lines = {
-        "choices": [*_folded(by_kind["choices"], after.layers)],
-        "layers": [*_folded(by_kind["layers"], [change.layer for change in by_kind["layers"]])],
-        "stages": [*_folded(by_kind["stages"], after.layers)],
-        "costs": [*_cost_lines(by_kind["costs"], after)],
-        "other": [_line(_name(change), change, after) for change in by_kind["other"]],
-    }
-    yield from (_table(title, own) for title, own in lines.items() if own)
+        kinds.setdefault(_kind(change, totals), []).append(change)
+    tables = [_folded(name, kinds[name], after) for name in ("choices", "layers", "stages") if name in kinds]
+    tables += [_table("costs", [*_costs(kinds["costs"], after)])] if "costs" in kinds else []
+    tables += (
+        [_table("other", [_compared(_name(own), own, after) for own in kinds["other"]])]
+        if "other" in kinds
+        else []
+    )
+    number = len(kinds.get("parts", ()))
+    text = f"and {number} part{'s' * (number > 1)} of these costs, which --json lists"
+    return tuple(tables), (Note("", text),) if number else ()
+
+
+def _is_total(change: Change) -> bool:
+    """Return whether a difference is of a total of the whole plan."""
+    return not change.layer and change.level is None and change.what in {*TOTALS, "cost"}
 
 
 def _kind(change: Change, totals: set[str]) -> str:
@@ -173,38 +148,6 @@ def _kind(change: Change, totals: set[str]) -> str:
     return "costs" if _is_total(change) or numbers else "other"
 
 
-def _notes(changes: Sequence[Change]) -> tuple[Note, ...]:
-    totals = {change.what for change in changes if _is_total(change)}
-    number = sum(_kind(change, totals) == "parts" for change in changes)
-    text = f"and {number} part{'s' * (number > 1)} of these costs, which --json lists"
-    return (Note("", text),) if number else ()
-
-
-def _table(title: str, lines: Sequence[Line]) -> Table:
-    """Return lines as rows; numbers stand below each other."""
-    numbers = [line for line in lines if line.percent]
-    sizes = [max((len(line[at]) for line in numbers), default=0) for at in (2, 3)]
-    rows = []
-    for line in lines:
-        sides = (line.before, line.after)
-        if line.percent:
-            sides = (line.before.rjust(sizes[0]), line.after.rjust(sizes[1]))
-        change = " -> ".join(sides) if line.after else ""
-        rows.append({"label": line.label, "level": line.level, "change": change, "percent": line.percent})
-    columns = (
-        Column(key="label", head=""),
-        Column(key="level", head=""),
-        Column(key="change", head="", prose=not numbers),
-        Column(key="percent", head="", unit="percent"),
-    )
-    return Table(columns=columns, rows=rows, title=title)
-
-
-def _is_total(change: Change) -> bool:
-    """Return whether a difference is of a total of the whole plan."""
-    return not change.layer and change.level is None and change.what in {*TOTALS, "cost"}
-
-
 def _total_of(change: Change) -> str:
     """Return the total that a difference is a part of; empty for all others."""
     if change.what == "cost" and change.level is not None:
@@ -215,86 +158,85 @@ def _total_of(change: Change) -> str:
     return PARTS.get(name, "") if item else ""
 
 
-def _folded(changes: Sequence[Change], layers: Sequence[str]) -> Iterator[Line]:
-    """Yield changes of layers: runs of layers with the same changes once, levels with the same change together."""
-    order = {layer: number for number, layer in enumerate(layers)}
-    found: dict[str, dict[tuple[str, str, str], list[int]]] = {}
+def _row(label: str, sides: Sequence[str] = (), percent: str = "", level: str = "") -> dict[str, Any]:
+    return {"label": label, "level": level, "sides": sides, "percent": percent}
+
+
+def _table(title: str, rows: list[dict[str, Any]]) -> Table:
+    """Return rows of differences as a table; the numbers among them stand below each other."""
+    numbers = [row["sides"] for row in rows if row["percent"]]
+    sizes = [max(map(len, own)) for own in zip(*numbers, strict=True)]
+    for row in rows:
+        right = zip(row["sides"], sizes if row["percent"] else (0, 0), strict=False)
+        row["change"] = " -> ".join(side.rjust(size) for side, size in right)
+    columns = [
+        Column(key=key, head="", prose=key == "change" and not numbers)
+        for key in ("label", "level", "change")
+    ]
+    return Table((*columns, Column(key="percent", head="", unit="percent")), rows, title=title)
+
+
+def _folded(title: str, changes: Sequence[Change], after: Plan) -> Table:
+    """Return changes of layers: neighbours with the same changes once, levels with the same change together."""
+    found: dict[str, dict[tuple[str, tuple[str, str]], list[int | None]]] = {}
     for change in changes:
         own = found.setdefault(change.layer, {})
-        levels = own.setdefault((change.group, *change.words), [])
-        levels += [] if change.level is None else [change.level]
-    places = enumerate(sorted(found, key=lambda layer: order.get(layer, len(order))))
-    for _, run in groupby(places, key=lambda pair: (order.get(pair[1], 0) - pair[0], repr(found[pair[1]]))):
-        names = [layer for _, layer in run]
-        label = names[0] if len(names) == 1 else f"{names[0]} to {_last(names)} ({len(names)} layers)"
-        for (group, before, after), levels in found[names[0]].items():
-            yield Line(label, _levels(group, levels), before, after)
-            label = ""
+        own.setdefault((change.group, change.words), []).append(change.level)
+    layers = [*dict.fromkeys((*after.layers, *found))]
+    rows = []
+    for part in fold(layers, lambda layer: repr(found.get(layer)), most=0):
+        for number, ((group, sides), levels) in enumerate(found.get(part.layers[0], {}).items()):
+            rows.append(_row("" if number else part.title, sides, level=_levels(group, levels)))
+    return _table(title, rows)
 
 
-def _last(names: Sequence[str]) -> str:
-    """Return the last name of a run, without the block that the first is in as well."""
-    block, dot, name = names[-1].rpartition(".")
-    return name if names[0].startswith(block + dot) else names[-1]
-
-
-def _levels(group: str, levels: Iterable[int]) -> str:
+def _levels(group: str, levels: Iterable[int | None]) -> str:
     """Return levels in a few letters, as ``H1-H3, H5``."""
-    numbered = enumerate(sorted(levels))
+    numbered = enumerate(sorted(level for level in levels if level is not None))
     runs = [[level for _, level in run] for _, run in groupby(numbered, lambda pair: pair[1] - pair[0])]
     words = ["-".join(f"H{level + 1}" for level in dict.fromkeys((run[0], run[-1]))) for run in runs]
     return f"{'' if group == WHOLE_ARRAY else group} {', '.join(words)}".strip()
 
 
-def _cost_lines(changes: Sequence[Change], after: Plan) -> Iterator[Line]:
+def _costs(changes: Sequence[Change], after: Plan) -> Iterator[dict[str, Any]]:
     """Yield the totals, the costs of levels if their sum is as it was, and those layers' that differ most."""
-    sums = {change.what: change for change in changes if _is_total(change)}
+    totals = {change.what: change for change in changes if _is_total(change)}
     for name in (*TOTALS, "cost"):
-        if name in sums:
-            yield _line(TOTALS.get(name, after.cost.name), sums[name], after)
+        if name in totals:
+            yield _compared(TOTALS.get(name, after.cost.name), totals[name], after)
     layers: dict[tuple[str, str], list[Change]] = {}
     for change in changes:
         if change.layer:
             layers.setdefault((change.layer, change.group), []).append(change)
         elif not _is_total(change):
-            yield _line(f"{after.cost.name} of {_levels(change.group, [change.level or 0])}", change, after)
-    sized = [
-        (f"{layer} {_levels(group, [one.level or 0 for one in own])}", *_sums(own))
-        for (layer, group), own in layers.items()
-    ]
+            yield _compared(f"{after.cost.name} of {_levels(change.group, [change.level])}", change, after)
+    sized = []
+    for (layer, group), own in layers.items():
+        sums = (math.fsum(float(getattr(one, side)) for one in own) for side in ("before", "after"))
+        sized.append((f"{layer} {_levels(group, [one.level for one in own])}", *sums))
     sized.sort(key=lambda row: -abs(row[2] - row[1]))
     yield from (_amounts(label, old, new, after.cost.unit) for label, old, new in sized[:MOST_LAYERS])
     if len(sized) > MOST_LAYERS:
-        yield Line(f"and {len(sized) - MOST_LAYERS} more layers")
-
-
-def _sums(changes: Sequence[Change]) -> tuple[float, float]:
-    return math.fsum(float(one.before) for one in changes), math.fsum(float(one.after) for one in changes)
+        yield _row(f"and {len(sized) - MOST_LAYERS} more layers")
 
 
 def _name(change: Change) -> str:
     """Return the place and the name of a difference."""
-    level = "" if change.level is None else _levels(change.group, [change.level])
-    return " ".join(filter(None, [change.layer, level, change.what]))
+    return " ".join(filter(None, [change.layer, _levels(change.group, [change.level]), change.what]))
 
 
-def _line(label: str, change: Change, after: Plan) -> Line:
-    """Return a difference as a line, with units and percent if it is of amounts."""
+def _compared(label: str, change: Change, after: Plan) -> dict[str, Any]:
+    """Return a difference as a row, with units and percent if it is of amounts."""
     if isinstance(change.before, str) or isinstance(change.after, str):
-        return Line(label, "", *change.words)
-    name = change.what.split()[0]
+        return _row(label, change.words)
     last = change.what.rpartition("_")[2] if "_" in change.what else ""
-    unit = UNITS.get(PARTS.get(name, last).rpartition("_")[2], "")
-    return _amounts(
-        label, change.before, change.after, after.cost.unit if change.what in {"cost", "bound"} else unit
-    )
+    unit = UNITS.get(PARTS.get(change.what.split()[0], last).rpartition("_")[2], "")
+    unit = after.cost.unit if change.what in {"cost", "bound"} else unit
+    return _amounts(label, change.before, change.after, unit) if unit else _row(label, change.words)
 
 
-def _amounts(label: str, old: float, new: float, unit: str) -> Line:
-    """Return two numbers as a line; counts have no percent."""
-    if not unit:
-        return Line(label, "", f"{old:,}", f"{new:,}")
-    return Line(label, "", amount(old, unit), amount(new, unit), _percent(old, new))
+def _amounts(label: str, old: float, new: float, unit: str) -> dict[str, Any]:
+    return _row(label, (amount(old, unit), amount(new, unit)), _percent(old, new))
 
 
 def _percent(old: float, new: float) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Document, Table
 from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.studies.layers import phases_of
+from hypar.network.training import PHASES
+from hypar.studies.step import phase_of
 from hypar.units import amount, format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -197,12 +198,12 @@ def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph)
     else:
         groups = [({}, machine)]
     return [
-        {**group, **row}
+        {**group, "layer": layer.name, "phase": phase, **phase_of(phase, time, own)}
         for group, own in groups
         for layer in graph.contracted.layers
         if own.times(layer.einsum)
         for time in [own.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)]
-        for row in phases_of(layer.name, time, own)
+        for phase in PHASES
     ]
 
 

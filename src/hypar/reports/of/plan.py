@@ -23,7 +23,7 @@ from hypar.reports.words import (
     tone_of,
 )
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.studies.remarks import baseline_scores, in_headline, remarks
+from hypar.studies.remarks import baseline_scores, remarks
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
     from hypar.reports.words import Part
     from hypar.sharding.tree import Split
-
-SHOWN_BY_THE_STEP = {"volume", "time"}
-"""The costs that are not shown layer by layer beside the bytes and the time of a step."""
 
 
 def document_of(plan: Plan) -> Document:
@@ -64,27 +61,14 @@ def planned_document(
     *,
     full: bool = False,
 ) -> Document:
-    """Return the document of a plan beside those of its baselines.
-
-    Args:
-        plan: the plan.
-        graph: the network that it is for.
-        machine: the machine of its score.
-        profile: the measured times that its cost used.
-        full: whether a large network has a row for each layer too.
-    """
+    """Return the document of a plan of a network, with its step on the machine of its score and the remarks on it."""
     scores, ran = baseline_scores(plan, graph, machine, profile), None
     if machine is not None:
         from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
 
         ran = run_plan(plan, hardware=machine, model=graph)
-    return plan_document(
-        plan,
-        ran=ran,
-        base=scores.get("dp") if in_headline(plan) else None,
-        said=remarks(plan, graph, machine, profile, scores),
-        full=full,
-    )
+    said = remarks(plan, graph, machine, profile, scores)
+    return plan_document(plan, ran=ran, base=scores.get("dp"), said=said, full=full)
 
 
 def plan_document(
@@ -100,17 +84,15 @@ def plan_document(
     Args:
         plan: the plan.
         ran: its step, which gives the bytes and the time of each layer.
-        base: the score of dp on the same machine; None if it is not known.
+        base: the score of dp on the same machine, which a plan without pins is compared with.
         said: remarks on the plan.
         full: whether a large network has a row for each layer too.
     """
     score, cells = plan.score, cells_of(plan)
-    cost = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
-    name = plan.model.name
-    used = (cells(split, layer) for split in plan.splits for layer in plan.layers)
-    remarked = dict.fromkeys(note.label for note in said)
+    base = None if plan.pins or plan.strategy == "dp" else base
+    cost = f"{plan.model.name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     return Document(
-        title=f"{name}: {cost}" if score is None else headed(name, score, base),
+        title=cost if score is None else headed(plan.model.name, score, base),
         about=f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
@@ -123,12 +105,12 @@ def plan_document(
         ),
         notes=(
             *_schedule_notes(plan.stages),
-            *_cost_notes(plan),
+            _cost_note(plan),
             *([] if score is None else step_notes(plan, score, ran)),
             *_request_notes(plan),
             *(Note("" if at else "search", line) for at, line in enumerate(plan.claim.splitlines())),
-            *(note for label in remarked for note in said if note.label == label),
-            *choice_notes(used),
+            *said,
+            *choice_notes(cells(split, layer) for split in plan.splits for layer in plan.layers),
         ),
     )
 
@@ -153,23 +135,22 @@ def plan_grid(plan: Plan, ran: ScoredStep | None = None) -> Grid:
 
 
 class _Sums(NamedTuple):
-    """What layers cost; and the bytes that all devices receive for them, and their seconds of computation and of receiving."""
+    """What layers cost, the bytes that all devices receive for them, and their seconds of computation and of receiving."""
 
     cost: float
-    received: float
-    computes: float
-    receives: float
+    received: float = 0.0
+    computes: float = 0.0
+    receives: float = 0.0
 
 
 def _sums(plan: Plan, ran: ScoredStep | None) -> Callable[[Sequence[str]], _Sums]:
     """Return the function that adds up layers; without a step its bytes and seconds are 0."""
-    steps: dict[str, tuple[float, float, float]] = {}
+    each = {layer: _Sums(cost) for layer, cost in layer_costs(plan).items()}
     if ran is not None:
         from hypar.studies.step import StepRows  # noqa: PLC0415 (only where a machine is named)
 
-        rows = StepRows(ran=ran).layers
-        steps = {row.name: (row.num_bytes, row.computes_s, row.receives_s) for row in rows}
-    each = {layer: (cost, *steps.get(layer, (0.0, 0.0, 0.0))) for layer, cost in layer_costs(plan).items()}
+        for row in StepRows(ran=ran).layers:
+            each[row.name] = _Sums(each[row.name].cost, row.num_bytes, row.computes_s, row.receives_s)
 
     def added(layers: Sequence[str]) -> _Sums:
         return _Sums(*map(math.fsum, zip(*map(each.__getitem__, layers), strict=True)))
@@ -184,7 +165,7 @@ def _colour_keys(cells: Iterable[Cell]) -> dict[str, str]:
     for word, dim, _ in (piece for cell in used for piece in pieces(cell)):
         own = word if word in means else word.rstrip("0123456789")
         if own in means:
-            found.setdefault(dim, f"{own} {means[own]}")
+            found.setdefault(dim, f"{own} {means[own]}".rstrip())
     return found
 
 
@@ -210,29 +191,28 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
 
 
 def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
-    """Return a row for each layer or part, and their sum."""
-    parts, levels, cells, stages = (
-        parts_of(plan, most=most),
-        levels_of(plan),
-        cells_of(plan),
-        stage_numbers(plan),
-    )
+    """Return a row for each layer or part, and their sum: of identical devices the bytes and time of a step, or else the cost."""
     ran = None if plan.heterogeneous or plan.staged else ran
-    sums = _sums(plan, ran)
+    parts, levels, sums = parts_of(plan, most=most), levels_of(plan), _sums(plan, ran)
+    cells, stages = cells_of(plan), stage_numbers(plan)
+    folded = len(parts) < len(plan.layers)
+
+    def numbers(name: str, layers: Sequence[str]) -> dict[str, Any]:
+        own = sums(layers)
+        step = {"received": own.received, "time": own.computes + own.receives}
+        return {"layer": name, **(step if ran else {"cost": own.cost})}
 
     def row(part: Part) -> dict[str, Any]:
         first, own = part.layers[0], sums(part.layers)
-        bytes_alone = (0.0, own.cost) if plan.cost.unit == "bytes" else (own.cost, 0.0)
+        alone = (0.0, own.cost) if plan.cost.unit == "bytes" else (own.cost, 0.0)
         return {
-            "layer": part.title,
-            "stage": stages.get(first),
+            **numbers(part.title, part.layers),
             **{level.key: cells(level.splits[0], first) for level in levels},
-            **_numbers(plan, own, ran),
+            "stage": stages.get(first),
             "devices": plan.devices(first) if plan.in_grids else None,
-            "bar": (own.computes, own.receives) if ran else bytes_alone,
+            "bar": (own.computes, own.receives) if ran else alone,
         }
 
-    folded = len(parts) < len(plan.layers)
     columns = (
         Column(key="layer", head="layers" if folded else "layer"),
         Column(key="stage", unit="whole"),
@@ -243,17 +223,8 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
         Column(key="devices", unit="whole"),
         Column(key="bar", head="", unit="bar"),
     )
-    total = _numbers(plan, sums(plan.layers)._replace(cost=plan.cost.value), ran)
-    name = f"all {len(plan.layers)} layers" if folded else "all layers"
-    return Table(columns=columns, rows=[*map(row, parts)], total={"layer": name, **total})
-
-
-def _numbers(plan: Plan, own: _Sums, ran: ScoredStep | None) -> dict[str, float]:
-    """Return the numbers of a row: bytes and time of a step, and the cost unless they say it."""
-    weighs = plan.cost.parameters.get("inter_weight", 1) != 1
-    said = ran is not None and not weighs and plan.cost.name in SHOWN_BY_THE_STEP
-    step = {} if ran is None else {"received": own.received, "time": own.computes + own.receives}
-    return step if said else {**step, "cost": own.cost}
+    total = numbers(f"all {len(plan.layers)} layers" if folded else "all layers", plan.layers)
+    return Table(columns=columns, rows=[*map(row, parts)], total=total)
 
 
 def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
@@ -262,30 +233,27 @@ def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
         return
     from hypar.schedule.pipeline_orders import SCHEDULES  # noqa: PLC0415 (only of stages)
 
-    count = f"{len(stages.stages)} stage{'s' * (len(stages.stages) > 1)} by {stages.schedule}"
     each = ", mini-batches whole"
     if SCHEDULES[stages.schedule].flushes:
         parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
-        several = f"{stages.microbatches} microbatch{'es' * (stages.microbatches > 1)}"
-        each = f"{parts}, {several} a mini-batch"
-    yield Note("stages", f"{count}{each}; the costliest is busy {format_seconds(stages.bottleneck_s)} a step")
+        each = f"{parts}, {_count(stages.microbatches, 'microbatch', 'es')} a mini-batch"
+    by = f"{_count(len(stages.stages), 'stage')} by {stages.schedule}{each}"
+    yield Note("stages", f"{by}; the costliest is busy {format_seconds(stages.bottleneck_s)} a step")
 
 
-def _cost_notes(plan: Plan) -> Iterator[Note]:
-    """Yield the cost that was minimised, level by level; a detail beside a score, unless both are times that differ."""
-    alone = ", summed over all stages" if plan.staged else ""
-    differs = plan.score is not None and bool(plan.score.overlapped_s) and plan.cost.name == "time"
-    if differs:
-        alone = ", without overlap"
+def _count(number: int, name: str, plural: str = "s") -> str:
+    return f"{number} {name}{plural * (number != 1)}"
+
+
+def _cost_note(plan: Plan) -> Note:
+    """Return the cost that was minimised, level by level; a detail beside a score."""
     levels = ", ".join(
         f"{level.key} " + amount(math.fsum(split.cost for split in level.splits), plan.cost.unit)
         for level in levels_of(plan, joined=plan.heterogeneous)
     )
-    total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}"
-    counted = f"by the convention {cost_convention(plan)!r}"
-    yield Note(
-        "cost", f"{total}, {counted}" + f": {levels}" * bool(levels), plan.score is not None and not differs
-    )
+    total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
+    counted = ", summed over all stages" * plan.staged + f", by the convention {cost_convention(plan)!r}"
+    return Note("cost", total + counted + f": {levels}" * bool(levels), plan.score is not None)
 
 
 def _request_notes(plan: Plan) -> Iterator[Note]:
@@ -300,8 +268,10 @@ def _request_notes(plan: Plan) -> Iterator[Note]:
         times = (f"{name} {format_seconds(seconds)}" for name, seconds in plan.baselines.step_s.items())
         yield Note("timed", f"{', '.join(times)} a step; taken: {plan.baselines.taken}")
     if plan.refined is not None:
-        count, gain = plan.refined.changed, _gain(plan.refined.after_s, plan.refined.before_s)
-        yield Note("refined", f"{count} choice{'s' * (count != 1)} by the time of the whole step: {gain}")
+        gain = _gain(plan.refined.after_s, plan.refined.before_s)
+        yield Note(
+            "refined", f"{_count(plan.refined.changed, 'choice')} by the time of the whole step: {gain}"
+        )
     if plan.chunks is not None:
         own, alone = plan.score.time_s if plan.score else 0.0, plan.chunks.alone_s
         gain = f"; {_gain(own, alone)} with each layer by itself" if own and 0 < alone != own else ""
@@ -322,6 +292,6 @@ def _shares(split: Split) -> str:
         for record, share in zip(split.sides or (), split.shares, strict=True)
     ]
     own = len(split.layer_shares or ())
-    apart = f"; {own} layer{'s' * (own > 1)} with shares of their own" if own else ""
+    apart = f"; {_count(own, 'layer')} with shares of their own" if own else ""
     group = "" if split.group == WHOLE_ARRAY else f" of {split.group}"
     return f"H{split.level + 1}{group}: {', '.join(named)}{apart}"

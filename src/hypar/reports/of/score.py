@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Document, origin_of
@@ -13,13 +14,12 @@ from hypar.reports.of.base import data
 from hypar.reports.steps import groups_table, headed, step_notes
 from hypar.reports.tables import csv_text
 from hypar.reports.words import asked, tone_of
-from hypar.studies.remarks import counting, on_this_machine
+from hypar.studies.remarks import on_this_machine
 from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.document import Timeline
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
@@ -28,51 +28,36 @@ if TYPE_CHECKING:
 
 def document_of(score: Score) -> Document:
     """Return the document of a score, with what its plan asked for and its step, where these are known."""
-    plan = origin_of(score).plan
-    try:
-        return score_document(score, plan, plan and _run_again(score, plan))
-    except InputError:
-        return score_document(score, plan)
-
-
-def _run_again(score: Score, plan: Plan) -> ScoredStep:
-    return run_plan(plan, hardware=scored_on(score), model=network_of(score), optimizer=score.optimizer)
+    plan, ran = origin_of(score).plan, None
+    if plan is not None:
+        with suppress(InputError):
+            ran = run_plan(
+                plan, hardware=scored_on(score), model=network_of(score), optimizer=score.optimizer
+            )
+    return score_document(score, plan, ran)
 
 
 plugin = document_of
 
 
 def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | None = None) -> Document:
-    """Return the document of a score.
-
-    Args:
-        score: the score.
-        plan: the plan that was run, if it is known.
-        ran: its step.
-    """
-    name = "" if plan is None else plan.model.name
-    stages = (ran.stages if ran else plan.stages) if plan else None
-    said = (
-        [*counting(plan, ran.graph, score), *on_this_machine(plan, ran.graph, ran.machine)]
-        if plan and ran
-        else []
-    )
+    """Return the document of a score, with the plan that was run and its step, if these are known."""
+    title = headed("" if plan is None else plan.model.name, score)
+    known = ran or plan
     return Document(
-        title=headed(name, score),
+        title=title,
         about="" if plan is None else f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
             data([*_item_rows(score)]),
-            *groups_table(score, stages),
-            *([] if ran is None else [_timeline(ran)]),
+            *groups_table(score, known and known.stages),
+            *(() if ran is None else [step_timeline(StepRows(ran=ran), rows_of(ran.plan), title)]),
         ),
-        notes=(*step_notes(plan, score, ran), *said),
+        notes=(
+            *step_notes(plan, score, ran),
+            *(on_this_machine(ran.plan, ran.machine) if ran else ()),
+        ),
     )
-
-
-def _timeline(ran: ScoredStep) -> Timeline:
-    """Return when each row of layers works, or each stage."""
-    return step_timeline(StepRows(ran=ran), rows_of(ran.plan), headed(ran.plan.model.name, ran.score))
 
 
 def timeline_csv(timeline: StepTimes) -> str:
@@ -86,14 +71,14 @@ def timeline_csv(timeline: StepTimes) -> str:
 
 def _item_rows(score: Score) -> Iterator[dict[str, Any]]:
     """Yield a row for each item of each quantity, the totals first."""
-    quantities: tuple[tuple[str, str, float | None, Mapping[str, float]], ...] = (
-        ("time", "s", score.time_s, score.time),
-        ("critical path", "s", score.time_s, score.critical),
-        ("busy", "s", score.time_s, score.busy),
-        ("energy", "J", score.energy_j, score.energy or {}),
-        ("communication", "B", score.communication_bytes, score.communication),
-        ("memory", "B", score.memory_bytes, score.memory),
-    )
-    for quantity, unit, total, own in quantities:
-        for item, value in {"total": total, **own}.items():
+    quantities: dict[tuple[str, str], tuple[float | None, Mapping[str, float] | None]] = {
+        ("time", "s"): (score.time_s, score.time),
+        ("critical path", "s"): (score.time_s, score.critical),
+        ("busy", "s"): (score.time_s, score.busy),
+        ("energy", "J"): (score.energy_j, score.energy),
+        ("communication", "B"): (score.communication_bytes, score.communication),
+        ("memory", "B"): (score.memory_bytes, score.memory),
+    }
+    for (quantity, unit), (total, items) in quantities.items():
+        for item, value in {"total": total, **(items or {})}.items():
             yield {"quantity": quantity, "item": item, "value": value, "unit": unit}

@@ -13,9 +13,9 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.document import Tone
+    from hypar.execution.verify import Verification
     from hypar.program.steps import Item
-    from hypar.studies.verify import Numbers, Received, Transfer, Verified
+    from hypar.studies.verify import Received, Transfer, Verified
 
 MOST_NAMES = 2
 """Tensors that a line names."""
@@ -26,14 +26,7 @@ PASSED = {"forward": "F", "backward": "E", "gradient": "dW"}
 SUMS = {"input": "E_in", "output": "F_out", "weight": "dW", "bias": "db"}
 """The tensors whose partial sums are added up."""
 
-PLACE = (Column(key="level"), Column(key="tensor"))
-PLANNED = Column(key="planned_bytes", head="planned", unit="whole")
-FOUND = (
-    Column(key="counted_bytes", head="counted", unit="whole"),
-    Column(key="moved_bytes", head="moved", unit="whole"),
-)
-TRANSFERS = (Column(key="transfer"), Column(key="level"), *FOUND)
-CHANGES = (Column(key="result"), Column(key="stated", unit="whole"), Column(key="counted", unit="whole"))
+AMOUNTS = [Column(key=f"{by}_bytes", head=by, unit="whole") for by in ("planned", "counted", "moved")]
 
 
 def verification_document(found: Verified, *, full: bool = False) -> Document:
@@ -43,23 +36,27 @@ def verification_document(found: Verified, *, full: bool = False) -> Document:
         found: the verification.
         full: whether each transfer has a row for each level that it crosses.
     """
-    rows = [_bytes(each) for each in (*found.levels, *found.tensors)]
-    order = {each.level: number for number, each in enumerate(found.levels)}
-    rows.sort(key=lambda row: order[row["level"]])
-    tables = [Table((*PLACE, PLANNED, *FOUND), rows, _total(found))]
+    order = [each.level for each in found.levels]
+    received = sorted((*found.levels, *found.tensors), key=lambda each: order.index(each.level))
+    tables = [
+        Table((Column(key="level"), Column(key="tensor"), *AMOUNTS), [*map(_row, received)], _total(found))
+    ]
     if found.mismatches:
         tables.append(_transfers(found.mismatches, "moved otherwise than counted"))
     if found.changes:
-        changed = [
-            dict(zip(("result", "stated", "counted"), (each.name, *each.words), strict=True))
-            for each in found.changes
-        ]
-        tables.append(Table(CHANGES, changed, title="not as the plan states it"))
+        columns = Column(key="result"), *(Column(key=key, unit="whole") for key in ("stated", "counted"))
+        keys = [column.key for column in columns]
+        changed = [dict(zip(keys, (each.name, *each.words), strict=True)) for each in found.changes]
+        tables.append(Table(columns, changed, title="not as the plan states it"))
     if full:
         tables.append(_transfers(found.transfers, "transfers"))
-    tone: Tone = "good" if found.ok else "bad"
+    by = f"run by {found.convention}; planned: {found.plan.cost.name} counted by {found.planned_by}"
     return Document(
-        title=_title(found), about=_about(found), parts=tuple(tables), notes=tuple(_notes(found)), tone=tone
+        title=_title(found),
+        about=f"strategy {found.plan.strategy}, batch {found.batch:,}, {by}",
+        parts=tuple(tables),
+        notes=tuple(_notes(found)),
+        tone="good" if found.ok else "bad",
     )
 
 
@@ -69,49 +66,25 @@ def _title(found: Verified) -> str:
     stated = "; results are not as stated" if found.changes else ""
     if found.numbers is None:
         return f"{name}: counted on {ways}, nothing was run{stated}"
-    agree = found.numbers.agree
+    agree = found.numbers.error_below is not None
     numbers = "equal those of one device" if agree else "differ from those of one device"
     moved = "some level did not move" if found.mismatches else "every level moved"
     joined = "and" if agree != bool(found.mismatches) else "but"
     return f"{name}: the numbers of {ways} {numbers}, {joined} {moved} what was counted{stated}"
 
 
-def _about(found: Verified) -> str:
-    plan = found.plan
-    by = f"run by {found.convention}; planned: {plan.cost.name} counted by {found.planned_by}"
-    return f"strategy {plan.strategy}, batch {found.batch:,}, {by}"
-
-
-def _bytes(each: Received) -> dict[str, Any]:
-    amounts = {"counted_bytes": each.counted, "moved_bytes": each.moved}
-    return {
-        "level": each.level,
-        "tensor": each.tensor,
-        "planned_bytes": exact_number(each.planned),
-        **amounts,
-    }
-
-
-def _total(found: Verified) -> dict[str, Any] | None:
-    if len(found.levels) < 2:
-        return None
-    moved = None if found.numbers is None else sum(each.moved or 0 for each in found.levels)
-    counted = sum(each.counted for each in found.levels)
-    planned = exact_number(math.fsum(each.planned for each in found.levels))
-    return {"level": "all", "planned_bytes": planned, "counted_bytes": counted, "moved_bytes": moved}
+def _row(each: Received | Transfer) -> dict[str, Any]:
+    """Return the bytes at a level as plain data, with the tensor or with what is transferred."""
+    found = each._asdict()
+    item = found.pop("item")._asdict() if "item" in found else {}
+    place = {key: found.pop(key) for key in ("level", "tensor") if key in found}
+    amounts = {f"{by}_bytes": None if own is None else exact_number(own) for by, own in found.items()}
+    return {**item, **place, **amounts}
 
 
 def _transfers(transfers: Sequence[Transfer], title: str) -> Table:
-    rows = [
-        {
-            "transfer": name_of(each.item),
-            "level": each.level,
-            "counted_bytes": each.counted,
-            "moved_bytes": each.moved,
-        }
-        for each in transfers
-    ]
-    return Table(TRANSFERS, rows, title=title)
+    rows = [{"transfer": name_of(each.item), **_row(each)} for each in transfers]
+    return Table((Column(key="transfer"), Column(key="level"), *AMOUNTS[1:]), rows, title=title)
 
 
 def name_of(item: Item) -> str:
@@ -126,6 +99,14 @@ def name_of(item: Item) -> str:
     return f"sums of {SUMS[item.tensor]} of {item.layer}"
 
 
+def _total(found: Verified) -> dict[str, Any] | None:
+    if len(found.levels) < 2:
+        return None
+    planned, counted, moved = zip(*(each[2:] for each in found.levels), strict=True)
+    amounts = (exact_number(math.fsum(planned)), sum(counted), None if found.numbers is None else sum(moved))
+    return {"level": "all", **{column.key: own for column, own in zip(AMOUNTS, amounts, strict=True)}}
+
+
 def _notes(found: Verified) -> Iterator[Note]:
     """Yield how the plan's count differs, the numbers, and what was changed."""
     counted, planned = (
@@ -134,17 +115,15 @@ def _notes(found: Verified) -> Iterator[Note]:
     if counted and (less := 1 - planned / counted):
         who = "the paper counts" if found.planned_by == PAPER else "the plan's cost counts"
         yield Note("counted", f"{who} {abs(less):.1%} {'less' if less > 0 else 'more'} than a run moves")
-    for at, line in enumerate(_numbers(found.numbers)):
-        yield Note("" if at else "numbers", line)
-    for at, line in enumerate(found.notes):
-        yield Note("" if at else "run", line)
+    lines = {"numbers": [] if found.numbers is None else _numbers(found.numbers), "run": found.notes}
+    for label, own in lines.items():
+        for at, line in enumerate(own):
+            yield Note("" if at else label, line)
 
 
-def _numbers(numbers: Numbers | None) -> Iterator[str]:
+def _numbers(numbers: Verification) -> Iterator[str]:
     """Yield the loss and a bound of the errors, or the worst error where numbers differ."""
-    if numbers is None:
-        return
-    worst = f"{numbers.worst:.1e}, of {numbers.worst_tensor}"
+    worst = f"{numbers.errors[numbers.worst_tensor]:.1e}, of {numbers.worst_tensor}"
     error = worst if numbers.error_below is None else f"below {numbers.error_below:.0e}"
     yield f"loss {numbers.loss:.10g}, on one device {numbers.expected_loss:.10g}"
     yield f"worst relative error {error}; allowed: {TOLERANCE:.0e}"
@@ -156,7 +135,7 @@ def _numbers(numbers: Numbers | None) -> Iterator[str]:
 
 def verification_data(found: Verified) -> dict[str, Any]:
     """Return a verification as plain data, with whole numbers of bytes."""
-    levels = [_bytes(each) for each in found.levels]
+    levels = [_row(each) for each in found.levels]
     for level in levels:
         del level["tensor"]
     return {
@@ -167,31 +146,23 @@ def verification_data(found: Verified) -> dict[str, Any]:
         "convention": found.convention,
         "planned_by": found.planned_by,
         "levels": levels,
-        "tensors": [_bytes(each) for each in found.tensors],
-        "mismatches": [
-            {
-                **each.item._asdict(),
-                "level": each.level,
-                "counted_bytes": each.counted,
-                "moved_bytes": each.moved,
-            }
-            for each in found.mismatches
-        ],
+        "tensors": [_row(each) for each in found.tensors],
+        "mismatches": [_row(each) for each in found.mismatches],
         "changes": [change.to_data() for change in found.changes],
         "numbers": None if found.numbers is None else _numbers_data(found.numbers),
         "notes": list(found.notes),
     }
 
 
-def _numbers_data(numbers: Numbers) -> dict[str, Any]:
+def _numbers_data(numbers: Verification) -> dict[str, Any]:
     """Return the digits that do not depend on the processor, and the worst tensor where numbers differ."""
-    worst = {"worst_error": _finite(numbers.worst), "worst_tensor": numbers.worst_tensor}
+    tensor, agree = numbers.worst_tensor, numbers.error_below is not None
     return {
-        "agree": numbers.agree,
+        "agree": agree,
         "loss": _finite(float(f"{numbers.loss:.10g}")),
         "expected_loss": _finite(float(f"{numbers.expected_loss:.10g}")),
         "error_below": numbers.error_below,
-        **({} if numbers.agree else worst),
+        **({} if agree else {"worst_error": _finite(numbers.errors[tensor]), "worst_tensor": tensor}),
         "tolerance": TOLERANCE,
         "zero_gradients": list(numbers.zero),
     }

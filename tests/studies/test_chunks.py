@@ -16,7 +16,7 @@ from hypar.planning.replay import run_plan
 from hypar.registry import data_names
 from hypar.schedule.chunks.best import best_sizes
 from hypar.schedule.chunks.exchanges import EXCHANGES
-from hypar.studies.chunks_stages import chunk_rows
+from hypar.studies.step import StepRows
 from tests.effort import crossed
 from tests.kit import run
 
@@ -53,7 +53,7 @@ def measured(model: str = "lenet-c", *, exchange: str = "serial", chunks: str | 
 
 
 def layers(step: ScoredStep) -> list[list[str]]:
-    return [row["layers"] for row in chunk_rows(step)]
+    return [row["layers"] for row in StepRows(step).chunks]
 
 
 MACHINES = [name for name in data_names("hardware") if load_hardware(name).num_devices > 1]
@@ -73,7 +73,7 @@ def test_rows_are_the_chunks_of_the_plan(model: str, hardware: str, chunks: str 
     machine: Any = load_hardware(hardware)
     array = whole_array(machine) if hasattr(machine, "tiers") else None
     step = ran(model, hardware=machine, array=array, chunks=chunks)
-    rows, plan = chunk_rows(step), step.plan
+    rows, plan = StepRows(step).chunks, step.plan
     assert plan.score is not None
     assert plan.chunks is not None
     assert step.timeline.makespan == pytest.approx(plan.score.time_s, rel=1e-12)
@@ -102,7 +102,7 @@ def test_a_heterogeneous_machine_exchanges_chunks_across_its_groups() -> None:
 
 def test_a_table_by_hand() -> None:
     """Serial: fc2's 1 + 3 ms from 1 ms on, then fc1's 1 + 7 and 1 + 3 of each other, or 1 + 6 of both together."""
-    found = chunk_rows(measured(chunks="layers"))
+    found = StepRows(measured(chunks="layers")).chunks
     assert [row["end_s"] * 1e3 for row in found] == pytest.approx([5, 13, 17, 21])
     assert [row["layers"] for row in found if row["critical"]] == [["fc2"]]
     assert measured(chunks="one").timeline.makespan * 1e3 == pytest.approx(11 + 1 + 16)
@@ -117,7 +117,7 @@ def test_a_table_by_hand() -> None:
 def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: str | int) -> None:
     found = measured(exchange=exchange, chunks=chunks)
     times = read_overlap_table("times.yaml").of(["conv1", "conv2", "fc1", "fc2"], "lenet-c")
-    rows = chunk_rows(found)
+    rows = StepRows(found).chunks
     spans = EXCHANGES[exchange].spans(times, tuple(len(row["layers"]) for row in rows))
     assert found.timeline.makespan == pytest.approx(times.forward_s + max(spans), rel=1e-12)
     assert [row["critical"] for row in rows].index(True) == spans.index(max(spans))
@@ -127,8 +127,8 @@ def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: 
 
 def test_all_that_is_trained_is_in_a_chunk() -> None:
     machine = load_machine("tpu-v2", {"collectives": ["ring"], "overlap": "full", "exchange": "independent"})
-    row = chunk_rows(ran("vgg11", hardware=machine, array=[64], chunks=2))[0]
-    assert row["parameters"] == ["fc3.weight", "fc3.bias", "fc2.weight", "fc2.bias"]
+    row = StepRows(ran("vgg11", hardware=machine, array=[64], chunks=2)).chunks[0]
+    assert row["layers"] == ["fc3", "fc2"]
     assert row["bytes"] == 4 * (4096 * 1000 + 1000 + 4096 * 4096 + 4096)
 
 
@@ -154,7 +154,7 @@ def test_measured_layers_with_the_links_of_a_machine() -> None:
     time = found.score.time
     assert (time["forward"], time["backward"], time["gradient"]) == pytest.approx((0, 11e-3, 0))
     assert time["communication"] == own.score.time["communication"]
-    assert [row["ready_s"] * 1e3 for row in chunk_rows(found)] == pytest.approx([3, 7, 11])
+    assert [row["ready_s"] * 1e3 for row in StepRows(found).chunks] == pytest.approx([3, 7, 11])
     assert plan_model("lenet-c", strategy="dp", hardware="hmc", profile="layers.yaml").array == [16]
 
 
@@ -165,8 +165,8 @@ def test_a_measured_exchange_is_as_long_on_any_array(array: list[int]) -> None:
     found, alone, own = ran("lenet-c", **asked, profile="times.yaml"), measured(), ran("lenet-c", **asked)
     assert found.timeline.makespan > alone.timeline.makespan == pytest.approx(20e-3)
     assert layers(found) == layers(alone)
-    assert [row["end_s"] for row in chunk_rows(found)] == pytest.approx(
-        [row["end_s"] for row in chunk_rows(alone)]
+    assert [row["end_s"] for row in StepRows(found).chunks] == pytest.approx(
+        [row["end_s"] for row in StepRows(alone).chunks]
     )
     assert found.score.communication_bytes == pytest.approx(own.score.communication_bytes)
 
