@@ -125,14 +125,13 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Values along an axis: ``series`` by name, each with a value or None for each ``x``, a name or a number.
+    """Values along an axis: ``series`` by name, each with a value or None for each ``x``, a name or of lines a number.
 
-    Bars of several series stand side by side, those of a ``stack`` add up, as do the lines of an ``area``; ``points`` are over names,
-    for values that span decades. ``unit`` and ``x_unit`` are those of columns; ``limit`` is a value drawn as a line, as the
-    memory of a device; ``marks`` are texts beside values of the first series, by position.
+    ``unit`` and ``x_unit`` are those of columns; ``limit`` is a value drawn as a line, as the memory of a device; ``marks`` are
+    texts beside values of the first series, by position.
     """
 
-    kind: Literal["bars", "stack", "lines", "area", "points"]
+    kind: Literal["bars", "lines"]
     title: str
     x: Sequence[str] | Sequence[float]
     series: Mapping[str, Sequence[float | None]]
@@ -140,7 +139,6 @@ class Figure:
     x_label: str = ""
     x_unit: str = "count"
     y_label: str = ""
-    log: bool = False
     limit: float | None = None
     marks: Mapping[int, str] = field(default_factory=dict)
 

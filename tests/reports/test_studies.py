@@ -114,12 +114,6 @@ def test_names_are_bars_and_numbers_are_lines() -> None:
     asked: dict[str, Any] = {"hardware": ["hmc", "tpu-v2"], "levels": 1, "strategy": ["dp", "owt", "hypar"]}
     bars = figure_of(hypar.sweep_model("lenet-c", **asked | {"hardware": ["p100-4x4", "tpu-v2"]}))
     assert (bars.kind, bars.x, list(bars.series)) == ("bars", ["dp", "owt", "hypar"], ["p100-4x4", "tpu-v2"])
-    points = figure_of(hypar.sweep_model("lenet-c", **asked))
-    assert (points.kind, points.x, list(points.series)) == (
-        "points",
-        ["dp", "owt", "hypar"],
-        ["hmc", "tpu-v2"],
-    )
     numbers = hypar.sweep_model("lenet-c", hardware="hmc", levels=[1, 2], strategy=["dp", "hypar"])
     lines = figure_of(numbers)
     assert (lines.kind, lines.x, list(lines.series)) == ("lines", [1, 2], ["dp", "hypar"])
@@ -127,12 +121,6 @@ def test_names_are_bars_and_numbers_are_lines() -> None:
     assert numbers.document().title.endswith(f" is fastest, {format_seconds(best)} a step")
     alone = hypar.sweep_model("lenet-c", hardware="hmc", levels=1, strategy="dp")
     assert figure_of(alone).kind == "bars"
-
-
-def test_only_times_over_decades_need_a_logarithmic_scale() -> None:
-    near = hypar.sweep_model("lenet-c", hardware="hmc", levels=[1, 2], strategy=["dp", "hypar"])
-    far = hypar.sweep_model("lenet-c", hardware=["hmc", "tpu-v2"], levels=[1, 2], strategy="dp")
-    assert [figure_of(runs).log for runs in (near, far)] == [False, True]
 
 
 def test_a_machine_s_file_is_named_without_its_folder(tmp_path: Path) -> None:

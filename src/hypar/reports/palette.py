@@ -1,4 +1,4 @@
-"""The colours of dims, kinds of time, energies and series on a white ground, and the contrast of text on them.
+"""The colours of dims, kinds of time and series on a white ground, and the contrast of text on them.
 
 Each is told apart with each of the three colour blindnesses; the tests compute it. ``report.css`` has the dark ones.
 """
@@ -22,28 +22,14 @@ class Colours(NamedTuple):
 BLACK, WHITE, INK, MUTED, LINE, RULE = "#000000", "#ffffff", "#1b1f24", "#57606a", "#d8dee4", "#8c959f"
 TIMES = {"forward": "#7a91a6", "backward": "#52677a", "gradient": "#2b3a48", "update": "#0b0f13",
          "communication": "#c4472b"}  # fmt: skip
-ENERGIES = {"arithmetic": "#1937a1", "registers": "#984ade", "array": "#370430", "buffer": "#488488", "memory": "#d08032",
-            "link": "#5a2225", "static": "#070661"}  # fmt: skip
 SERIES = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#5c4636", "#e69f00", "#d55e00", "#8c959f")
 """Source: Okabe and Ito, Color Universal Design, 2008; the fifth and the last replace yellow and black."""
 
 _DIMS = {"batch": ("#bddaf3", "bright_blue"), "in_channels": ("#f0a02e", "yellow"), "out_channels": ("#8a3577", "magenta"),
          "height": ("#1f9e7a", "green"), "width": ("#f4e96a", "cyan"), "groups": ("#5c4636", "red"),
          "whole": (WHITE, "dim")}  # fmt: skip
-_ATOMS = (
-    "hidden",
-    "heads",
-    "ff",
-    "vocab",
-    "kv_heads",
-    "head_dim",
-    "group",
-    "sequence",
-    "experts",
-    "slots",
-    "types",
-    "classes",
-)
+_ATOMS = ("hidden", "heads", "ff", "vocab", "kv_heads", "head_dim", "group", "sequence", "experts", "slots", "types",
+          "classes")  # fmt: skip
 _ROLES = {READ: ("yellow", 0.09), CONTRACTED: ("yellow", 0.02), MADE: ("magenta", 0.86), "": ("green", 0.45)}
 
 

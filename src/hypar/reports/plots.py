@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Figure, Grid, Section, Timeline
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
-from hypar.reports.charts import pictures
-from hypar.reports.svg import MARGIN, TEXT, colour_of, svg_file, titled
+from hypar.reports.charts import picture
+from hypar.reports.svg import TEXT, colour_of, framed, svg_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,28 +27,8 @@ _KEPT_OUT = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
 """Metadata to omit, so that the same input gives the same bytes."""
 
 
-class Plot:
-    """A picture that a notebook shows."""
-
-    def __init__(self, picture: Picture) -> None:
-        """Keep the picture."""
-        self.picture = picture
-
-    @property
-    def title(self) -> str:
-        """Return what it shows, in a line."""
-        return self.picture.title
-
-    def _repr_svg_(self) -> str:
-        return svg_file(self.picture)
-
-    def __repr__(self) -> str:
-        """Return what it shows."""
-        return f"<Plot: {self.title}>"
-
-
-def plot(document: Document, file: Path | None = None) -> Plot:
-    """Draw the figures of a document, and write them to a file if one is named.
+def plot(document: Document, file: Path | None = None) -> Picture:
+    """Draw the figures of a document as one picture, and write it to a file if one is named.
 
     Raises:
         OptionError: matplotlib is not installed where it is needed, the ending is not a supported format, or nothing is to be drawn.
@@ -56,26 +36,14 @@ def plot(document: Document, file: Path | None = None) -> Plot:
     """
     if file is not None:
         require_plot(file)
-    found = Plot(drawn(document))
-    if file is not None:
-        if file.suffix == ".svg":
-            write_text(file, svg_file(found.picture))
-        else:
-            write_bytes(file, _with_matplotlib(found.picture, file.suffix))
-    return found
-
-
-def drawn(document: Document) -> Picture:
-    """Return the figures of a document as one picture.
-
-    Raises:
-        OptionError: it has none.
-    """
     parts = [*_figures(document.parts)]
     if not parts:
         raise OptionError("plot", "there is nothing to draw", hint="a score that knows its plan has a step")
-    found = pictures(parts)
-    found.title = document.title if len(parts) > 1 else parts[0].title
+    found = picture(*parts, title=document.title if len(parts) > 1 else "")
+    if file is not None and file.suffix == ".svg":
+        write_text(file, svg_file(found))
+    elif file is not None:
+        write_bytes(file, _with_matplotlib(found, file.suffix))
     return found
 
 
@@ -109,19 +77,18 @@ def _figures(parts: Sequence[Part]) -> Iterator[Figure | Grid | Timeline]:
             yield part
 
 
-def _with_matplotlib(picture: Picture, ending: str) -> bytes:
+def _with_matplotlib(found: Picture, ending: str) -> bytes:
     """Return a picture as the bytes of a .png or .pdf."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
 
-    whole = titled(picture)
-    width, height = whole.width + 2 * MARGIN, whole.y + 2 * MARGIN
+    (left, top, width, height), shapes = framed(found)
     canvas = Canvas(figsize=(width / 100, height / 100), facecolor="white")
     FigureCanvasAgg(canvas)
     axes = canvas.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(-MARGIN, width - MARGIN), ylim=(height - MARGIN, -MARGIN))
+    axes.set(xlim=(left, left + width), ylim=(top + height, top))
     axes.set_axis_off()
-    for shape in whole.shapes:
+    for shape in shapes:
         _draw(axes, shape)
     stream = io.BytesIO()
     canvas.savefig(stream, format=ending[1:], dpi=DOTS, metadata=_KEPT_OUT[ending])
@@ -132,24 +99,16 @@ def _draw(axes: Any, shape: Shape) -> None:
     """Draw a shape on axes whose units are pixels."""
     colour, at = colour_of(shape.colour), shape.at
     if shape.kind == "text":
-        side = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-        font = "monospace" if shape.mono else "sans-serif"
-        text = shape.text.replace("$", r"\$")
-        weight = "bold" if shape.size > TEXT else "normal"
-        axes.text(
-            *at,
-            text,
-            color=colour,
-            ha=side,
-            va="baseline",
-            family=font,
-            size=0.66 * shape.size,
-            weight=weight,
-        )
+        look = {
+            "ha": {"start": "left", "middle": "center", "end": "right"}[shape.anchor],
+            "family": "monospace" if shape.mono else "sans-serif",
+            "weight": "bold" if shape.size > TEXT else "normal",
+        }
+        axes.text(*at, shape.text.replace("$", r"\$"), color=colour, size=0.66 * shape.size, **look)
     elif shape.kind == "line":
         axes.plot(at[::2], at[1::2], color=colour, linewidth=0.8)
     else:
-        corners = (at[0], at[1], at[0] + at[2], at[1], at[0] + at[2], at[1] + at[3], at[0], at[1] + at[3])
-        at = corners if shape.kind == "rect" else at
+        x, y, width, height = at
         edge = colour_of("rule") if shape.colour == "whole" else "none"
-        axes.fill(at[::2], at[1::2], facecolor=colour, edgecolor=edge, linewidth=0.6)
+        corners = (x, x + width, x + width, x), (y, y, y + height, y + height)
+        axes.fill(*corners, facecolor=colour, edgecolor=edge, linewidth=0.6)

@@ -1,15 +1,16 @@
-"""What a training step takes, in the notes and tables that documents of plans and of scores share."""
+"""What a training step takes, in the notes, tables and pictures that documents of plans, of scores and reports share."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Note, Table
+from hypar.document import Column, Figure, Note, Span, Table, Timeline
 from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
-from hypar.reports.words import against, fit, items, on_machine, tone_of
+from hypar.reports.words import against, fit, items, on_machine, parts_of, tone_of
 from hypar.sharding.conventions import MOVED
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
@@ -19,15 +20,13 @@ if TYPE_CHECKING:
     from hypar.plan.score import GroupScore, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
+    from hypar.studies.step import DeviceMemory, Part, StepRows, StepTask
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:
-    """Return the answer in a line: the time of a step, whether it fits, and how it compares with dp.
+    """Return the answer in a line: the time of a step, whether it fits, and how it compares with ``base``, dp's.
 
-    Args:
-        name: the network; empty if it is not known.
-        score: the score.
-        base: the score of dp on the same machine, if it is known.
+    The network's name is empty if it is not known.
     """
     where = on_machine(score)
     subject = f"{name} {where}" if name else where.removeprefix("on ")
@@ -37,13 +36,7 @@ def headed(name: str, score: Score, base: Score | None = None) -> str:
 
 
 def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -> Iterator[Note]:
-    """Yield the totals of a step with the items of each.
-
-    Args:
-        plan: the plan; None if it is not known.
-        score: its score.
-        ran: its step, for the share of the peak that it uses.
-    """
+    """Yield the totals of a step with the items of each, and of its run, if it is known, the share of the peak that it uses."""
     overlap = ""
     if score.overlapped_s:
         added = format_seconds(math.fsum(score.time.values()))
@@ -61,9 +54,8 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
     yield Note("bytes", f"{moved}{counted}: {items(score.communication, 'bytes')}")
     energy = "not known: the machine's file gives none"
     if score.energy_j is not None:
-        energy = format_joules(score.energy_j) + (
-            f": {items(score.energy, 'joules')}" if score.energy else ""
-        )
+        listed = f": {items(score.energy, 'joules')}" if score.energy else ""
+        energy = f"{format_joules(score.energy_j)}{listed}"
     yield Note("energy", energy)
     of = "" if score.capacity_bytes is None else f" of {format_bytes(score.capacity_bytes)}"
     held = f"{format_bytes(score.memory_bytes)}{of} on {'the fullest' if score.groups else 'each'} device"
@@ -95,10 +87,28 @@ _CHUNK_UNITS = {
 }  # fmt: skip
 
 
-def _table(units: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Table:
+_PART_UNITS = {
+    "level": "text", "layer": "text", "received": "bytes", "time": "seconds", "bar": "bar", "energy": "joules",
+    "weights, gradients, state": "bytes", "activations kept": "bytes",
+}  # fmt: skip
+"""The columns of levels, and of layers, which alone hold memory."""
+
+NEAR = 1.5
+"""A chart of memory shows the capacity if it is at most so many times the peak."""
+
+
+def _table(
+    units: Mapping[str, str],
+    rows: Sequence[dict[str, Any]],
+    title: str = "",
+    total: dict[str, Any] | None = None,
+) -> Table:
     """Return a table of columns that are given as the unit by the head."""
-    columns = (Column(key=head, unit=unit, prose=head == "layers") for head, unit in units.items())
-    return Table(tuple(columns), [*rows])
+    columns = (
+        Column(key=head, head="" if unit == "bar" else None, unit=unit, prose=head == "layers")
+        for head, unit in units.items()
+    )
+    return Table(tuple(columns), [*rows], total, title)
 
 
 def groups_table(score: Score | None, stages: StagesRecord | None = None) -> list[Table]:
@@ -152,3 +162,108 @@ def stages_memory(ran: ScoredStep | None) -> list[Table]:
     from hypar.studies.step import HELD, StepRows  # noqa: PLC0415 (only of a plan with stages)
 
     return [_table({"stage": "whole", **dict.fromkeys((*HELD, "received"), "bytes")}, StepRows(ran).stages)]
+
+
+def rows_of(plan: Plan) -> dict[str, str]:
+    """Return the name of the row of a plan that each layer is in."""
+    return {layer: part.title for part in parts_of(plan) for layer in part.layers}
+
+
+def step_timeline(rows: StepRows, title: str = "") -> Timeline:
+    """Return when each task runs: a track for each row of layers, of several device groups for each row on each.
+
+    Of stages there is a track for each stage, with the microbatches' numbers on their forward and backward phases.
+    """
+    row_of, groups = rows_of(rows.ran.plan), rows.groups
+
+    def track(layer: str, group: str) -> str:
+        if rows.ran.stages is not None:
+            return group
+        return row_of[layer] if group == WHOLE_ARRAY else f"{row_of[layer]} ({group})"
+
+    kinds = _work_of_stage if rows.ran.stages is not None else _work
+    spans = (
+        Span(track(task.layer, groups[number]), task.start_s, task.end_s, *kinds(task))
+        for task in rows.tasks
+        for number in task.lanes
+        if task.seconds
+    )
+    tracks = dict.fromkeys(track(layer, group) for layer in row_of for group in groups)
+    return Timeline(title=title, tracks=tuple(tracks), spans=tuple(spans))
+
+
+def _work(task: StepTask) -> tuple[str, str, bool]:
+    return task.kind, "", task.critical
+
+
+def _work_of_stage(task: StepTask) -> tuple[str, str, bool]:
+    """Return the direction of a phase with the number of its microbatch, beside which a stage receives."""
+    if task.kind in {"update", "communication"}:
+        return task.kind, "", task.kind == "update"
+    label = "" if task.item is None else str(task.item + 1)
+    return "forward" if task.kind == "forward" else "backward", label, True
+
+
+def shares_table(title: str, head: str, unit: str, amounts: Mapping[str, float]) -> Table:
+    """Return the parts of an amount of a step, as its joules by place."""
+    whole = math.fsum(amounts.values())
+    rows = [{"": name, head: own, "share": own / whole, "bar": own} for name, own in amounts.items() if own]
+    return _table(
+        {"": "text", head: unit, "share": "percent", "bar": "bar"}, rows, title, {"": "a step", head: whole}
+    )
+
+
+def levels_table(rows: StepRows) -> Table:
+    """Return the bytes, the seconds on the critical path and the joules of the transfers of each level."""
+    listed = [{"level": level.name, **_spent(rows, [level])} for level in rows.levels]
+    return _table(_PART_UNITS, listed, "What devices receive, by level from the outermost")
+
+
+def layers_table(rows: StepRows) -> Table:
+    """Return the bytes, the seconds on the critical path, the joules and the memory of each row of layers."""
+    plan, own = rows.ran.plan, {part.name: part for part in rows.layers}
+
+    def row(name: str, layers: Sequence[str]) -> dict[str, Any]:
+        weights, kept = map(math.fsum, zip(*(rows.layer_memory[layer] for layer in layers), strict=True))
+        held = {"weights, gradients, state": weights, "activations kept": None if rows.ran.stages else kept}
+        return {"layer": name, **_spent(rows, [own[layer] for layer in layers]), **held}
+
+    listed = [row(part.title, part.layers) for part in parts_of(plan)]
+    return _table(_PART_UNITS, listed, total=row("all layers", plan.layers) | {"bar": None})
+
+
+def _spent(rows: StepRows, parts: Sequence[Part]) -> dict[str, Any]:
+    computes = math.fsum(part.critical_computes_s for part in parts)
+    receives = math.fsum(part.critical_receives_s for part in parts)
+    return {
+        "received": math.fsum(part.num_bytes for part in parts),
+        "time": computes + receives,
+        "bar": (computes, receives),
+        "energy": rows.energy and math.fsum(rows.energy[part.name] for part in parts),
+    }
+
+
+def memory_figures(rows: StepRows) -> Iterator[Figure]:
+    """Yield the bytes of a device of each group over the step; none with stages, whose microbatches share them."""
+    for own in rows.memory:
+        if own.course:
+            yield _over_time(own, rows.ran.score.time_s)
+
+
+def _over_time(memory: DeviceMemory, end: float) -> Figure:
+    """Return the bytes over the step as a line that stays level between changes."""
+    starts = [time for time, _ in memory.course]
+    times = [own for pair in zip(starts, [*starts[1:], end], strict=True) for own in pair]
+    held = [memory.always_bytes + own for _, own in memory.course for _ in range(2)]
+    of = "" if memory.group == WHOLE_ARRAY else f" of {memory.group}"
+    peak, capacity = max(held), memory.capacity_bytes
+    top = format_seconds(times[held.index(peak)])
+    return Figure(
+        kind="lines",
+        title=f"Memory of a device{of} over a step, up to {format_bytes(peak)} at {top}",
+        x=times,
+        series={"held": held, "of which all along": [memory.always_bytes] * len(times)},
+        unit="bytes",
+        x_unit="seconds",
+        limit=capacity if capacity and capacity <= NEAR * peak else None,
+    )

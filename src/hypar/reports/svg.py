@@ -9,12 +9,12 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 from textwrap import wrap
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from hypar.reports.palette import ENERGIES, INK, LINE, MUTED, RULE, SERIES, TIMES, WHITE, colours_of
+from hypar.reports.palette import INK, LINE, MUTED, RULE, SERIES, TIMES, WHITE, colours_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
 MONO = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace"
@@ -22,21 +22,19 @@ WIDTH, TEXT, HEAD, ROW = 880.0, 12, 16, 19
 """The width of a picture, the size of its text and of its title, and the height of a row."""
 
 MARGIN = 20
-WORDS = {"communication": "receives", "link": "links", "static": "at rest"}
+WORDS = {"communication": "receives"}
 """The words for colours whose name is none."""
 
-_NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES, **ENERGIES,
-          "computes": TIMES["backward"], "receives": TIMES["communication"]}  # fmt: skip
-_NAMED |= {f"series-{at}": colour for at, colour in enumerate(SERIES)}
-
-Anchor = Literal["start", "middle", "end"]
+_NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES,
+          "computes": TIMES["backward"], "receives": TIMES["communication"],
+          **{f"series-{at}": colour for at, colour in enumerate(SERIES)}}  # fmt: skip
 
 
 class Shape(NamedTuple):
     """A mark of a picture.
 
     Attributes:
-        kind: ``rect`` (x, y, width, height), ``line`` or ``area`` (x and y of each corner), ``text`` (x, y of its base line).
+        kind: ``rect`` (x, y, width, height), ``line`` (x and y of each corner), ``text`` (x, y of its base line).
         at: its place.
         colour: the name of its colour, which is its class in SVG too.
         text: what a text says.
@@ -45,18 +43,18 @@ class Shape(NamedTuple):
         size: the size of a text; a larger one is bold.
     """
 
-    kind: Literal["rect", "line", "area", "text"]
+    kind: Literal["rect", "line", "text"]
     at: tuple[float, ...]
     colour: str
     text: str = ""
-    anchor: Anchor = "start"
+    anchor: Literal["start", "middle", "end"] = "start"
     mono: bool = False
     size: int = TEXT
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Picture:
-    """Shapes, what they show in words, and the place up to which the picture is drawn.
+    """Shapes, and the place up to which the picture is drawn; a notebook shows it.
 
     Attributes:
         title: what it shows, in a line.
@@ -67,36 +65,31 @@ class Picture:
     """
 
     title: str
-    about: str
+    about: str = ""
     width: float = WIDTH
     y: float = 0.0
     shapes: list[Shape] = field(default_factory=list)
 
-    def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        colour: str = "ink",
-        anchor: Anchor = "start",
-        *,
-        mono: bool = False,
-    ) -> None:
-        """Write words on a base line."""
+    def text(self, x: float, y: float, words: str, colour: str = "ink", **look: Any) -> None:
+        """Write words on a base line; ``look`` holds the other fields of a shape."""
         if words:
-            self.shapes.append(Shape("text", (x, y), colour, words, anchor, mono))
+            self.shapes.append(Shape("text", (x, y), colour, words, **look))
 
     def rect(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        """Draw a rectangle."""
-        self.shapes.append(Shape("rect", (x, y, width, height), colour))
+        """Draw a rectangle, if it has a width, so that it is seen."""
+        if width:
+            self.shapes.append(Shape("rect", (x, y, max(width, 0.4), height), colour))
 
     def line(self, *at: float, colour: str = "line") -> None:
         """Draw a line through places."""
         self.shapes.append(Shape("line", at, colour))
 
-    def area(self, *at: float, colour: str) -> None:
-        """Fill the area between places."""
-        self.shapes.append(Shape("area", at, colour))
+    def _repr_svg_(self) -> str:
+        return svg_file(self)
+
+    def __repr__(self) -> str:
+        """Return what it shows."""
+        return f"<Picture: {self.title}>"
 
     def legend(self, words: Mapping[str, str]) -> None:
         """Draw a mark and words for each colour, in as many lines as they need."""
@@ -109,15 +102,17 @@ class Picture:
             x += 32 + wide(each)
         self.y += ROW + 6 if words else 0
 
-    def put(self, other: Picture, right: float, down: float) -> None:
-        """Draw another picture at a place."""
-        for shape in other.shapes:
-            places = zip(shape.at[::2], shape.at[1::2], strict=True)
-            corners = [(x + right, y + down) for x, y in places]
-            if shape.kind == "rect":
-                corners[1] = shape.at[2], shape.at[3]
-            self.shapes.append(shape._replace(at=tuple(own for corner in corners for own in corner)))
-        self.width, self.y = max(self.width, right + other.width), max(self.y, down + other.y)
+
+def framed(picture: Picture) -> tuple[tuple[float, float, float, float], list[Shape]]:
+    """Return the box of a picture with margins (x, y, width, height), and its shapes on a ground and below its title."""
+    lines = wrap(picture.title, int(picture.width / (0.6 * HEAD)))
+    top = -1.3 * HEAD * len(lines) - 0.9 * HEAD
+    box = -MARGIN, top - MARGIN, picture.width + 2 * MARGIN, picture.y - top + 2 * MARGIN
+    heads = (
+        Shape("text", (0, top + HEAD * (1 + 1.3 * at)), "ink", line, size=HEAD)
+        for at, line in enumerate(lines)
+    )
+    return box, [Shape("rect", box, "ground"), *heads, *picture.shapes]
 
 
 def colour_of(name: str) -> str:
@@ -128,34 +123,21 @@ def colour_of(name: str) -> str:
 
 def svg(picture: Picture) -> str:
     """Return a picture as an element of a page, which has its title beside it."""
-    view = f'viewBox="0 0 {_n(picture.width)} {_n(picture.y)}"'
-    return f"<svg {view} {_inside(picture)}</svg>\n"
+    return _svg(picture, "", (0, 0, picture.width, picture.y), picture.shapes)
 
 
 def svg_file(picture: Picture) -> str:
     """Return a picture as a file: with its title, on a ground of its own, whatever is around it."""
-    whole = titled(picture)
-    width, height = whole.width + 2 * MARGIN, whole.y + 2 * MARGIN
-    view = f'viewBox="{-MARGIN} {-MARGIN} {_n(width)} {_n(height)}"'
-    whole.shapes.insert(0, Shape("rect", (-MARGIN, -MARGIN, width, height), "ground"))
-    size = f'width="{_n(width)}" height="{_n(height)}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {_inside(whole)}</svg>\n'
+    box, shapes = framed(picture)
+    size = f'xmlns="http://www.w3.org/2000/svg" width="{_n(box[2])}" height="{_n(box[3])}" '
+    return _svg(picture, size, box, shapes)
 
 
-def titled(picture: Picture) -> Picture:
-    """Return a picture with its title above it."""
-    whole = Picture(picture.title, picture.about)
-    for at, line in enumerate(wrap(picture.title, int(picture.width / (0.6 * HEAD)))):
-        whole.shapes.append(Shape("text", (0, HEAD * (1 + 1.3 * at)), "ink", line, size=HEAD))
-        whole.y = HEAD * (2.2 + 1.3 * at)
-    whole.put(picture, 0, whole.y)
-    return whole
-
-
-def _inside(picture: Picture) -> str:
+def _svg(picture: Picture, size: str, box: Iterable[float], shapes: Iterable[Shape]) -> str:
+    look = f'viewBox="{" ".join(map(_n, box))}" role="img" font-family="{SANS}" font-size="{TEXT}"'
     known = f"<title>{escape(picture.title)}</title><desc>{escape(picture.about)}</desc>"
-    lines = "\n".join(map(_element, picture.shapes))
-    return f'role="img" font-family="{SANS}" font-size="{TEXT}">{known}\n{lines}\n'
+    lines = "\n".join(map(_element, shapes))
+    return f"<svg {size}{look}>{known}\n{lines}\n</svg>\n"
 
 
 def _element(shape: Shape) -> str:
@@ -170,10 +152,8 @@ def _element(shape: Shape) -> str:
     if shape.kind == "rect":
         edge = f' stroke="{RULE}"' if shape.colour == "whole" else ""
         return f'<rect x="{at[0]}" y="{at[1]}" width="{at[2]}" height="{at[3]}" {look}{edge}/>'
-    path = "M" + "L".join(f"{x} {y}" for x, y in zip(at[::2], at[1::2], strict=True))
-    if shape.kind == "area":
-        return f'<path d="{path}" {look}/>'
-    return f'<path d="{path}" class="{escape(shape.colour)} stroke" fill="none" stroke="{colour}"/>'
+    points = " ".join(f"{x},{y}" for x, y in zip(at[::2], at[1::2], strict=True))
+    return f'<polyline points="{points}" class="{escape(shape.colour)}" fill="none" stroke="{colour}"/>'
 
 
 def _n(number: float) -> str:

@@ -27,20 +27,19 @@ def step_trace(ran: ScoredStep) -> str:
     """Return the JSON of a step that was run, in microseconds."""
     rows = StepRows(ran=ran)
     choices = {layer: _choices(ran.plan, layer) for layer in ran.plan.layers}
-    places = {(layer, group): list["StepTask"]() for layer in ran.plan.layers for group in rows.groups}
-    resources = dict.fromkeys(task.resource for task in rows.tasks)
+    places = {_place(layer, group): list["StepTask"]() for layer in choices for group in rows.groups}
+    resources = {task.resource: list["StepTask"]() for task in rows.tasks}
     for task in rows.tasks:
+        resources[task.resource].append(task)
         for lane in task.lanes:
-            places[task.layer, rows.groups[lane]].append(task)
-    work = [
-        (layer if group == WHOLE_ARRAY else f"{layer} ({group})", track)
-        for (layer, group), own in places.items()
-        for track in _apart(own)
-    ]
-    used = [(name, [task for task in rows.tasks if task.resource == name]) for name in resources]
-    events = [*_process(1, "layers", work, choices), *_process(2, "resources", used, choices)]
+            places[_place(task.layer, rows.groups[lane])].append(task)
+    events = [*_process(1, "layers", places, choices), *_process(2, "resources", resources, choices)]
     lines = ",\n".join(json.dumps(event) for event in events)
     return f'{{"displayTimeUnit": "ms", "traceEvents": [\n{lines}\n]}}\n'
+
+
+def _place(layer: str, group: str) -> str:
+    return layer if group == WHOLE_ARRAY else f"{layer} ({group})"
 
 
 def _choices(plan: Plan, layer: str) -> str:
@@ -56,22 +55,22 @@ def _apart(tasks: Sequence[StepTask]) -> list[list[StepTask]]:
     for task in sorted(tasks, key=lambda task: (task.start_s, task.end_s)):
         free = next((track for track in found if track[-1].end_s <= task.start_s), None)
         if free is None:
-            found.append([task])
-        else:
-            free.append(task)
+            found.append(free := [])
+        free.append(task)
     return found
 
 
 def _process(
-    number: int, name: str, tracks: Sequence[tuple[str, Sequence[StepTask]]], choices: Mapping[str, str]
+    number: int, name: str, places: Mapping[str, Sequence[StepTask]], choices: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
     """Yield the names of a process and of its tracks, and its slices."""
+    tracks = [(title, track) for title, own in places.items() for track in _apart(own)]
     yield {"ph": "M", "pid": number, "name": "process_name", "args": {"name": name}}
     yield {"ph": "M", "pid": number, "name": "process_sort_index", "args": {"sort_index": number}}
-    for track, (title, tasks) in enumerate(tracks):
-        place = {"pid": number, "tid": track}
+    for at, (title, tasks) in enumerate(tracks):
+        place = {"pid": number, "tid": at}
         yield {"ph": "M", **place, "name": "thread_name", "args": {"name": title}}
-        yield {"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": track}}
+        yield {"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": at}}
         for task in tasks:
             name = "receives" if task.kind == "communication" else task.kind
             span = {"cat": task.kind, "ts": task.start_s * 1e6, "dur": task.seconds * 1e6}

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.studies.grid import Run
 
-DECADES = 30
-"""Ratio of the longest to the shortest time from which a picture needs a logarithmic scale."""
-
 FITS_NOT = "does not fit"
 """What is said beside a plan that a device's memory does not hold."""
 
@@ -53,11 +50,11 @@ def steps_table(
     return Table(columns=columns, rows=lines)
 
 
-def picture(title: str, x: Sequence[Any], series: dict[str, list[float | None]], **more: Any) -> Figure:
-    """Return bars over names, or points where the values span decades; ``more`` holds other fields of a figure."""
-    known = [value for values in series.values() for value in values if value]
-    log = bool(known) and max(known) > DECADES * min(known)
-    own = {"kind": "points" if log else "bars", "unit": "seconds", "y_label": "time of a step", "log": log}
+def picture(
+    title: str, x: Sequence[Any], series: Mapping[str, Sequence[float | None]], **more: Any
+) -> Figure:
+    """Return bars over names; ``more`` holds other fields of a figure."""
+    own = {"kind": "bars", "unit": "seconds", "y_label": "time of a step"}
     return Figure(**{**own, **more, "title": title, "x": x, "series": series})
 
 

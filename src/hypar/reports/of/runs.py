@@ -253,4 +253,4 @@ def _ranks(found: Exploration, words: list[dict[str, list[str]]], title: str) ->
     if few:
         return picture(title, names, series, marks=marks)
     x, label = list(range(len(found))), "plans that are faster"
-    return picture(title, x, series, marks=marks, kind="lines", log=False, x_label=label)
+    return picture(title, x, series, marks=marks, kind="lines", x_label=label)

@@ -9,9 +9,8 @@ from hypar.document import Document, origin_of
 from hypar.errors import InputError
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import network_of, scored_on
-from hypar.reports.breakdown import rows_of, step_timeline
 from hypar.reports.of.base import data
-from hypar.reports.steps import groups_table, headed, step_notes
+from hypar.reports.steps import groups_table, headed, step_notes, step_timeline
 from hypar.reports.tables import csv_text
 from hypar.reports.words import asked, tone_of
 from hypar.studies.remarks import on_this_machine
@@ -51,7 +50,7 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
         parts=(
             data([*_item_rows(score)]),
             *groups_table(score, known and known.stages),
-            *(() if ran is None else [step_timeline(StepRows(ran=ran), rows_of(ran.plan), title)]),
+            *(() if ran is None else [step_timeline(StepRows(ran=ran), title)]),
         ),
         notes=(
             *step_notes(plan, score, ran),
