@@ -128,11 +128,7 @@ def _totals(point: Run) -> Totals:
 
 
 def _places(plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine) -> dict[Place, Nodes]:
-    """Return every layer at every level, level by level.
-
-    Raises:
-        OptionError: the plan has stages on device groups.
-    """
+    """Return every layer at every level, level by level."""
     if plan.staged and plan.heterogeneous:
         found = "the plan's stages are on device groups"
         raise OptionError("vary", found, "stages on identical devices, or none")
@@ -145,11 +141,7 @@ def _places(plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachi
 
 
 def _axes(plan: Plan, places: Mapping[Place, Nodes], vary: Sequence[str]) -> dict[Place, list[Choices]]:
-    """Return the choices at every place that some texts name.
-
-    Raises:
-        OptionError: they name no layer or level, groups have no choice in common, or there are too many points.
-    """
+    """Return the choices at every place that some texts name."""
     axes: dict[Place, list[Choices]] = {}
     counts = {}
     for text in vary:
@@ -171,16 +163,11 @@ def _axes(plan: Plan, places: Mapping[Place, Nodes], vary: Sequence[str]) -> dic
 
 
 def _own(nodes: Nodes) -> Choices:
-    """Return the plan's choices."""
     return tuple(own.options[node][own.picked[node]] for own, node in nodes)
 
 
 def _choices(nodes: Nodes, where: str) -> list[Choices]:
-    """Return the choices that all groups allow; they correspond by their dims and degrees.
-
-    Raises:
-        OptionError: there is none.
-    """
+    """Return the choices that all groups allow; they correspond by their dims and degrees."""
     offered = [{choice.text(own.ways): choice for choice in own.free[node]} for own, node in nodes]
     common = [text for text in offered[0] if all(text in each for each in offered)]
     if not common:

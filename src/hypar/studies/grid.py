@@ -177,7 +177,7 @@ def costs_of(
 
 
 def network_of(model: LayerGraph | str | Path) -> LayerGraph:
-    """Return a network, given itself or as a file's name."""
+    """Return a network itself, or that of a file."""
     return model if isinstance(model, LayerGraph) else load_model(model)
 
 

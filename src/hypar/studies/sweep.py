@@ -148,7 +148,6 @@ def _key(value: Any) -> str:
 def _arrays(
     levels: int | Sequence[int] | None, array: Sequence[int | str] | Sequence[Sequence[int | str]] | None
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the axis of the arrays: of numbers of two-way levels, or of the ways of all levels."""
     if array is None:
         return {"levels": _values(4 if levels is None else levels)}
     if levels is not None:
@@ -194,7 +193,6 @@ class _Ask:
         return self.machines[key]
 
     def run(self, chosen: Chosen) -> Run:
-        """Plan and score one combination."""
         machine, needed = self.machine(chosen), self._devices(chosen)
         scalable = isinstance(machine, Machine) and len(machine.tiers) == 1 and "devices" not in self.changed
         if self.scale and scalable and needed not in {1, machine.num_devices}:
@@ -236,11 +234,6 @@ class _Ask:
 
 
 def _on_one_device(graph: LayerGraph, machine: Machine | HeterogeneousMachine, optimizer: str) -> Totals:
-    """Return the totals of a step on one device.
-
-    Raises:
-        HardwareError: the devices differ.
-    """
     if isinstance(machine, HeterogeneousMachine):
         found = "found one device, of kinds that differ"
         raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")

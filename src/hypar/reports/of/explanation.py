@@ -108,9 +108,9 @@ def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
             "devices": each.choice.devices(one.ways),
             **_costs(each),
             "unit": found.plan.cost.unit,
-            "anew": None if each.replanned is None else price(one, each),
+            "anew": None if each.replanned is None else _price(one, each),
             "stays": each.total - one.chosen.total,
-            "more": price(one, each),
+            "more": _price(one, each),
             "said": "plan" if each.chosen else "",
         }
         for each in one.alternatives
@@ -142,7 +142,7 @@ def _word(found: Explanation, one: LayerExplanation, each: Alternative) -> str:
     return choice_word(each.choice.degrees, one.ways, words, grids=found.plan.in_grids)
 
 
-def price(one: LayerExplanation, each: Alternative) -> float:
+def _price(one: LayerExplanation, each: Alternative) -> float:
     """Return what an alternative costs more than the plan's choice: all else planned anew, or as planned where that is not known."""
     own = one.chosen
     if each.replanned is None or own.replanned is None:
@@ -150,18 +150,18 @@ def price(one: LayerExplanation, each: Alternative) -> float:
     return each.replanned - own.replanned
 
 
-def nearest(one: LayerExplanation) -> Alternative | None:
+def _nearest(one: LayerExplanation) -> Alternative | None:
     """Return the cheapest alternative to the plan's choice; None if there is no other."""
     others = [each for each in one.alternatives if not each.chosen]
-    return min(others, key=lambda each: price(one, each), default=None)
+    return min(others, key=lambda each: _price(one, each), default=None)
 
 
 def _answer(found: Explanation, one: LayerExplanation) -> str:
     """Say what the plan's choice costs less than the nearest other, or why the plan has a dearer one."""
-    own, other = _word(found, one, one.chosen), nearest(one)
+    own, other = _word(found, one, one.chosen), _nearest(one)
     if other is None:
         return f"{own} is the only choice"
-    more, next_one = price(one, other), _word(found, one, other)
+    more, next_one = _price(one, other), _word(found, one, other)
     stays = "" if other.replanned is not None else ", all other layers as planned"
     less = amount(abs(more), found.plan.cost.unit)
     if more >= 0:
@@ -171,8 +171,8 @@ def _answer(found: Explanation, one: LayerExplanation) -> str:
 
 def _summary(found: Explanation) -> str:
     """Count the choices that cost least."""
-    others = [(one, nearest(one)) for one in found.explained]
-    least = sum(other is None or price(one, other) >= 0 for one, other in others)
+    others = [(one, _nearest(one)) for one in found.explained]
+    least = sum(other is None or _price(one, other) >= 0 for one, other in others)
     return f"{'all' if least == len(others) else f'{least} of'} {len(others)} choices cost least"
 
 
