@@ -32,20 +32,23 @@ def document_of(found: Explanation) -> Document:
     if not own:
         title = f"{found.plan.model.name}: {_rules_line(found)}"
         return Document(title=title, parts=(_data(found, []), _eliminations(found)))
-    each = [(f"{one.layer} {one.place}: {_answer(found, one)}", _rows(found, one), one) for one in own]
-    rows = [row for _, choices, _ in each for row in choices]
+    tables = [_rows(found, one) for one in own]
+    rows = [row for choices in tables for row in choices]
     names = [*dict.fromkeys(one.layer for one in own)]
     layers = ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} layers"
     parts: list[Part] = []
-    for title, choices, one in each:
+    for one, choices in zip(own, tables, strict=True):
+        title = f"{one.layer} {one.place}: {_answer(found, one, choices)}"
         inside: tuple[Part, ...] = (_table(choices, one, unit), *_notes(one))
         parts += inside if len(own) == 1 else [Section(title=title, parts=inside)]
+    if len(own) > 1:
+        title = f"{found.plan.model.name}, {layers}: {_summary(tables)}"
     notes = [Note("stays", "what it costs more, all other layers as planned")]
     if any(row["replanned"] is not None for row in rows):
         anew = "what the level costs more with this choice, all other layers planned anew for it"
         notes.insert(0, Note("anew", anew))
     return Document(
-        title=each[0][0] if len(own) == 1 else f"{found.plan.model.name}, {layers}: {_summary(found)}",
+        title=title,
         parts=(_data(found, rows), *parts, _figure(found, layers, rows[:MOST_BARS])),
         notes=tuple(notes),
     )
@@ -108,9 +111,9 @@ def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
             "devices": each.choice.devices(one.ways),
             **_costs(each),
             "unit": found.plan.cost.unit,
-            "anew": None if each.replanned is None else _price(one, each),
+            "anew": None if each.replanned is None else _more(one, each),
             "stays": each.total - one.chosen.total,
-            "more": _price(one, each),
+            "more": _more(one, each),
             "said": "plan" if each.chosen else "",
         }
         for each in one.alternatives
@@ -142,38 +145,35 @@ def _word(found: Explanation, one: LayerExplanation, each: Alternative) -> str:
     return choice_word(each.choice.degrees, one.ways, words, grids=found.plan.in_grids)
 
 
-def _price(one: LayerExplanation, each: Alternative) -> float:
-    """Return what an alternative costs more than the plan's choice: all else planned anew, or as planned where that is not known."""
+def _more(one: LayerExplanation, each: Alternative) -> float:
+    """Return what a choice costs more than the plan's: all else planned anew, or as planned where that is not known."""
     own = one.chosen
     if each.replanned is None or own.replanned is None:
         return each.total - own.total
     return each.replanned - own.replanned
 
 
-def _nearest(one: LayerExplanation) -> Alternative | None:
-    """Return the cheapest alternative to the plan's choice; None if there is no other."""
-    others = [each for each in one.alternatives if not each.chosen]
-    return min(others, key=lambda each: _price(one, each), default=None)
+def _next(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the cheapest choice beside the plan's; the plan's own if there is no other."""
+    return min(choices, key=lambda row: (row["chosen"], row["more"]))
 
 
-def _answer(found: Explanation, one: LayerExplanation) -> str:
+def _answer(found: Explanation, one: LayerExplanation, choices: list[dict[str, Any]]) -> str:
     """Say what the plan's choice costs less than the nearest other, or why the plan has a dearer one."""
-    own, other = _word(found, one, one.chosen), _nearest(one)
-    if other is None:
+    own, other = _word(found, one, one.chosen), _next(choices)
+    if other["chosen"]:
         return f"{own} is the only choice"
-    more, next_one = _price(one, other), _word(found, one, other)
-    stays = "" if other.replanned is not None else ", all other layers as planned"
-    less = amount(abs(more), found.plan.cost.unit)
-    if more >= 0:
-        return f"{own} costs least{stays}; next is {next_one}, {less} more"
-    return f"{own} costs {less} more than {next_one}{stays}: {_reason(found, one)}"
+    stays = "" if other["replanned"] is not None else ", all other layers as planned"
+    less = amount(abs(other["more"]), found.plan.cost.unit)
+    if other["more"] >= 0:
+        return f"{own} costs least{stays}; next is {other['choice']}, {less} more"
+    return f"{own} costs {less} more than {other['choice']}{stays}: {_reason(found, one)}"
 
 
-def _summary(found: Explanation) -> str:
+def _summary(tables: list[list[dict[str, Any]]]) -> str:
     """Count the choices that cost least."""
-    others = [(one, _nearest(one)) for one in found.explained]
-    least = sum(other is None or _price(one, other) >= 0 for one, other in others)
-    return f"{'all' if least == len(others) else f'{least} of'} {len(others)} choices cost least"
+    least = sum(_next(choices)["more"] >= 0 for choices in tables)
+    return f"{'all' if least == len(tables) else f'{least} of'} {len(tables)} choices cost least"
 
 
 def _reason(found: Explanation, one: LayerExplanation) -> str:
