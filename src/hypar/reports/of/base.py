@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Table
 from hypar.reports.words import on_machine
-from hypar.schedule.scoring import Totals
 from hypar.units import faster_than, format_gain
 
 if TYPE_CHECKING:
@@ -28,7 +27,8 @@ def data(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def totals_data(run: Run) -> dict[str, float | None]:
     """Return the totals of a step by their keys; without a step the keys alone."""
-    return dict(zip(Totals._fields, run.totals or [None] * len(Totals._fields), strict=True))
+    keys = ("time_s", "energy_j", "communication_bytes", "memory_bytes")
+    return {key: getattr(run.totals, key, None) for key in keys}
 
 
 def steps_table(
