@@ -318,7 +318,7 @@ def space(found: hypar.Exploration, name: str, wanted: Sequence[str] = ()) -> ki
     picked = [("published peak", point) for point in found if code(point) in wanted]
     picked += [("HyPar's plan", point) for point in found if point.own]
     rows = [(f"{words}, {code(point)}", found.speedup(point)) for words, point in picked]
-    times = sorted(1e3 * point.totals.time_s for point in found)
+    times = sorted(1e3 * point.totals.time_s for point in found if point.totals)
     return {
         "rows": [(f"peak, {name} = {code(best)}", found.speedup(best)), *rows], "points": len(found),
         "series": {"time": times}, "x": range(1, len(times) + 1),
