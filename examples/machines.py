@@ -25,7 +25,7 @@ if fast.score and plan.score:
 # %% Every combination of two layers' choices.
 found = hypar.explore_model(model, vary=["conv5", "fc3"], hardware=machine, levels=4)
 print(found)
-for point in found.ranked()[:3]:
+for point in found[:3]:
     print(f"  {found.speedup(point):.3f} times as fast as dp", "<- the plan" if point.own else "")
 
 # %% Levels by strategies, on a machine that grows with the array.

@@ -23,7 +23,6 @@ def test_public_names_are_pinned() -> None:
         "Machine",
         "Plan",
         "Profile",
-        "Row",
         "Run",
         "Score",
         "Sweep",

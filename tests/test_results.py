@@ -16,8 +16,7 @@ import hypar
 from hypar.document import Origin, origin_of
 from hypar.errors import OptionError, PlanError
 from hypar.plan.score import Score
-from hypar.studies.grid import Row
-from hypar.studies.sweep import Run
+from hypar.studies.grid import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,9 +107,9 @@ def test_without_pandas_one_line_says_so(plan: Plan, monkeypatch: pytest.MonkeyP
 
 
 def test_comparisons_and_sweeps_stay_tuples() -> None:
-    for result, row in ((made("comparison"), Row), (made("sweep"), Run)):
+    for result in (made("comparison"), made("sweep"), made("exploration")):
         assert isinstance(result, tuple)
-        assert all(isinstance(one, row) for one in result)
+        assert all(isinstance(one, Run) for one in result)
         assert result == tuple(result)
         assert result[0] is next(iter(result))
         assert result[1:] == tuple(result)[1:]

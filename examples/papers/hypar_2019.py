@@ -308,19 +308,19 @@ def explored(run: Run, name: str, vary: Sequence[str]) -> hypar.Exploration:
 
 def code(point: Any) -> str:
     """Return the free choices of a point as 0 for dp and 1 for mp, a group a layer or a level."""
-    text = "".join("01"[DIMS["mp"] in choice.divided] for choice in point.choices)
+    text = "".join("01"[DIMS["mp"] in choice.divided] for choice in point.axes.values())
     return " ".join(text[start : start + LEVELS] for start in range(0, len(text), LEVELS))
 
 
 def space(found: hypar.Exploration, name: str, wanted: Sequence[str] = ()) -> kit.Result:
     """Return the peak of a space, some of its points, and HyPar's own."""
-    best = found.ranked()[0]
-    picked = [("published peak", point) for point in found.points if code(point) in wanted]
-    picked += [("HyPar's plan", point) for point in found.points if point.own]
+    best = found[0]
+    picked = [("published peak", point) for point in found if code(point) in wanted]
+    picked += [("HyPar's plan", point) for point in found if point.own]
     rows = [(f"{words}, {code(point)}", found.speedup(point)) for words, point in picked]
-    times = sorted(1e3 * point.totals.time_s for point in found.points)
+    times = sorted(1e3 * point.totals.time_s for point in found if point.totals)
     return {
-        "rows": [(f"peak, {name} = {code(best)}", found.speedup(best)), *rows], "points": len(found.points),
+        "rows": [(f"peak, {name} = {code(best)}", found.speedup(best)), *rows], "points": len(found),
         "series": {"time": times}, "x": range(1, len(times) + 1),
     }  # fmt: skip
 

@@ -40,8 +40,8 @@ def pins_of(plan: Plan, changed: dict[tuple[str, int], str]) -> list[str]:
 def texts_of(found: Exploration) -> list[dict[tuple[str, int], str]]:
     """The choices of each point by its places."""
     return [
-        {place: str(text) for place, text in zip(found.places, point.texts, strict=True)}
-        for point in found.points
+        {place: str(choice.text(found.ways[place])) for place, choice in point.axes.items()}
+        for point in found
     ]
 
 
@@ -49,9 +49,9 @@ def texts_of(found: Exploration) -> list[dict[tuple[str, int], str]]:
 def test_points_of_device_groups_are_the_plans_of_pinned_choices(vary: Any) -> None:
     asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "levels": 2}
     found = explore_model("lenet-c", vary=vary, **asked)
-    assert sum(point.own for point in found.points) == 1
-    assert {layer for layer, _ in found.places} <= {*found.plan.layers}
-    for point, changed in zip(found.points, texts_of(found), strict=True):
+    assert sum(point.own for point in found) == 1
+    assert {layer for layer, _ in found.ways} <= {*found.plan.layers}
+    for point, changed in zip(found, texts_of(found), strict=True):
         plan = plan_model("lenet-c", pins=pins_of(found.plan, changed), strategy="hypar", **asked)
         assert point.totals == totals_of(plan.score)
         assert plan.score is not None
@@ -88,12 +88,12 @@ def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convent
     found = explore_model("lenet-c", vary=["fc1", "conv2@H1"], space="all", **asked)
     assert found.plan.staged
     assert found.convention == convention
-    own = next(point for point in found.points if point.own)
+    own = next(point for point in found if point.own)
     assert own.totals == totals_of(found.plan.score)
     times = set()
-    for point in found.points:
+    for point in found:
         splits = [split.model_copy(update={"choices": dict(split.choices)}) for split in found.plan.splits]
-        for (layer, level), choice in zip(found.places, point.choices, strict=True):
+        for (layer, level), choice in point.axes.items():
             splits[level].choices[layer] = choice.as_degrees()
         plan = found.plan.model_copy(update={"root": rooted(splits, found.plan.stages)})
         assert point.totals == totals_of(
@@ -116,9 +116,9 @@ def test_points_in_stages_differ(asked: dict[str, Any]) -> None:
     """Each point is the plan of pins that has its stages; what a plan has found of its own choices is no point's."""
     found = explore_model("lenet-c", vary="fc1@H1", hardware="tpu-v3", **asked)
     assert found.plan.stages is not None
-    assert len({point.totals.time_s for point in found.points}) == 2
+    assert len({point.totals.time_s for point in found if point.totals}) == 2
     starts = [layers[0] for _, layers in found.plan.stages.spans]
-    for point, changed in zip(found.points, texts_of(found), strict=True):
+    for point, changed in zip(found, texts_of(found), strict=True):
         pinned = plan_model(
             "lenet-c", pins=pins_of(found.plan, changed), hardware="tpu-v3", starts=starts, **asked
         )
@@ -129,7 +129,7 @@ def test_points_in_stages_differ(asked: dict[str, Any]) -> None:
 def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) -> None:
     asked: dict[str, Any] = {"hardware": hardware, "levels": 2, "chunks": chunks, "convention": "paper"}
     found = explore_model("lenet-c", vary=["fc1", "fc2@H1"], **asked)
-    for point, changed in zip(found.points, texts_of(found), strict=True):
+    for point, changed in zip(found, texts_of(found), strict=True):
         plan = plan_model("lenet-c", strategy="hypar", pins=pins_of(found.plan, changed), **asked)
         assert point.totals == totals_of(plan.score)
 
@@ -138,11 +138,11 @@ def test_the_space_and_the_pins_are_those_of_a_plan() -> None:
     asked: dict[str, Any] = {"hardware": "hmc", "levels": 2, "space": "all", "pins": ["conv*=dp"]}
     found = explore_model("lenet-c", vary="fc1", **asked)
     assert found.plan.dims("conv1") == ("batch", "batch")
-    assert len(found.points) == 3 * 3
+    assert len(found) == 3 * 3
     dp = plan_model("lenet-c", hardware="hmc", levels=2, strategy="dp", pins=["conv*=dp"])
-    assert found.baseline == totals_of(dp.score)
+    assert found.baseline.totals == totals_of(dp.score)
     wide = explore_model("lenet-c", vary="fc1", strategy="dp", **asked)
-    assert len(wide.points) == 3 * 3
+    assert len(wide) == 3 * 3
     assert wide.baseline == found.baseline
 
 
@@ -167,7 +167,7 @@ def test_what_no_exploration_can_have_is_one_line(tmp_path: Path) -> None:
     machine = load_heterogeneous(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
     assert {len(split.choices) for split in plan_model("lenet-c", hardware=machine).splits} == {4}
     found = explore_model("lenet-c", vary="fc1@H2", hardware=machine)
-    assert [point.texts for point in found.points] == [("batch",), ("in_channels",)]
+    assert sorted(str(text) for each in texts_of(found) for text in each.values()) == ["batch", "in_channels"]
 
 
 def test_groups_without_a_choice_in_common_are_one_line(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_groups_without_a_choice_in_common_are_one_line(tmp_path: Path) -> None:
     arrays = checked_arrays(machine, None, None)
     assert arrays == {"a": (2,), "b": (2,) * 6}
     asked: dict[str, Any] = {"hardware": machine, "space": "batch*height"}
-    assert len(explore_model(model, vary="conv@H2", **asked).points) == 2
+    assert len(explore_model(model, vary="conv@H2", **asked)) == 2
     kinds["b"] = kind(devices=61, topology="switch")
     machine = load_heterogeneous(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
     with pytest.raises(HyparError) as error:

@@ -166,7 +166,7 @@ def sweep(*, as_csv: bool, as_json: bool, **given: Any) -> None:
     """Plan and score MODEL for every combination of arrays, batches, strategies and machines."""
     rows.require_one_form(as_csv, as_json)
     found = rows.studied("studies.sweep:sweep_model", "sweeping", **given)
-    show(found, "sweep", "sweep_rows", as_json=as_json, as_csv=as_csv)
+    show(found, "runs", "rows_of", as_json=as_json, as_csv=as_csv)
 
 
 @command(rows.MODEL, options=lambda: [
@@ -187,7 +187,7 @@ def explore(
     rows.require_one_form(as_csv, as_json)
     machine = rows.machine_of(hardware, changes, needed=True)
     found = rows.studied("studies.explore:explore_model", "exploring", hardware=machine, **given)
-    show(found, "exploration", "exploration_rows", top, as_json=as_json, as_csv=as_csv)
+    show(found, "runs", "rows_of", top, as_json=as_json, as_csv=as_csv)
 
 
 @command(Argument("source", nargs=-1, required=True, metavar="[KIND] SOURCE"), options=lambda: [

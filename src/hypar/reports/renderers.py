@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Note, Section, Table
 from hypar.errors import UnknownNameError
-from hypar.files.json_file import format_json
+from hypar.files.text import format_json
 from hypar.reports.html import fragment
 from hypar.reports.terminal import width
 from hypar.reports.text import columns_of, plain, render

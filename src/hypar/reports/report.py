@@ -35,7 +35,7 @@ from hypar.reports.steps import (
 from hypar.reports.words import on_machine, parts_of
 from hypar.sharding.conventions import PAPER
 from hypar.studies.explain import explain_plan
-from hypar.studies.grid import Comparison, Row, compare_strategies, costs_of
+from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.remarks import baseline_scores, remarks
 from hypar.studies.step import StepRows
 
@@ -221,7 +221,7 @@ def compared(found: Reported) -> Comparison:
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
-    row = Row(name=f"{plan.strategy} {THIS}", plan=plan, costs=costs, gain=None, note=plan.claim)
+    row = replace(Run.of({"strategy": f"{plan.strategy} {THIS}"}, plan), plan=plan, costs=costs)
     kept = [row if other.plan and _same(other.plan, plan) else other for other in rows]
     return Comparison(kept if row in kept else [*kept, row], rows.convention)
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FAMILY = SCHEMA.partition("/")[0]
 """The name of the format of plans, of all its versions."""
 
+CUT_SHORT = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -34,11 +36,10 @@ class Verdict:
 
     Attributes:
         model_changed: whether the network differs from the one that was planned.
-        changes: every difference between the stored plan's file and the new one's.
+        changes, tolerated: the differences of the two plans' files, and those of numbers within the tolerance.
         fresh: the new plan.
         notes: where the recorded strategy or solver is not what hypar takes for the rest of the request, and what is not
             planned again.
-        tolerated: the numbers that differ by no more than the tolerance, no part of ``changes``.
     """
 
     model_changed: bool
@@ -63,14 +64,12 @@ def check_plan(
 ) -> Verdict:
     """Plan again from a stored plan's request, and compare the whole file with the one written today.
 
-    A search that the clock or its user cut short is not repeated, as it would end elsewhere: the stored choices are priced again,
-    and their bound stands for the machine that found it. If the model has changed so that the recorded solver no longer suits
-    it, the cheapest exact one is used instead, so that the differences are still shown.
+    A search that was cut short is not repeated, as it would end elsewhere: the stored choices are priced again. If the model
+    has changed so that the recorded solver no longer suits it, the cheapest exact one is used instead.
 
     Args:
         file: the plan file.
-        model: the model file, if it is not found where the plan says, nor by its model name: beside the plan, in
-            the current folder or its ``models/``, or among the models that hypar brings.
+        model: the model file, if it is not found by its name in the plan: beside it, in the current folder or among hypar's own.
         hardware: the hardware file of the plan's score, if it is not found likewise.
         profile: the measured times that the plan's cost counted, if they are not found beside it or here.
         tolerance: the relative difference up to which costs, bounds and numbers of the score are no drift, from 0 up to 1.
@@ -128,12 +127,9 @@ def _not_its_own(request: Resolved) -> tuple[str, ...]:
 def _again(
     stored: Plan, request: Resolved, graph: LayerGraph, *, changed: bool
 ) -> tuple[Plan, tuple[str, ...]]:
-    """Plan the request today, and say if hypar would take another solver than the recorded one.
-
-    If the changed model no longer suits the recorded solver, it is planned by the one that hypar takes.
-    """
+    """Plan the request today, and say if hypar would take another solver than the recorded one."""
     if request.cut is not None and not changed:
-        return _priced(stored, request, graph)
+        return _priced(stored, request, graph), (CUT_SHORT,)
     request = replace(request, cut=None)
     free, own = replace(request, solver=None), None
     if request.solver is not None and not request.limited:
@@ -150,43 +146,37 @@ def _again(
         return follow(free, graph), ()
 
 
-def _priced(stored: Plan, request: Resolved, graph: LayerGraph) -> tuple[Plan, tuple[str, ...]]:
+def _priced(stored: Plan, request: Resolved, graph: LayerGraph) -> Plan:
     """Return a plan with its choices priced and run again."""
     fresh = recosted(stored, graph, request)
-    if stored.score is not None:
-        score = score_plan(fresh, hardware=request.machine, model=graph)
-        fresh = fresh.model_copy(update={"score": score})
-    said = "its search was cut short: its choices are priced again, and its bound stands for the machine that found it"
-    return fresh, (said,)
+    if stored.score is None:
+        return fresh
+    return fresh.model_copy(update={"score": score_plan(fresh, hardware=request.machine, model=graph)})
 
 
 def plans_below(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the plan files below a folder, and the other ``.json`` files; hidden folders are left out.
-
-    A damaged file that names the format of plans counts as a plan.
+    """Return the plan files below a folder, damaged ones too, and the other ``.json`` files; hidden folders are left out.
 
     Raises:
         PlanError: there are no plans below it.
     """
-    plans: list[Path] = []
-    others: list[Path] = []
+    found: dict[bool, list[Path]] = {True: [], False: []}
     for file in sorted(folder.rglob("*.json")):
         inside = file.relative_to(folder).parts
         if file.is_file() and not any(part.startswith(".") for part in inside):
-            (plans if _is_plan(file) else others).append(file)
-    if not plans:
-        found = f"no plans below it, and {len(others)} other .json files" if others else "no plans below it"
-        raise PlanError(str(folder), found, "files that hypar plan -o writes, named .json")
-    return plans, others
+            found[_is_plan(file)].append(file)
+    if not found[True]:
+        more = f", and {len(found[False])} other .json files" if found[False] else ""
+        allowed = "files that hypar plan -o writes, named .json"
+        raise PlanError(str(folder), f"no plans below it{more}", allowed)
+    return found[True], found[False]
 
 
 def _is_plan(file: Path) -> bool:
     """Return whether a file is a plan, of any version, or cannot be read and may be one."""
-    try:
+    with suppress(InputError):
         data = read_json(file)
-    except InputError:
-        try:
-            return f'"{FAMILY}/' in read_text(file)
-        except InputError:
-            return True
-    return isinstance(data, dict) and str(data.get("schema")).startswith(f"{FAMILY}/")
+        return isinstance(data, dict) and str(data.get("schema")).startswith(f"{FAMILY}/")
+    with suppress(InputError):
+        return f'"{FAMILY}/' in read_text(file)
+    return True

@@ -37,12 +37,9 @@ class Alternative:
     """The cost of a layer with one choice, all other layers as planned.
 
     Attributes:
-        choice: the choice.
-        chosen: whether it is the plan's.
+        choice, chosen: the choice, and whether it is the plan's.
         items: the layer's own costs, item by item, as ``compute`` and ``update``.
-        received: cost of the tensors that it reads.
-        sent: cost of its tensors that other layers read.
-        total: the sum.
+        received, sent, total: cost of the tensors that it reads, of its tensors that other layers read, and of all.
         replanned: increase of the level's least cost with this choice, all other layers planned anew; None if not known: the
             tables would be too large, or the slowest of several device groups counts.
     """
@@ -61,13 +58,10 @@ class LayerExplanation:
     """The choices of one layer at one level.
 
     Attributes:
-        layer: its name.
-        level: 0 for the outermost.
+        layer, level: its name, and the level, 0 for the outermost.
         alternatives: every choice, the cheapest first; equal ones in the order of declaration.
         left_out: reasons why it lacks some degrees of the space.
-        ways: ways of the level, or the number of device groups.
-        jointly: whether the plan weighs the levels below too, not the costs of this one alone.
-        group: on a heterogeneous machine the group that is divided; empty otherwise.
+        ways, jointly, group: those of the level, as of ``LevelChoices``.
     """
 
     layer: str
@@ -94,8 +88,7 @@ class Explanation(Result):
     """The explanation of a plan.
 
     Attributes:
-        plan: the plan.
-        layers: names of the nodes, in topological order.
+        plan, layers: the plan, and the names of the nodes in topological order.
         rules: the graph that DeePa's two rules leave, stages not regarded.
         order: the further eliminations, down to an empty graph, at the outermost level.
         explained: the layers asked for, level by level.
@@ -122,15 +115,15 @@ def explain_plan(
     machine: Machine | HeterogeneousMachine | None = None,
     profile: Profile | None = None,
 ) -> Explanation:
-    """Explain a plan.
+    """Explain a plan for a network, with the machine of its score and the measured times that its cost used.
 
     Args:
         plan: the plan.
-        model: the network that it is for.
+        model: the network.
         layer: a layer's name or a pattern whose choices are all costed, as ``fc1``, at one level alone as ``fc1@H2``; empty
             for no layer.
-        machine: the machine of its score.
-        profile: the measured times that its cost used.
+        machine: the machine.
+        profile: the times.
 
     Raises:
         OptionError: there is no such layer or level, no layer is cut, or a heterogeneous machine is not named.

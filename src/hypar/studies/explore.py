@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.plan.content import rooted
@@ -17,10 +15,19 @@ from hypar.planning.replay import run_plan
 from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.uneven.replay import branch_of
-from hypar.schedule.scoring import Totals, summarise, totals_of
+from hypar.schedule.scoring import summarise, totals_of
 from hypar.schedule.stages import StepWork
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.studies.grid import MOST_RUNS, Hardware, convention_for, grid, network_of, plan_and_score
+from hypar.studies.grid import (
+    MOST_RUNS,
+    Hardware,
+    Run,
+    Runs,
+    convention_for,
+    grid,
+    network_of,
+    plan_and_score,
+)
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
@@ -32,66 +39,38 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
-    from hypar.sharding.placement import Choice, Options
+    from hypar.schedule.scoring import Totals
+    from hypar.sharding.placement import Choice
+
+    Place = tuple[str, int]
+    Choices = tuple[Choice, ...]
+    Nodes = list[tuple[LevelChoices, int]]
+    """The choice of a layer at a level in each group of devices that has such a level."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """A plan of an exploration.
-
-    Attributes:
-        choices: the choice of each free place.
-        texts: the choices in words; None for a join that is not divided.
-        totals: the totals of its score.
-        fits: whether a device's memory suffices.
-        own: whether it is the plan that the exploration starts from.
-    """
-
-    choices: Options
-    texts: tuple[str | None, ...]
-    totals: Totals
-    fits: bool
-    own: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Exploration(Result):
-    """All points of an exploration, in the order of the choices.
+class Exploration(Runs):
+    """All points of an exploration, the fastest first; equal ones in the order of the choices.
 
     Attributes:
         plan: the plan that gives the fixed choices.
-        places: the free places, as layer name and level.
-        ways: the ways of the level of each place.
-        points: one for each combination.
-        baseline: the totals of dp's score.
-        convention: the convention by which every point is counted.
-        baseline_fits: whether dp fits the memory of a device.
+        ways: the free places, as layer name and level, with the ways of the level of each.
+        baseline: dp.
     """
 
-    _document: ClassVar[str] = "exploration"
     plan: Plan
-    places: tuple[tuple[str, int], ...]
-    ways: tuple[int, ...]
-    points: tuple[Point, ...]
-    baseline: Totals
-    convention: str
-    baseline_fits: bool = True
+    ways: Mapping[Place, int]
+    baseline: Run
+
+    def base(self, run: Run) -> Run:
+        """Return dp, for every point."""
+        del run
+        return self.baseline
 
     def __repr__(self) -> str:
         """Return the size and the fastest point, short enough for a prompt."""
-        best = self.ranked()[0]
-        text = f"{len(self.points):,} points, the fastest {format_seconds(best.totals.time_s)}"
-        return (
-            f"<Exploration of {self.plan.model.name}: {text}, {self.speedup(best):.3g} times as fast as dp>"
-        )
-
-    def ranked(self) -> list[Point]:
-        """Return the points, the fastest first; equal ones in the order of the choices."""
-        return sorted(self.points, key=lambda point: point.totals.time_s)
-
-    def speedup(self, point: Point) -> float:
-        """Return a point's speedup over dp."""
-        return self.baseline.time_s / point.totals.time_s
+        text = f"{len(self):,} points, the fastest {format_seconds(_totals(self[0]).time_s)}"
+        over = f"{self.speedup(self[0]):.3g} times as fast as dp"
+        return f"<Exploration of {self.plan.model.name}: {text}, {over}>"
 
 
 def explore_model(
@@ -123,93 +102,53 @@ def explore_model(
     """
     Request.of("explore_model", asked)
     graph, machine, counted = network_of(model), as_hardware(hardware), convention_for(convention)
-    plan = plan_and_score(graph, strategy, counted, hardware=machine, **asked)
+    plan = plan_and_score(graph, strategy, counted, machine, **asked)
     graph = graph.with_batch(plan.model.batch)
-    axes = _axes(plan, graph, machine, (vary,) if isinstance(vary, str) else vary)
+    places = _places(plan, graph, machine)
+    axes = _axes(plan, places, (vary,) if isinstance(vary, str) else vary)
 
-    def answer(chosen: Mapping[_Place, Choices]) -> Point:
-        score = _scored(_with(plan, chosen), plan, graph, machine, counted)
-        return Point(
-            choices=tuple(choices[0] for choices in chosen.values()),
-            texts=tuple(choices[0].text(place.ways) for place, choices in chosen.items()),
+    def answer(chosen: Mapping[Place, Choices]) -> Run:
+        score = _scored(_with(plan, places, chosen), plan, graph, machine, counted)
+        return Run(
+            axes={place: choices[0] for place, choices in chosen.items()},
             totals=totals_of(score),
             fits=score.fits,
-            own=all(choices == place.own for place, choices in chosen.items()),
+            own=all(choices == _own(places[place]) for place, choices in chosen.items()),
         )
 
-    points = tuple(point for _, point in grid(axes, answer, progress=progress))
-    baseline = plan_and_score(graph, BASELINE, counted, hardware=machine, **of_baseline(asked))
-    return Exploration(
-        plan=plan,
-        places=tuple((place.layer, place.level) for place in axes),
-        ways=tuple(place.ways for place in axes),
-        points=points,
-        baseline=totals_of(baseline.score),
-        convention=counted,
-        baseline_fits=baseline.score is None or baseline.score.fits,
-    )
+    points = sorted(grid(axes, answer, progress=progress), key=lambda point: _totals(point).time_s)
+    dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
+    ways = {place: places[place][0][0].ways for place in axes}
+    return Exploration(points, counted, plan=plan, ways=ways, baseline=Run.of({"strategy": BASELINE}, dp))
 
 
-Choices = tuple["Choice", ...]
-"""The choice of a layer in each group of a level."""
+def _totals(point: Run) -> Totals:
+    assert point.totals is not None  # noqa: S101 (every point has a score)
+    return point.totals
 
 
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """A layer at a level: its name and the choices at that level of each group that has it."""
-
-    layer: str
-    nodes: tuple[tuple[LevelChoices, int], ...]
-
-    @property
-    def level(self) -> int:
-        return self.nodes[0][0].level
-
-    @property
-    def ways(self) -> int:
-        return self.nodes[0][0].ways
-
-    @property
-    def own(self) -> Choices:
-        """The plan's choices."""
-        return tuple(own.options[node][own.picked[node]] for own, node in self.nodes)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        return tuple(own.group or WHOLE_ARRAY for own, _ in self.nodes)
-
-    def choices(self, where: str) -> list[Choices]:
-        """Return the choices that all groups allow; they correspond by their dims and degrees.
-
-        Raises:
-            OptionError: there is none.
-        """
-        offered = [{choice.text(own.ways): choice for choice in own.free[node]} for own, node in self.nodes]
-        common = [text for text in offered[0] if all(text in each for each in offered)]
-        if not common:
-            found = f"{self.layer!r} has no choice at H{self.level + 1} that {', '.join(self.groups)} have in common"
-            raise OptionError(where, found)
-        return [tuple(each[text] for each in offered) for text in common]
-
-
-def _axes(
-    plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine, vary: Sequence[str]
-) -> dict[_Place, list[Choices]]:
-    """Return the choices at every place that some texts name.
-
-    Raises:
-        OptionError: they name no layer or level, groups have no choice in common, or there are too many points.
-    """
+def _places(plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine) -> dict[Place, Nodes]:
+    """Return every layer at every level, level by level."""
     if plan.staged and plan.heterogeneous:
         found = "the plan's stages are on device groups"
         raise OptionError("vary", found, "stages on identical devices, or none")
-    places = _places([*choices_by_level(plan, graph, machine, times_of(plan))] if plan.splits else [])
-    axes: dict[_Place, list[Choices]] = {}
+    levels = [*choices_by_level(plan, graph, machine, times_of(plan))] if plan.splits else []
+    places: dict[Place, Nodes] = {}
+    for own in sorted(levels, key=lambda own: own.level):
+        for node, layer in enumerate(own.layers):
+            places.setdefault((layer.name, own.level), []).append((own, node))
+    return places
+
+
+def _axes(plan: Plan, places: Mapping[Place, Nodes], vary: Sequence[str]) -> dict[Place, list[Choices]]:
+    """Return the choices at every place that some texts name."""
+    axes: dict[Place, list[Choices]] = {}
     counts = {}
     for text in vary:
-        layers, level = named_layers(plan, text, f"vary {text!r}")
-        own = [place for place in places if place.layer in layers and level in {None, place.level}]
-        axes |= {place: place.choices(f"vary {text!r}") for place in own}
+        where = f"vary {text!r}"
+        layers, at = named_layers(plan, text, where)
+        own = [place for place in places if place[0] in layers and at in {None, place[1]}]
+        axes |= {place: _choices(places[place], where) for place in own}
         counts[text] = math.prod(len(axes[place]) for place in own)
     number = math.prod(map(len, axes.values()))
     if axes and number <= MOST_RUNS:
@@ -223,25 +162,32 @@ def _axes(
     )
 
 
-def _places(levels: Sequence[LevelChoices]) -> list[_Place]:
-    """Return every layer at every level, level by level."""
-    found: dict[tuple[int, str], list[tuple[LevelChoices, int]]] = {}
-    for own in sorted(levels, key=lambda own: own.level):
-        for node, layer in enumerate(own.layers):
-            found.setdefault((own.level, layer.name), []).append((own, node))
-    return [_Place(layer, tuple(nodes)) for (_, layer), nodes in found.items()]
+def _own(nodes: Nodes) -> Choices:
+    return tuple(own.options[node][own.picked[node]] for own, node in nodes)
 
 
-def _with(plan: Plan, chosen: Mapping[_Place, Choices]) -> Plan:
+def _choices(nodes: Nodes, where: str) -> list[Choices]:
+    """Return the choices that all groups allow; they correspond by their dims and degrees."""
+    offered = [{choice.text(own.ways): choice for choice in own.free[node]} for own, node in nodes]
+    common = [text for text in offered[0] if all(text in each for each in offered)]
+    if not common:
+        (first, node), groups = nodes[0], ", ".join(own.group or WHOLE_ARRAY for own, _ in nodes)
+        found = (
+            f"{first.layers[node].name!r} has no choice at H{first.level + 1} that {groups} have in common"
+        )
+        raise OptionError(where, found)
+    return [tuple(each[text] for each in offered) for text in common]
+
+
+def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choices]) -> Plan:
     """Return a plan with other choices; its costs and its score are those of the plan."""
     given: dict[tuple[int, str], dict[str, dict[str, int]]] = {}
     for place, choices in chosen.items():
-        for group, choice in zip(place.groups, choices, strict=True):
-            given.setdefault((place.level, group), {})[place.layer] = choice.as_degrees()
+        for (own, _), choice in zip(places[place], choices, strict=True):
+            given.setdefault((own.level, own.group or WHOLE_ARRAY), {})[place[0]] = choice.as_degrees()
     splits = [
-        split.model_copy(update={"choices": {**split.choices, **own}}) if own else split
+        split.model_copy(update={"choices": split.choices | given.get((split.level, split.group), {})})
         for split in plan.splits
-        for own in [given.get((split.level, split.group))]
     ]
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 
@@ -254,8 +200,9 @@ def _scored(
     if plan.chunks is None or plan.staged:
         return ran.score
     own = ran.lanes[0].setting
-    nodes = graph.nodes(plan.graph)
-    node = branch_of(point, machine, nodes, graph.element_bytes, own.optimizer, own.convention)
+    node = branch_of(
+        point, machine, graph.nodes(plan.graph), graph.element_bytes, own.optimizer, own.convention
+    )
     work = StepWork.of(*node.lanes())
     again = run_chunked(work, plan.chunks.asked)
     return summarise(work.lanes, again.step, again.timeline, machine)

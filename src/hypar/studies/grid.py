@@ -1,6 +1,6 @@
 """Grids of requests, the loop of every study over plans; and comparisons, the grid of strategies.
 
-Every row of a grid is counted by one convention. A strategy that is named after a paper keeps the convention by which its cost
+Every run of a grid is counted by one convention. A strategy that is named after a paper keeps the convention by which its cost
 counts; any other minimises what is counted.
 """
 
@@ -10,10 +10,10 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hypar.document import Result
-from hypar.errors import TableLimitError
+from hypar.errors import HyparError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
@@ -27,13 +27,13 @@ from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
+from hypar.schedule.scoring import Totals, totals_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hypar.errors import HyparError
     from hypar.plan.plan import Plan
 
     Axes = Mapping[Any, Sequence[Any]]
@@ -47,50 +47,105 @@ MOST_RUNS = 10_000
 """The largest number of requests of a grid; so many points of an exploration take some minutes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A request of a grid, and its answer.
+
+    Attributes:
+        axes: the value of each axis by name; of an exploration the choice at each place, a layer and a level.
+        plan: its plan; of a comparison alone.
+        totals: the totals of its score; None without a plan or a machine.
+        fits: whether the search's tables, the array on the machine and each device's memory suffice.
+        note: why it has no plan, or the space over which the plan is optimal.
+        refused: the error that is its answer in place of a plan.
+        costs: of a comparison its cost at each level, counted by the comparison's convention; empty without a plan.
+        gain: of a comparison the baseline's cost over its own; None without a plan, or if its cost is 0 or another cost.
+        own: whether it is the plan that an exploration starts from.
+    """
+
+    axes: Mapping[Any, Any]
+    plan: Plan | None = None
+    totals: Totals | None = None
+    fits: bool = False
+    note: str = ""
+    refused: HyparError | None = None
+    costs: tuple[float, ...] = ()
+    gain: float | None = None
+    own: bool = False
+
+    @classmethod
+    def of(cls, axes: Mapping[Any, Any], plan: Plan) -> Self:
+        """Return the run of a plan, without the plan."""
+        score = plan.score
+        totals = None if score is None else totals_of(score)
+        return cls(axes=axes, totals=totals, fits=score is None or score.fits, note=plan.claim)
+
+    @property
+    def name(self) -> str:
+        """Its strategy."""
+        return str(self.axes["strategy"])
+
+    @property
+    def cost(self) -> float:
+        """Its cost, counted by the comparison's convention."""
+        return math.fsum(self.costs)
+
+
+class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
+    """The runs of a grid.
+
+    Attributes:
+        convention: the convention by which every run is counted.
+    """
+
+    _document = "runs"
+    convention: str
+
+    def __new__(cls, runs: Iterable[Run] = (), convention: str = MOVED, **about: Any) -> Self:
+        """Make a tuple of runs that knows what they are about."""
+        made = super().__new__(cls, runs)
+        vars(made).update(about, convention=convention)
+        return made
+
+    def base(self, run: Run) -> Run:
+        """Return the run that a run is compared with: the first."""
+        del run
+        return self[0]
+
+    def speedup(self, run: Run) -> float | None:
+        """Return how many times faster a run is than the one it is compared with; None without the times."""
+        first, own = self.base(run).totals, run.totals
+        return first.time_s / own.time_s if first and own else None
+
+
+def combinations(axes: Axes) -> Iterator[Chosen]:
+    """Yield every combination of the axes' values, the last axis fastest."""
+    return (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+
+
 def grid(
     axes: Axes,
-    answer: Callable[[Chosen], Any],
+    answer: Callable[[Chosen], Run],
     refusals: tuple[type[HyparError], ...] = (),
     progress: Progress = lambda *_: None,
-) -> list[tuple[Chosen, Any]]:
-    """Answer the request of every combination of the axes' values, the last axis fastest.
-
-    Args:
-        axes: the values of each axis.
-        answer: plans and scores a combination.
-        refusals: the errors that are the answer to a request, and leave the others alone; any other ends the grid.
-        progress: a function that takes the number of finished requests and the number of all.
-    """
+) -> list[Run]:
+    """Answer the request of every combination; ``refusals`` are errors that are an answer, and any other ends the grid."""
     number = math.prod(map(len, axes.values()))
-    found: list[tuple[Chosen, Any]] = []
+    runs: list[Run] = []
     progress(0, number)
-    for values in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, values, strict=True))
+    for chosen in combinations(axes):
         try:
-            found.append((chosen, answer(chosen)))
+            runs.append(answer(chosen))
         except refusals as error:
-            found.append((chosen, error))
-        progress(len(found), number)
-    return found
+            runs.append(Run(axes=chosen, note=str(error), refused=error))
+        progress(len(runs), number)
+    return runs
 
 
 def plan_and_score(
-    graph: LayerGraph,
-    strategy: str,
-    convention: str,
-    /,
-    *,
-    hardware: Machine | HeterogeneousMachine | None = None,
-    **asked: Any,
+    graph: LayerGraph, strategy: str, convention: str, hardware: Hardware | None, /, **asked: Any
 ) -> Plan:
-    """Plan a network by a strategy, with a score that counts by a convention.
-
-    Args:
-        graph: the network.
-        strategy: the strategy.
-        convention: the convention of the score, and of the cost unless the strategy is named after a paper.
-        hardware: the machine of the score.
-        asked: further arguments of ``plan_model``.
+    """Plan a network by a strategy, with a score, and unless the strategy is named after a paper a cost, of a convention.
 
     Raises:
         InputError: the request is not possible.
@@ -105,22 +160,15 @@ def plan_and_score(
     return plan.model_copy(update={"score": score})
 
 
-def asked_of(chosen: Chosen, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def asked_of(strategy: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments for a strategy beside others: the baseline keeps its own space and equal shares."""
-    return of_baseline(asked) if chosen["strategy"] == BASELINE else asked
+    return of_baseline(asked) if strategy == BASELINE else asked
 
 
 def costs_of(
     plan: Plan, graph: LayerGraph, convention: str, machine: Machine | HeterogeneousMachine | None
 ) -> tuple[float, ...]:
-    """Return the cost of each level of a plan, counted by a convention; of uneven shares as the plan has it.
-
-    Args:
-        plan: the plan.
-        graph: the network, with the plan's batch.
-        convention: the convention.
-        machine: the machine of its score.
-    """
+    """Return the cost of each level of a plan for a machine, counted by a convention; of uneven shares as the plan has it."""
     own = plan.convention or PAPER
     if plan.heterogeneous or not follows(plan.cost.name) or convention == own:
         return tuple(split.cost for split in plan.summed)
@@ -129,12 +177,12 @@ def costs_of(
 
 
 def network_of(model: LayerGraph | str | Path) -> LayerGraph:
-    """Return a network, given itself or as a file's name."""
+    """Return a network itself, or that of a file."""
     return model if isinstance(model, LayerGraph) else load_model(model)
 
 
 def convention_for(asked: str | None) -> str:
-    """Return the convention that counts all rows: the one that is asked for, otherwise ``moved``.
+    """Return the convention that counts all runs: the one that is asked for, otherwise ``moved``.
 
     Raises:
         UnknownNameError: there is no such convention.
@@ -142,54 +190,24 @@ def convention_for(asked: str | None) -> str:
     return MOVED if asked is None else checked("convention", asked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One strategy of a comparison.
+class Comparison(Runs):
+    """The runs of a comparison, one for each strategy, the baseline first."""
 
-    Attributes:
-        name: the strategy.
-        plan: its plan; None if its search would not fit.
-        costs: its cost at each level, counted by the comparison's convention; empty without a plan.
-        gain: the baseline's cost over its own; None without a plan, or if its cost is 0 or another cost.
-        note: why it has no plan, or the space over which the plan is optimal.
-    """
-
-    name: str
-    plan: Plan | None
-    costs: tuple[float, ...]
-    gain: float | None
-    note: str
+    _document = "comparison"
 
     @property
-    def cost(self) -> float:
-        """Its cost, counted by the comparison's convention."""
-        return math.fsum(self.costs)
-
-
-class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
-    """The rows of a comparison, the baseline first.
-
-    Attributes:
-        convention: the convention by which every row is counted.
-    """
-
-    _document: ClassVar[str] = "comparison"
-    convention: str
-
-    def __new__(cls, rows: Iterable[Row] = (), convention: str = MOVED) -> Self:
-        """Make a comparison of some rows."""
-        made = super().__new__(cls, rows)
-        made.convention = convention
-        return made
+    def plan(self) -> Plan:
+        """The first plan."""
+        return next(row.plan for row in self if row.plan)
 
     def __repr__(self) -> str:
         """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
-        made = [(row, row.plan) for row in self if row.plan]
+        plan = self.plan
         texts = (
-            f"{row.name} {amount(row.cost, own.cost.unit) if own.score is None else format_seconds(own.score.time_s)}"
-            for row, own in made
+            f"{row.name} {format_seconds(row.totals.time_s) if row.totals else amount(row.cost, row.plan.cost.unit)}"
+            for row in self
+            if row.plan
         )
-        _, plan = made[0]
         named = plan.model.name + (f" on {plan.score.hardware}" if plan.score else "")
         return f"<Comparison of {named}: {', '.join(texts)}>"
 
@@ -217,7 +235,7 @@ def compare_strategies(
             shares of device groups, and counts measured times and a mode only by a cost that has them.
 
     Returns:
-        One row for each strategy, the baseline first, then in the order given. A strategy whose exact search
+        One run for each strategy, the baseline first, then in the order given. A strategy whose exact search
         would not fit has a note instead of a plan.
 
     Raises:
@@ -230,27 +248,22 @@ def compare_strategies(
     named = (strategies,) if isinstance(strategies, str) else strategies
     cost = load_strategy(BASELINE).cost
     alike = (name for name in plugin_names("strategies") if load_strategy(name).cost == cost)
-
     names = tuple(dict.fromkeys((BASELINE, *(named or alike))))
 
-    def answer(chosen: Chosen) -> Plan:
-        return plan_and_score(graph, chosen["strategy"], counted, hardware=machine, **asked_of(chosen, asked))
+    def answer(chosen: Chosen) -> Run:
+        plan = plan_and_score(
+            graph, chosen["strategy"], counted, machine, **asked_of(chosen["strategy"], asked)
+        )
+        costs = costs_of(plan, graph.with_batch(plan.model.batch), counted, machine)
+        return replace(Run.of(chosen, plan), plan=plan, costs=costs)
 
-    answers = grid({"strategy": names}, answer, (TableLimitError,), progress)
-    refused = [found for _, found in answers if isinstance(found, TableLimitError)]
-    if len(refused) == len(answers):
-        raise refused[-1]
-    rows: list[Row] = []
-    for chosen, found in answers:
-        own = Row(name=chosen["strategy"], plan=None, costs=(), gain=None, note=str(found))
-        if found not in refused:
-            costs = costs_of(found, graph.with_batch(found.model.batch), counted, machine)
-            own = replace(own, plan=found, costs=costs, note=found.claim)
-        rows.append(replace(own, gain=_gain(rows[0] if rows else own, own)))
-    return Comparison(rows, counted)
+    runs = grid({"strategy": names}, answer, (TableLimitError,), progress)
+    if all(run.refused for run in runs) and runs[-1].refused:
+        raise runs[-1].refused
+    return Comparison((replace(run, gain=_gain(runs[0], run)) for run in runs), counted)
 
 
-def _gain(first: Row, own: Row) -> float | None:
+def _gain(first: Run, own: Run) -> float | None:
     if not first.plan or not own.plan or first.plan.cost.name != own.plan.cost.name:
         return None
     return first.cost / own.cost if first.cost and own.cost else None

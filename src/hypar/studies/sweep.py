@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.document import Result
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
@@ -18,64 +17,43 @@ from hypar.plan.request import Request
 from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
 from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
-from hypar.schedule.scoring import Totals, totals, totals_of
-from hypar.sharding.conventions import MOVED
+from hypar.schedule.scoring import totals
 from hypar.sharding.tree import MOST_DEVICES
-from hypar.studies.grid import MOST_RUNS, Hardware, asked_of, convention_for, grid, network_of, plan_and_score
+from hypar.studies.grid import (
+    MOST_RUNS,
+    Hardware,
+    Run,
+    Runs,
+    asked_of,
+    combinations,
+    convention_for,
+    grid,
+    network_of,
+    plan_and_score,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from hypar.network.graph import LayerGraph
+    from hypar.schedule.scoring import Totals
     from hypar.studies.grid import Axes, Chosen
 
 OF_STAGES = ("schedule", "microbatches", "parts", "balance")
 """The options of stages, which the arrays of a sweep that have none do without."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A combination of a sweep.
-
-    Attributes:
-        axes: the values set, by name: hardware, its changes, batch, strategy, and levels or the array.
-        totals: the totals of its score; None if the search or the array would not fit.
-        fits: whether the search's tables, the array on the machine and each device's memory suffice.
-        note: why it has no totals, or the space over which the plan is optimal.
-    """
-
-    axes: Mapping[str, Any]
-    totals: Totals | None
-    fits: bool
-    note: str
-
-
-class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
-    """The runs of a sweep, the last axis fastest.
+class Sweep(Runs):
+    """The runs of a sweep, the last axis fastest: hardware, its changes, batch, strategy, and levels or array.
 
     Attributes:
         model: the network's name.
-        convention: the convention by which every run is counted.
         asked: the arguments of ``plan_model`` that all runs share.
     """
 
-    _document: ClassVar[str] = "sweep"
     model: str
-    convention: str
     asked: Mapping[str, Any]
-
-    def __new__(
-        cls,
-        runs: Iterable[Run] = (),
-        model: str = "",
-        convention: str = MOVED,
-        asked: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Make a sweep of some runs."""
-        made = super().__new__(cls, runs)
-        made.model, made.convention, made.asked = model, convention, {} if asked is None else asked
-        return made
 
     @property
     def cost(self) -> str | None:
@@ -86,6 +64,11 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
     def varied(self) -> tuple[str, ...]:
         """The axes that have more than one value."""
         return tuple(name for name in self[0].axes if len({_key(run.axes[name]) for run in self}) > 1)
+
+    def base(self, run: Run) -> Run:
+        """Return the first run of the same batch that has a plan."""
+        alike = (one for one in self if one.totals and one.axes["batch"] == run.axes["batch"])
+        return next(alike, run)
 
     def __repr__(self) -> str:
         """Return the network, the number of runs and the axes that vary, short enough for a prompt."""
@@ -126,14 +109,11 @@ def sweep_model(
         progress: a function that takes the number of finished combinations and the number of all.
         asked: further arguments of ``plan_model``, the same for every combination; as in ``compare_strategies``.
 
-    Returns:
-        One run for each combination, the last axis fastest: hardware, changes, batch, strategy, levels or array.
-
     Raises:
         InputError: the request cannot be met by any combination.
     """
     Request.of("sweep_model", asked)
-    graph = network_of(model)
+    graph, counted = network_of(model), convention_for(convention)
     axes = {
         "hardware": _values(hardware),
         **{name: _values(values) for name, values in (changes or {}).items()},
@@ -141,18 +121,14 @@ def sweep_model(
         "strategy": _values(strategy),
         **_arrays(levels, array),
     }
-    number = math.prod(map(len, axes.values()))
-    if not 0 < number <= MOST_RUNS:
-        found = f"{number:,} combinations" if number else "nothing"
-        raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
     _check(axes, asked)
-    runs = _Runs(axes, graph, convention_for(convention), tuple(changes or ()), scale, asked)
-    grid({name: axes[name] for name in ("hardware", *runs.changed)}, runs.machine)
-    answers = grid(axes, runs.run, (HardwareError, OptionError, TableLimitError), progress)
-    first = answers[0][1]
-    if isinstance(first, OptionError) and not any(isinstance(found, Run) for _, found in answers):
-        raise first
-    return Sweep((runs.answered(*each) for each in answers), graph.name, runs.convention, asked)
+    ask = _Ask(axes, graph, counted, tuple(changes or ()), scale, asked)
+    for chosen in combinations({name: axes[name] for name in ("hardware", *ask.changed)}):
+        ask.machine(chosen)
+    runs = grid(axes, ask.run, (HardwareError, OptionError, TableLimitError), progress)
+    if all(run.refused for run in runs) and isinstance(runs[0].refused, OptionError):
+        raise runs[0].refused
+    return Sweep(runs, counted, model=graph.name, asked=asked)
 
 
 def _values(given: Any) -> tuple[Any, ...]:
@@ -172,7 +148,6 @@ def _key(value: Any) -> str:
 def _arrays(
     levels: int | Sequence[int] | None, array: Sequence[int | str] | Sequence[Sequence[int | str]] | None
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the axis of the arrays: of numbers of two-way levels, or of the ways of all levels."""
     if array is None:
         return {"levels": _values(4 if levels is None else levels)}
     if levels is not None:
@@ -183,6 +158,10 @@ def _arrays(
 
 def _check(axes: Axes, asked: Mapping[str, Any]) -> None:
     """Refuse values that no combination allows, before the first one runs; those of one device are not planned."""
+    number = math.prod(map(len, axes.values()))
+    if not 0 < number <= MOST_RUNS:
+        found = f"{number:,} combinations" if number else "nothing"
+        raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
     most = MOST_DEVICES.bit_length() - 1
     for count in axes.get("levels", ()):
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
@@ -194,8 +173,8 @@ def _check(axes: Axes, asked: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Runs:
-    """The runs of a sweep; ``changed`` are the axes of the machine's fields."""
+class _Ask:
+    """What is asked of every combination; ``changed`` are the axes of the machine's fields."""
 
     axes: Axes
     graph: LayerGraph
@@ -214,28 +193,26 @@ class _Runs:
         return self.machines[key]
 
     def run(self, chosen: Chosen) -> Run:
-        """Plan and score one combination."""
-        graph, machine = self.graph.with_batch(chosen["batch"]), self.machine(chosen)
-        if self.scale and self._scalable(machine) and self._devices(chosen) not in {1, machine.num_devices}:
-            machine = self.machine(chosen, devices=self._devices(chosen))
+        machine, needed = self.machine(chosen), self._devices(chosen)
+        scalable = isinstance(machine, Machine) and len(machine.tiers) == 1 and "devices" not in self.changed
+        if self.scale and scalable and needed not in {1, machine.num_devices}:
+            machine = self.machine(chosen, devices=needed)
+        try:
+            return self._run_on(machine, chosen)
+        except HardwareError as error:
+            if self.scale or not scalable or needed <= machine.num_devices:
+                raise
+            hint = "--scale gives it as many as the array needs"
+            raise HardwareError(error.where, error.found, error.allowed, hint) from None
+
+    def _run_on(self, machine: Machine | HeterogeneousMachine, chosen: Chosen) -> Run:
+        graph = self.graph.with_batch(chosen["batch"])
         if chosen.get("levels") == 0 and not has_stages(*self._stages, cut=False):
             found = _on_one_device(graph, machine, self.asked.get("optimizer", "sgd"))
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
-        array = {"levels": chosen.get("levels"), "array": chosen.get("array")}
-        asked = {**asked_of(chosen, self._of_array(chosen)), **array}
-        plan = plan_and_score(graph, chosen["strategy"], self.convention, hardware=machine, **asked)
-        fits = plan.score is not None and plan.score.fits
-        return Run(axes=chosen, totals=totals_of(plan.score), fits=fits, note=plan.claim)
-
-    def answered(self, chosen: Chosen, found: Any) -> Run:
-        """Return a run, or one that says why there is none."""
-        if isinstance(found, Run):
-            return found
-        machine, note = self.machine(chosen), str(found)
-        short = isinstance(found, HardwareError) and self._devices(chosen) > machine.num_devices
-        if short and not self.scale and self._scalable(machine):
-            note += "; --scale gives it as many as the array needs"
-        return Run(axes=chosen, totals=None, fits=False, note=note)
+        own = asked_of(chosen["strategy"], self._of_array(chosen))
+        asked = {**own, "levels": chosen.get("levels"), "array": chosen.get("array")}
+        return Run.of(chosen, plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked))
 
     @property
     def _stages(self) -> tuple[int | str | None, str | Sequence[str] | None]:
@@ -245,12 +222,8 @@ class _Runs:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""
         own = checked_nodes(chosen.get("array"), None).stages
         mixed = any(isinstance(ways, str) for array in self.axes.get("array", ()) for ways in array)
-        if own is not None or not mixed:
-            return self.asked
-        return {name: value for name, value in self.asked.items() if name not in OF_STAGES}
-
-    def _scalable(self, machine: Machine | HeterogeneousMachine) -> bool:
-        return isinstance(machine, Machine) and len(machine.tiers) == 1 and "devices" not in self.changed
+        left = OF_STAGES if mixed and own is None else ()
+        return {name: value for name, value in self.asked.items() if name not in left}
 
     def _devices(self, chosen: Chosen) -> int:
         """Return the devices of an array and its stages, each of which has an array of its own."""
@@ -261,11 +234,6 @@ class _Runs:
 
 
 def _on_one_device(graph: LayerGraph, machine: Machine | HeterogeneousMachine, optimizer: str) -> Totals:
-    """Return the totals of a step on one device.
-
-    Raises:
-        HardwareError: the devices differ.
-    """
     if isinstance(machine, HeterogeneousMachine):
         found = "found one device, of kinds that differ"
         raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")

@@ -1,39 +1,21 @@
-"""What documents of several plans share: rows of data, a table of the totals of steps, and a picture of their times."""
+"""What documents share: rows of data; and of runs a table of the totals of their steps, and a picture of their times."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Table
-from hypar.units import format_gain
+from hypar.reports.words import on_machine
+from hypar.units import faster_than, format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hypar.document import Tone
-    from hypar.plan.score import Score
-    from hypar.schedule.scoring import Totals
+    from hypar.plan.plan import Plan
+    from hypar.studies.grid import Run
 
 FITS_NOT = "does not fit"
 """What is said beside a plan that a device's memory does not hold."""
-
-
-class Step(NamedTuple):
-    """A row of the totals of a step, with the texts that name it by column, and what stands beside them, or a number for a bar.
-
-    Its gain is over ``base``.
-    """
-
-    names: Mapping[str, str]
-    totals: Score | Totals | None
-    base: Score | Totals | None
-    said: str | float = ""
-    tone: Tone = ""
-
-    @property
-    def gain(self) -> float | None:
-        """How many times faster it is than its base."""
-        return self.base.time_s / self.totals.time_s if self.base and self.totals else None
 
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -43,41 +25,55 @@ def data(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(columns=columns, rows=[dict(row) for row in rows])
 
 
-def totals_data(own: Score | Totals | None) -> dict[str, float | None]:
+def totals_data(run: Run) -> dict[str, float | None]:
     """Return the totals of a step by their keys; without a step the keys alone."""
     keys = ("time_s", "energy_j", "communication_bytes", "memory_bytes")
-    return {key: getattr(own, key, None) for key in keys}
+    return {key: getattr(run.totals, key, None) for key in keys}
 
 
 def steps_table(
-    names: Iterable[Column], steps: Iterable[Step], *, digits: int = 3, bars: bool = False
+    heads: Iterable[Column], rows: Iterable[dict[str, Any]], beside: Column, digits: int = 3
 ) -> Table:
-    """Return a table of the totals of steps below columns that name a row; ``digits`` are a gain's, ``bars`` the last column's."""
-    rows = [
-        {
-            **own.names,
-            **totals_data(own.totals),
-            "gain": None if own.gain is None else format_gain(own.gain, 1, digits),
-            "said": own.said,
-            "tone": own.tone,
-        }
-        for own in steps
+    """Return a table of the totals of steps; the gain of a row is a number, and ``beside`` the head of what is said."""
+    lines = [
+        {**row, "gain": None if row["gain"] is None else format_gain(row["gain"], 1, digits)} for row in rows
     ]
     columns = (
-        *names,
+        *heads,
         Column(key="time_s", head="time", unit="seconds"),
         Column(key="gain", unit="ratio"),
         Column(key="energy_j", head="energy", unit="joules"),
         Column(key="communication_bytes", head="received", unit="bytes"),
         Column(key="memory_bytes", head="memory", unit="bytes"),
-        Column(key="said", head="", unit="bar" if bars else "text"),
+        beside,
     )
-    return Table(columns=columns, rows=rows)
+    return Table(columns=columns, rows=lines)
 
 
 def picture(
-    title: str, x: Sequence[str] | Sequence[float], series: Mapping[str, Sequence[float | None]], **more: Any
+    title: str, x: Sequence[Any], series: Mapping[str, Sequence[float | None]], **more: Any
 ) -> Figure:
     """Return bars over names; ``more`` holds other fields of a figure."""
     own = {"kind": "bars", "unit": "seconds", "y_label": "time of a step"}
     return Figure(**{**own, **more, "title": title, "x": x, "series": series})
+
+
+def grouped(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    """Return the values of each key, in order."""
+    found: dict[str, list[Any]] = {}
+    for key, own in pairs:
+        found.setdefault(key, []).append(own)
+    return found
+
+
+def subject(plan: Plan) -> str:
+    """Name the network, and its machine if there is one."""
+    return " ".join(filter(None, [plan.model.name, on_machine(plan.score)]))
+
+
+def over(base: Run, own: Run) -> str:
+    """Compare a step with that of the baseline."""
+    if base.totals is None or own.totals is None:
+        return ""
+    unfit = "" if base.fits else f", which {FITS_NOT}"
+    return faster_than(base.name, base.totals.time_s, own.totals.time_s) + unfit

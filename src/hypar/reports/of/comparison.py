@@ -1,26 +1,25 @@
-"""The document of a comparison: the best strategy, and a row for each."""
+"""The document of a comparison: strategies by their times on a machine, or without one by their costs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Note, Table
+from hypar.document import Column, Document, Note
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
-from hypar.reports.of.base import FITS_NOT, Step, data, picture, steps_table, totals_data
-from hypar.reports.words import against, asked, fit, on_machine, tone_of
+from hypar.reports.of.base import FITS_NOT, data, grouped, over, picture, steps_table, subject, totals_data
+from hypar.reports.words import asked, fit, tone_of
 from hypar.schedule.scoring import Totals
 from hypar.sharding.conventions import DIRECT
 from hypar.units import exact_number, format_bytes, format_gain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from hypar.document import Figure, Tone
-    from hypar.plan.plan import Plan
+    from hypar.document import Table, Tone
     from hypar.plan.score import Score
-    from hypar.studies.grid import Comparison, Row
+    from hypar.studies.grid import Comparison, Run
 
 ALIKE = 1e-3
 """The relative difference of times below which strategies are alike."""
@@ -30,16 +29,23 @@ UNKNOWN = "the search does not fit"
 
 
 def document_of(found: Comparison) -> Document:
-    """Return the document of a comparison: times on a machine, or without one costs."""
-    plan = _first(found)
-    answer, tone = _answer(found)
-    title = f"{' '.join(filter(None, [plan.model.name, on_machine(plan.score)]))}: {answer}"
+    """Return the document of a comparison."""
+    plan, values = found.plan, _values(found)
+    answer, tone = _cheapest(found, values)
+    title = f"{subject(plan)}: {answer}"
+    marks = {place: FITS_NOT for place, (_, row) in enumerate(values) if not row.fits}
+    own = {} if plan.score else {"unit": plan.cost.unit, "y_label": f"{plan.cost.name} of a step"}
+    names = [row.name for _, row in values]
     return Document(
         title=title,
         about=f"{asked(plan)}, counted by {found.convention}",
         tone=tone,
-        parts=(data(_rows(found)), _times(found) if plan.score else _costs(found), _figure(found, title)),
-        notes=tuple(_notes(found)),
+        parts=(
+            data([_row(found, run) for run in found]),
+            _strategies(found),
+            picture(title, names, {"": [value for value, _ in values]}, marks=marks, **own),
+        ),
+        notes=tuple(_claims(found)),
     )
 
 
@@ -59,7 +65,7 @@ def comparison_data(found: Comparison) -> list[dict[str, Any]]:
                 "levels": [exact_number(cost) for cost in row.costs],
             },
             "gain": row.gain,
-            **_score_gains(_score(found[0]), _score(row)),
+            **_score_gains(found[0].totals, row.totals),
             "note": row.note,
             "plan": row.plan and row.plan.to_data(),
         }
@@ -67,13 +73,12 @@ def comparison_data(found: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _score_gains(base: Score | None, own: Score | None) -> dict[str, Any]:
+def _score_gains(base: Totals | None, own: Totals | None) -> dict[str, Any]:
     """Return the ratio of the baseline to each total of a score; empty without scores."""
     if base is None or own is None:
         return {}
-    pairs = {name: (getattr(base, name), getattr(own, name)) for name in Totals._fields}
-    gains = {name: before / after for name, (before, after) in pairs.items() if before and after}
-    return {"score_gains": gains}
+    pairs = zip(Totals._fields, base, own, strict=True)
+    return {"score_gains": {name: before / after for name, before, after in pairs if before and after}}
 
 
 def unfit_lines(found: Comparison) -> list[str]:
@@ -82,146 +87,107 @@ def unfit_lines(found: Comparison) -> list[str]:
     return [f"{name} {fit(score)}" for name, score in scores if score and not score.fits]
 
 
-def _rows(found: Comparison) -> list[dict[str, Any]]:
-    """Return one row for each strategy: cost, gain over the first, and the totals of its score."""
-    scored = _first(found).score is not None
-    return [
-        {
-            "strategy": row.name,
-            "cost": row.plan and exact_number(row.cost),
-            "unit": row.plan and row.plan.cost.unit,
-            "planned_by": row.plan and row.plan.cost.name,
-            "convention": found.convention,
-            "cost_gain": row.gain,
-            **(_totals(_step(found, row)) if scored else {}),
-            "search": row.plan and row.plan.search,
-            "note": row.note,
-        }
-        for row in found
-    ]
-
-
-def _totals(step: Step) -> dict[str, Any]:
-    fits = step.totals and step.tone != "bad"
-    return {**totals_data(step.totals), "fits": fits, "time_gain": step.gain}
-
-
-def _step(found: Comparison, row: Row) -> Step:
-    """Return the totals of a strategy with a bar, or what is said in its place."""
-    score, tone = _score(row), tone_of(_score(row))
-    said = UNKNOWN if score is None else score.time_s if score.fits else fit(score)
-    return Step({"strategy": row.name}, score, _score(found[0]), said, "" if tone == "good" else tone)
-
-
-def _first(found: Comparison) -> Plan:
-    return next(row.plan for row in found if row.plan)
-
-
-def _score(row: Row) -> Score | None:
+def _score(row: Run) -> Score | None:
     return row.plan.score if row.plan else None
 
 
-def _values(found: Comparison) -> dict[str, float]:
+def _values(found: Comparison) -> list[tuple[float, Run]]:
     """Return the times of the strategies; without a machine the costs of those that minimise the first one's."""
-    cost = _first(found).cost.name
-    return {
-        row.name: row.plan.score.time_s if row.plan.score else row.cost
+    cost = found.plan.cost.name
+    return [
+        (row.totals.time_s if row.totals else row.cost, row)
         for row in found
-        if row.plan and (row.plan.score or row.plan.cost.name == cost)
+        if row.plan and (row.totals or row.plan.cost.name == cost)
+    ]
+
+
+def _cheapest(found: Comparison, values: Sequence[tuple[float, Run]]) -> tuple[str, Tone]:
+    """Name the best strategies that fit and their gain over the first one, and say whether they fit."""
+    fitting, base, timed = [each for each in values if each[1].fits], found[0], found.plan.score is not None
+    if not fitting:
+        held, name = min((row.totals.memory_bytes, row.name) for row in found if row.totals)
+        return f"no strategy fits; {name} needs least, {format_bytes(held)}", "bad"
+    first = min(value for value, _ in fitting)
+    best = [row for value, row in fitting if value <= first * (1 + ALIKE * timed)]
+    tone = tone_of(_score(best[0]))
+    if len(best) == len(found) > 1:
+        return "all strategies are alike", tone
+    verb = ("is fastest", "are fastest") if timed else ("costs least", "cost least")
+    answer = f"{' and '.join(row.name for row in best)} {verb[len(best) > 1]}"
+    if base.plan and base not in best:
+        less = f"{format_gain(base.cost, first)} less than {base.name}"
+        answer += f", {over(base, best[0]) if timed else less}"
+    return answer, tone
+
+
+def _row(found: Comparison, run: Run) -> dict[str, Any]:
+    own = run.plan
+    times = {"fits": run.totals and run.fits, "time_gain": found.speedup(run)}
+    return {
+        "strategy": run.name,
+        "cost": own and exact_number(run.cost),
+        "unit": own and own.cost.unit,
+        "planned_by": own and own.cost.name,
+        "convention": found.convention,
+        "cost_gain": run.gain,
+        **(totals_data(run) | times if found.plan.score else {}),
+        "search": own and own.search,
+        "note": run.note,
     }
 
 
-def _answer(found: Comparison) -> tuple[str, Tone]:
-    """Name the best strategies that fit and their gain over the first one, and say whether they fit."""
-    scores = {row.name: score for row in found if (score := _score(row))}
-    values = {name: own for name, own in _values(found).items() if name not in scores or scores[name].fits}
-    if not values:
-        nearest = min(scores, key=lambda name: scores[name].memory_bytes)
-        return f"no strategy fits; {nearest} needs least, {format_bytes(scores[nearest].memory_bytes)}", "bad"
-    base, least = found[0], min(values.values())
-    best = [name for name, value in values.items() if value <= least * (1 + (ALIKE if scores else 0))]
-    tone = tone_of(scores.get(best[0]))
-    if len(best) == len(found) > 1:
-        return "all strategies are alike", tone
-    one = len(best) == 1
-    verb = ("is fastest" if one else "are fastest") if scores else "costs least" if one else "cost least"
-    over = ""
-    if base.plan and base.name not in best:
-        less = f"{format_gain(base.cost, least)} less than {base.name}"
-        over = against(base.name, scores[base.name], scores[best[0]]) if scores else less
-    return ", ".join(filter(None, [f"{' and '.join(best)} {verb}", over])), tone
-
-
-def _fastest_first(found: Comparison) -> list[Row]:
+def _fastest_first(found: Comparison) -> list[Run]:
     """Return the rows with the fastest plan that fits first, those without a score last and in their order."""
-
-    def place(row: Row) -> tuple[bool, bool, float]:
-        score = _score(row)
-        return (True, False, 0.0) if score is None else (False, not score.fits, score.time_s)
-
-    return sorted(found, key=place)
-
-
-def _times(found: Comparison) -> Table:
-    """Return the totals of each strategy's step, the fastest first."""
-    steps = (_step(found, row) for row in _fastest_first(found))
-    return steps_table([Column(key="strategy")], steps, bars=True)
-
-
-def _costs(found: Comparison) -> Table:
-    """Return the cost by strategy and level."""
-    cost = _first(found).cost
-    levels = [f"H{level + 1}" for level in range(max(len(row.costs) for row in found))]
-    rows = [
-        {
-            "strategy": row.name,
-            **dict(zip(levels, row.costs, strict=False)),
-            "cost": row.cost if row.plan else None,
-            "gain": row.gain,
-            "search": row.plan.search if row.plan else UNKNOWN,
-        }
-        for row in found
-    ]
-    columns = (
-        Column(key="strategy"),
-        *(Column(key=level, unit=cost.unit) for level in levels),
-        Column(key="cost", head=cost.name, unit=cost.unit),
-        Column(key="gain", unit="ratio"),
-        Column(key="search"),
+    return sorted(
+        found, key=lambda row: (False, not row.fits, row.totals.time_s) if row.totals else (True, False, 0.0)
     )
-    return Table(columns=columns, rows=rows)
 
 
-def _figure(found: Comparison, title: str) -> Figure:
-    """Return a bar for each strategy: the time of a step, or without a machine the cost."""
-    values, plan = _values(found), _first(found)
-    bad = {row.name for row in found if tone_of(_score(row)) == "bad"}
-    marks = {place: FITS_NOT for place, name in enumerate(values) if name in bad}
-    cost = {} if plan.score else {"unit": plan.cost.unit, "y_label": f"{plan.cost.name} of a step"}
-    return picture(title, list(values), {"": list(values.values())}, marks=marks, **cost)
-
-
-def _notes(found: Comparison) -> Iterator[Note]:
-    """Yield what the gain is, each plan's claim or why there is none, and how costs and scores count."""
-    base, what, than = found[0].name, "cost", "cheaper"
-    if _first(found).score:
-        what, than = "time", "faster"
-    bad = f"; {base} {FITS_NOT}" if tone_of(_score(found[0])) == "bad" else ""
-    yield Note("gain", f"how many times {than} than {base}, the {what} of {base} over the strategy's{bad}")
-    claims: dict[str, list[str]] = {}
+def _strategies(found: Comparison) -> Table:
+    """Return the totals of each strategy's step, the fastest first; without a machine the costs by level."""
+    timed, cost = found.plan.score is not None, found.plan.cost
+    keys = [] if timed else [f"H{level + 1}" for level in range(max(len(row.costs) for row in found))]
+    heads = [Column(key="strategy"), *(Column(key=key, unit=cost.unit) for key in keys)]
+    if not timed:
+        heads.append(Column(key="cost", head=cost.name, unit=cost.unit))
+    rows = []
     for row in _fastest_first(found):
-        claims.setdefault(row.note, []).append(row.name)
+        said, tone = _said(row)
+        costs = dict(zip(keys, row.costs, strict=False))
+        total, gain = (None, found.speedup(row)) if timed else (row.cost if row.plan else None, row.gain)
+        own = {"strategy": row.name, **costs, "cost": total, "gain": gain, "said": said, "tone": tone}
+        rows.append({**totals_data(row), **own})
+    beside = Column(key="said", head="", unit="bar") if timed else Column(key="said", head="search")
+    return steps_table(heads, rows, beside)
+
+
+def _said(row: Run) -> tuple[str | float, Tone]:
+    """Return a bar's time, or what is said in its place; without a machine the search."""
+    score = _score(row)
+    if row.plan is None or score is None:
+        return row.plan.search if row.plan else UNKNOWN, ""
+    tone = tone_of(score)
+    return score.time_s if score.fits else fit(score), "" if tone == "good" else tone
+
+
+def _claims(found: Comparison) -> Iterator[Note]:
+    """Yield what the gain is, each plan's claim or why there is none, and how costs and scores count."""
+    base = found[0]
+    what, than = ("time", "faster") if found.plan.score else ("cost", "cheaper")
+    bad = f"; {base.name} {FITS_NOT}" if base.totals and not base.fits else ""
+    yield Note(
+        "gain", f"how many times {than} than {base.name}, the {what} of {base.name} over the strategy's{bad}"
+    )
+    claims = grouped((row.note, row.name) for row in _fastest_first(found))
     yield from (Note(", ".join(names), claim) for claim, names in claims.items())
     plans = {row.name: row.plan for row in found if row.plan}
-    direct = [name for name, plan in plans.items() if plan.score and score_convention(plan) == DIRECT]
-    if 0 < len(direct) < sum(plan.score is not None for plan in plans.values()):
+    direct = [name for name, own in plans.items() if own.score and score_convention(own) == DIRECT]
+    if 0 < len(direct) < sum(own.score is not None for own in plans.values()):
         names = ", ".join(direct)
         yield Note(
             "bytes", f"errors go directly in the scores of {names}, and are added up at once in the others"
         )
-    planned: dict[str, list[str]] = {}
-    for name, plan in plans.items():
-        planned.setdefault(plan.cost.name, []).append(name)
+    planned = grouped((own.cost.name, name) for name, own in plans.items())
     if len(planned) > 1:
         yield Note(
             "cost", "; ".join(f"{', '.join(names)} planned by {cost}" for cost, names in planned.items())

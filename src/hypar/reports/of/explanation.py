@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Figure, Note, Section, Table
-from hypar.reports.of.base import data
 from hypar.reports.words import words_of
 from hypar.sharding.dims import choice_word
 from hypar.studies.remarks import proven
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hypar.document import Part
     from hypar.studies.explain import Alternative, Explanation, LayerExplanation
@@ -29,26 +28,30 @@ MOST_BARS = 24
 
 def document_of(found: Explanation) -> Document:
     """Return the document of an explanation: of the layers that are asked for, or of the eliminations."""
-    name, own = found.plan.model.name, found.explained
+    own, unit = found.explained, found.plan.cost.unit
+    if not own:
+        title = f"{found.plan.model.name}: {_rules_line(found)}"
+        return Document(title=title, parts=(_data(found, []), _eliminations(found)))
+    tables = [_rows(found, one) for one in own]
+    rows = [row for choices in tables for row in choices]
     names = [*dict.fromkeys(one.layer for one in own)]
     layers = ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} layers"
-    parts: list[Part] = [data(_rows(found))]
-    if len(own) == 1:
-        title = f"{own[0].layer} {own[0].place}: {_answer(found, own[0])}"
-        parts += [_table(found, own[0]), *_notes(own[0])]
-    elif own:
-        title = f"{name}, {layers}: {_summary(found)}"
-        parts += [
-            Section(
-                title=f"{one.layer} {one.place}: {_answer(found, one)}",
-                parts=(_table(found, one), *_notes(one)),
-            )
-            for one in own
-        ]
-    else:
-        title = f"{name}: {_rules_line(found)}"
-        parts.append(_eliminations(found))
-    return Document(title=title, parts=(*parts, *_figures(found, layers)), notes=tuple(_prices(own)))
+    parts: list[Part] = []
+    for one, choices in zip(own, tables, strict=True):
+        title = f"{one.layer} {one.place}: {_answer(found, one, choices)}"
+        inside: tuple[Part, ...] = (_table(choices, one, unit), *_notes(one))
+        parts += inside if len(own) == 1 else [Section(title=title, parts=inside)]
+    if len(own) > 1:
+        title = f"{found.plan.model.name}, {layers}: {_summary(tables)}"
+    notes = [Note("stays", "what it costs more, all other layers as planned")]
+    if any(row["replanned"] is not None for row in rows):
+        anew = "what the level costs more with this choice, all other layers planned anew for it"
+        notes.insert(0, Note("anew", anew))
+    return Document(
+        title=title,
+        parts=(_data(found, rows), *parts, _figure(found, layers, rows[:MOST_BARS])),
+        notes=tuple(notes),
+    )
 
 
 plugin = document_of
@@ -93,17 +96,12 @@ def explanation_data(found: Explanation) -> dict[str, Any]:
 
 def _costs(one: Alternative) -> dict[str, float | None]:
     """Return the costs of a choice, with the increase if all else is planned anew."""
-    return {
-        **one.items,
-        "received": one.received,
-        "sent": one.sent,
-        "total": one.total,
-        "replanned": one.replanned,
-    }
+    more = {"received": one.received, "sent": one.sent, "total": one.total, "replanned": one.replanned}
+    return {**one.items, **more}
 
 
-def _rows(found: Explanation) -> list[dict[str, Any]]:
-    """Return one row for each alternative, the cheapest of each layer and level first."""
+def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
+    """Return one row for each choice, the cheapest first: of what its cost consists, and what it costs more."""
     return [
         {
             "layer": one.layer,
@@ -111,16 +109,34 @@ def _rows(found: Explanation) -> list[dict[str, Any]]:
             "choice": _word(found, one, each),
             "chosen": each.chosen,
             "devices": each.choice.devices(one.ways),
-            "received": each.received,
-            "sent": each.sent,
-            **each.items,
-            "total": each.total,
-            "replanned": each.replanned,
+            **_costs(each),
             "unit": found.plan.cost.unit,
+            "anew": None if each.replanned is None else _more(one, each),
+            "stays": each.total - one.chosen.total,
+            "more": _more(one, each),
+            "said": "plan" if each.chosen else "",
         }
-        for one in found.explained
         for each in one.alternatives
     ]
+
+
+def _data(found: Explanation, rows: list[dict[str, Any]]) -> Table:
+    """Return all rows as JSON, CSV and data frames have them."""
+    items = dict.fromkeys(name for one in found.explained for each in one.alternatives for name in each.items)
+    keys = (
+        "layer",
+        "level",
+        "choice",
+        "chosen",
+        "devices",
+        "received",
+        "sent",
+        *items,
+        "total",
+        "replanned",
+        "unit",
+    )
+    return Table(columns=tuple(Column(key=key, show=False) for key in keys), rows=rows)
 
 
 def _word(found: Explanation, one: LayerExplanation, each: Alternative) -> str:
@@ -129,78 +145,56 @@ def _word(found: Explanation, one: LayerExplanation, each: Alternative) -> str:
     return choice_word(each.choice.degrees, one.ways, words, grids=found.plan.in_grids)
 
 
-def price(one: LayerExplanation, each: Alternative) -> float:
-    """Return what an alternative costs more than the plan's choice: all else planned anew, or as planned where that is not known."""
+def _more(one: LayerExplanation, each: Alternative) -> float:
+    """Return what a choice costs more than the plan's: all else planned anew, or as planned where that is not known."""
     own = one.chosen
     if each.replanned is None or own.replanned is None:
         return each.total - own.total
     return each.replanned - own.replanned
 
 
-def nearest(one: LayerExplanation) -> Alternative | None:
-    """Return the cheapest alternative to the plan's choice; None if there is no other."""
-    others = [each for each in one.alternatives if not each.chosen]
-    return min(others, key=lambda each: price(one, each), default=None)
+def _next(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the cheapest choice beside the plan's; the plan's own if there is no other."""
+    return min(choices, key=lambda row: (row["chosen"], row["more"]))
 
 
-def _answer(found: Explanation, one: LayerExplanation) -> str:
+def _answer(found: Explanation, one: LayerExplanation, choices: list[dict[str, Any]]) -> str:
     """Say what the plan's choice costs less than the nearest other, or why the plan has a dearer one."""
-    own, other = _word(found, one, one.chosen), nearest(one)
-    if other is None:
+    own, other = _word(found, one, one.chosen), _next(choices)
+    if other["chosen"]:
         return f"{own} is the only choice"
-    more = price(one, other)
-    stays = "" if other.replanned is not None else ", all other layers as planned"
-    if more >= 0:
-        return f"{own} costs least{stays}; next is {_word(found, one, other)}, {_amount(found, more)} more"
-    dearer = f"{own} costs {_amount(found, -more)} more than {_word(found, one, other)}{stays}"
-    return f"{dearer}: {_reason(found, one)}"
+    stays = "" if other["replanned"] is not None else ", all other layers as planned"
+    less = amount(abs(other["more"]), found.plan.cost.unit)
+    if other["more"] >= 0:
+        return f"{own} costs least{stays}; next is {other['choice']}, {less} more"
+    return f"{own} costs {less} more than {other['choice']}{stays}: {_reason(found, one)}"
 
 
-def _summary(found: Explanation) -> str:
+def _summary(tables: list[list[dict[str, Any]]]) -> str:
     """Count the choices that cost least."""
-    others = [(one, nearest(one)) for one in found.explained]
-    least = sum(other is None or price(one, other) >= 0 for one, other in others)
-    return f"{'all' if least == len(others) else f'{least} of'} {len(others)} choices cost least"
-
-
-def _amount(found: Explanation, cost: float) -> str:
-    return amount(cost, found.plan.cost.unit)
+    least = sum(_next(choices)["more"] >= 0 for choices in tables)
+    return f"{'all' if least == len(tables) else f'{least} of'} {len(tables)} choices cost least"
 
 
 def _reason(found: Explanation, one: LayerExplanation) -> str:
     """Return the reasons why a plan's choice may not be the cheapest of its level."""
     plan = found.plan
-    reasons = (
-        (plan.refined is not None, "the plan was refined by the engine's time"),
-        (bool(plan.pins), "the plan has pins"),
-        (one.jointly, "the plan weighs all levels together"),
-        (not proven(plan), f"solver {plan.solver!r} is not exact"),
-    )
-    return "; ".join(text for holds, text in reasons if holds)
+    reasons = {
+        "the plan was refined by the engine's time": plan.refined is not None,
+        "the plan has pins": bool(plan.pins),
+        "the plan weighs all levels together": one.jointly,
+        f"solver {plan.solver!r} is not exact": not proven(plan),
+    }
+    return "; ".join(text for text, holds in reasons.items() if holds)
 
 
-def _shown(one: LayerExplanation) -> list[Alternative]:
-    """Return the cheapest alternatives, always with the plan's own."""
-    rows = sorted(one.alternatives, key=lambda each: price(one, each))
-    own = one.chosen
-    return rows[:MOST_ROWS] if own in rows[:MOST_ROWS] else [*rows[: MOST_ROWS - 1], own]
-
-
-def _table(found: Explanation, one: LayerExplanation) -> Table:
-    """Return one row for each choice: what it costs more, and of what its cost consists."""
-    unit, shown, own = found.plan.cost.unit, _shown(one), one.chosen
-    rows = [
-        {
-            "choice": _word(found, one, each),
-            "anew": None if each.replanned is None else price(one, each),
-            "stays": each.total - own.total,
-            "devices": each.choice.devices(one.ways),
-            **_costs(each),
-            "said": "plan" if each.chosen else "",
-        }
-        for each in shown
-    ]
-    costs = (key for key in ("received", "sent", *own.items) if any(row[key] for row in rows))
+def _table(choices: list[dict[str, Any]], one: LayerExplanation, unit: str) -> Table:
+    """Return a table of the cheapest choices, always with the plan's own."""
+    rows = sorted(choices, key=lambda row: row["more"])
+    rows = [row for rank, row in enumerate(rows) if rank < MOST_ROWS or row["chosen"]]
+    if len(rows) > MOST_ROWS:
+        del rows[MOST_ROWS - 1]
+    costs = (key for key in ("received", "sent", *one.chosen.items) if any(row[key] for row in rows))
     columns = (
         Column(key="choice"),
         Column(key="anew", unit=unit),
@@ -214,22 +208,13 @@ def _table(found: Explanation, one: LayerExplanation) -> Table:
 
 def _notes(one: LayerExplanation) -> Iterator[Note]:
     """Yield what the table of a layer lacks."""
-    hidden = len(one.alternatives) - len(_shown(one))
+    hidden = len(one.alternatives) - MOST_ROWS
     if hidden > 0:
         yield Note("", f"{hidden} more expensive choices not shown")
     if one.jointly:
-        yield Note(
-            "", f"{one.place} alone: the levels below, for which the plan may pay here, are not included"
-        )
+        text = f"{one.place} alone: the levels below, for which the plan may pay here, are not included"
+        yield Note("", text)
     yield from (Note("left out", line) for line in one.left_out)
-
-
-def _prices(explained: Sequence[LayerExplanation]) -> Iterator[Note]:
-    """Yield what the two prices of a choice are."""
-    if any(each.replanned is not None for one in explained for each in one.alternatives):
-        yield Note("anew", "what the level costs more with this choice, all other layers planned anew for it")
-    if explained:
-        yield Note("stays", "what it costs more, all other layers as planned")
 
 
 def _rules_line(found: Explanation) -> str:
@@ -251,30 +236,23 @@ def _eliminations(found: Explanation) -> Table:
         Column(key="layer"),
         Column(key="kind", head="leaves as"),
         Column(key="into"),
-        Column(key="entries", unit="count"),
+        Column(key="entries", unit="whole"),
     )
     rows = [
-        {
-            **row,
-            "number": number,
-            "into": ", ".join(row["into"]),
-            "entries": f"{row['entries']:,}",
-        }
+        {**row, "number": number, "into": ", ".join(row["into"])}
         for number, row in enumerate(explanation_data(found)["eliminations"], 1)
     ]
     return Table(columns=columns, rows=rows)
 
 
-def _figures(found: Explanation, layers: str) -> Iterator[Figure]:
-    """Yield a bar for each alternative, the cheapest of each level first; nothing without layers."""
-    shown = [(one, each) for one in found.explained for each in one.alternatives][:MOST_BARS]
-    if shown:
-        yield Figure(
-            kind="bars",
-            title=f"{found.plan.model.name}: what other choices of {layers} cost",
-            x=[f"{one.layer} {one.place} {_word(found, one, each)}" for one, each in shown],
-            series={"": [each.total for _, each in shown]},
-            unit=found.plan.cost.unit,
-            y_label=f"{found.plan.cost.name}, all other layers as planned",
-            marks={place: "the plan" for place, (_, each) in enumerate(shown) if each.chosen},
-        )
+def _figure(found: Explanation, layers: str, rows: list[dict[str, Any]]) -> Figure:
+    """Return a bar for each alternative, the cheapest of each level first."""
+    return Figure(
+        kind="bars",
+        title=f"{found.plan.model.name}: what other choices of {layers} cost",
+        x=[f"{row['layer']} {row['level']} {row['choice']}" for row in rows],
+        series={"": [row["total"] for row in rows]},
+        unit=found.plan.cost.unit,
+        y_label=f"{found.plan.cost.name}, all other layers as planned",
+        marks={place: "the plan" for place, row in enumerate(rows) if row["chosen"]},
+    )
