@@ -112,7 +112,7 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without their options."""
-        listed = {name: click.Command(name, help=COMMANDS[name].run.__doc__) for name in sorted(COMMANDS)}
+        listed = {name: click.Command(name, help=COMMANDS[name].help) for name in sorted(COMMANDS)}
         click.Group(commands=listed).format_commands(ctx, formatter)
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:

@@ -9,7 +9,7 @@ from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
 from hypar.errors import HyparError
-from hypar.registry import data_names, plugin_names
+from hypar.registry import data_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -175,13 +175,3 @@ class Command(click.Command):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows], col_max=width)
-
-
-def plugins(group: str) -> Names:
-    """Return a function that lists the names of a group's plug-ins."""
-    return lambda: plugin_names(group)
-
-
-def data(kind: str) -> Names:
-    """Return a function that lists the bare names of a kind of data files."""
-    return lambda: data_names(kind)
