@@ -12,7 +12,7 @@ from click.shell_completion import get_completion_class
 
 from hypar.cli import rows, values
 from hypar.cli.options import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Row
-from hypar.cli.rows import asked, command, either, use, wrote
+from hypar.cli.rows import asked, command, show, use, wrote
 from hypar.errors import OptionError
 from hypar.registry import data_names, plugin_names
 
@@ -227,14 +227,12 @@ def hardware(
         rows.print_data(use("machine.load_heterogeneous:hardware_yaml")(hardware, changes))
         return
     found, document = _machine(hardware, changes, model, batch)
+    if validate:
+        found, document = {"hardware": hardware, "ok": True}, None
     if validate and not as_json:
         use("reports.terminal:write")(f"{hardware}: ok")
     else:
-        either(
-            lambda: document,
-            lambda: {"hardware": hardware, "ok": True} if validate else found,
-            as_json=as_json,
-        )
+        show(lambda: document, lambda: found, as_json=as_json)
 
 
 def _machine(
@@ -255,11 +253,7 @@ def _machine(
 
 
 def _energies(file: str | None, mapping: dict[str, str]) -> dict[str, Any]:
-    """Read the energies of a table.
-
-    Raises:
-        OptionError: there is a table without energies to take, or the other way round.
-    """
+    """Read the energies of a table."""
     if (file is None) != (not mapping):
         missing = "--energies" if file is None else "--map"
         raise OptionError("energies", f"{missing} is missing", "--energies ERT.yaml --map buffer=glb.read")
@@ -274,7 +268,7 @@ def models(model: str | None, *, as_json: bool) -> None:
         found = use(f"{of}models_document")(map(load, data_names("models")))
     else:
         found = use(f"{of}document_of")(load(model))
-    either(lambda: found, found.records, as_json=as_json)
+    show(lambda: found, found.records, as_json=as_json)
 
 
 @command(options=lambda: [rows.AS_JSON])
@@ -282,7 +276,7 @@ def strategies(*, as_json: bool) -> None:
     """List the strategies with their space, cost and search."""
     load, of = use("planning.strategies.base:load_strategy"), "reports.of.strategies:strategies"
     named = {name: load(name) for name in plugin_names("strategies")}
-    either(lambda: use(f"{of}_document")(named), lambda: use(f"{of}_data")(named), as_json=as_json)
+    show(lambda: use(f"{of}_document")(named), lambda: use(f"{of}_data")(named), as_json=as_json)
 
 
 @command(Argument("shell", type=click.Choice(["bash", "zsh", "fish"])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -96,6 +97,10 @@ CHANGES = Row(("--set", "changes"), MACHINE,
               values.read_changes, _change_names, _change_forms, several=True)  # fmt: skip
 
 
+SAME = ("heading", "help", "metavar", "read", "names", "several")
+"""What the options of a request and of a command line both have."""
+
+
 def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) -> list[Row]:
     """Return the options of a request, all or some; ``own`` holds what a command says otherwise of one of them."""
     found: list[Row] = []
@@ -105,13 +110,9 @@ def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) ->
             continue
         if name == "solver":
             own = {"solver": {"read": known_solver}, **own}
-        same = {
-            field: getattr(parameter, field)
-            for field in ("heading", "help", "metavar", "read", "names", "several")
-        }
-        row = Row(
-            (parameter.flag, name), files=bool(parameter.ending), default=fields[name].default or None, **same
-        )
+        same = {field: getattr(parameter, field) for field in SAME}
+        file, default = bool(parameter.ending), fields[name].default or None
+        row = Row((parameter.flag, name), files=file, default=default, **same)
         found.append(row._replace(**own.get(name, {})))
         if name == "hardware" and "changes" not in without:
             found.append(CHANGES)
@@ -164,13 +165,9 @@ class Study(NamedTuple):
     """A command that makes one result, writes it and shows it.
 
     Attributes:
-        help: what it does.
-        argument: what it studies.
-        call: the function that makes the result, as ``use`` has it.
         doing: what is said meanwhile.
         of: the module of its document.
         data: the function of that module that returns its data; empty if the result has JSON of its own.
-        options: as those of ``Spec``.
         machine: function that loads the machine; None if the call takes names.
         unfit: function from the result to a line for each plan that exceeds its machine's memory.
     """
@@ -206,7 +203,13 @@ class Study(NamedTuple):
         unfit = use(self.unfit)(found) if self.unfit else ()
         for line in unfit if printed["as_json"] else ():
             use("reports.terminal:warn")(line, to_stderr=True)
-        show(found, self.of, self.data, **printed)
+        forms = {form: printed.pop(form) for form in ("as_json", "as_csv") if form in printed}
+        document = partial(use(f"reports.of.{self.of}:plugin"), found, **printed)
+        show(
+            document,
+            partial(use(f"reports.of.{self.of}:{self.data}"), found) if self.data else found.to_json,
+            **forms,
+        )
         return bool(fit and unfit) or not getattr(found, "ok", True)
 
 
@@ -222,18 +225,12 @@ def wrote(*files: str | None) -> None:
         use("reports.terminal:note")(f"wrote {file}")
 
 
-def show(found: Any, of: str, data: str, *, as_json: bool, as_csv: bool = False, **shown: Any) -> None:
-    """Print a result as JSON or CSV by a function of its module ``of`` in ``reports.of``, or as its document."""
+def show(
+    document: Callable[[], Any], data: Callable[[], Any], *, as_json: bool, as_csv: bool = False
+) -> None:
+    """Print data as JSON or CSV, or a document."""
     if as_json or as_csv:
-        print_data(use(f"reports.of.{of}:{data}")(found) if data else found.to_json(), as_csv=as_csv)
-    else:
-        use("reports.terminal:show_document")(use(f"reports.of.{of}:plugin")(found, **shown))
-
-
-def either(document: Callable[[], Any], data: Callable[[], Any], *, as_json: bool) -> None:
-    """Print data as JSON, or a document."""
-    if as_json:
-        print_data(data())
+        print_data(data(), as_csv=as_csv)
     else:
         use("reports.terminal:show_document")(document())
 

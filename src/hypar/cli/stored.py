@@ -12,7 +12,7 @@ import click
 from hypar import __version__
 from hypar.cli import rows, values
 from hypar.cli.options import NETWORK, OUTPUT, Argument, Row
-from hypar.cli.rows import asked, command, either, use, wrote
+from hypar.cli.rows import asked, command, show, use, wrote
 from hypar.errors import HyparError
 from hypar.registry import plugin_names
 
@@ -43,15 +43,19 @@ def score(
         ran = use("planning.replay:run_plan")(plan, **given)
     _write_step(ran, plot, trace, picture)
     wrote(picture, trace, plot)
-    times = [row for row in use("studies.layers:layers_of")(ran) if "time_s" in row] if layers else []
-    if as_json:
-        rows.print_data(times if layers else ran.score.to_data())
-    elif layers:
-        shown = use("reports.of.machines:times_document")(times, use("reports.words:headline")(ran.plan))
-        use("reports.terminal:show_document")(shown)
+    if layers:
+        times = [row for row in use("studies.layers:layers_of")(ran) if "time_s" in row]
+        headline = use("reports.words:headline")(ran.plan)
+        show(
+            partial(use("reports.of.machines:times_document"), times, headline),
+            lambda: times,
+            as_json=as_json,
+        )
+    elif as_json:
+        rows.print_data(ran.score.to_data())
     else:
-        shown = use("reports.of.score:score_document")(ran.score, ran.plan, ran)
-        use("reports.terminal:show_shortened")(shown, full=full)
+        document = use("reports.of.score:score_document")(ran.score, ran.plan, ran)
+        use("reports.terminal:show_shortened")(document, full=full)
     return rows.unfit(ran.score, fit=fit, as_data=as_json or layers)
 
 
@@ -199,7 +203,7 @@ def diff(before: str, after: str, *, as_json: bool) -> None:
         use("reports.terminal:write")("the plans are equal")
         return
     document = partial(use("reports.of.diff:difference_document"), (before, after), plans, changes)
-    either(document, lambda: [change.to_data() for change in changes], as_json=as_json)
+    show(document, lambda: [change.to_data() for change in changes], as_json=as_json)
 
 
 rows.studies(
@@ -236,4 +240,5 @@ def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
     with use("reports.terminal:progress_bar")(f"exporting {plan}"):
         found = use("reports.exports.base:export_plan")(plan, output, **given)
     wrote(output)
-    rows.show(found, "exports", "export_data", as_json=as_json)
+    of = "reports.of.exports:"
+    show(partial(use(f"{of}plugin"), found), partial(use(f"{of}export_data"), found), as_json=as_json)
