@@ -86,7 +86,7 @@ def _in_place_of(command: str, words: list[str]) -> str:
     line = re.sub(r"\{(\w+)\}", lambda name: typed or name[1], GONE[command])
     for pattern, words_now in REWORDED:
         line = re.sub(pattern, words_now, line)
-    return line
+    return " ".join(line.split())
 
 
 class _Commands(click.Group):

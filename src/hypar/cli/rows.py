@@ -82,19 +82,13 @@ def use(path: str) -> Any:
     return getattr(importlib.import_module(f"hypar.{module}"), name)
 
 
-def _change_forms() -> tuple[str, ...]:
-    """Return the values of a machine that may be changed, a field of several networks or compute models as one form."""
-    return (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS"))
-
-
-def _change_names() -> tuple[str, ...]:
-    found: tuple[str, ...] = use("machine.changes:change_names")()
-    return found
-
-
-CHANGES = Row(("--set", "changes"), MACHINE,
-              "Change one value of the machine, as duplex=half; may be repeated. Names: {names}.", "NAME=VALUE",
-              values.read_changes, _change_names, _change_forms, several=True)  # fmt: skip
+CHANGES = Row(
+    ("--set", "changes"), MACHINE, "Change one value of the machine, as duplex=half; may be repeated. Names: {names}.",
+    "NAME=VALUE", values.read_changes, several=True,
+    names=lambda: [*use("machine.changes:change_names")()],
+    # A field of several networks or compute models is one form.
+    forms=lambda: (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS")),
+)  # fmt: skip
 
 
 SAME = ("heading", "help", "metavar", "read", "names", "several")
@@ -137,7 +131,9 @@ def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool
     if hardware is None and (needed or changes):
         where = "hardware" if needed else "--set"
         raise OptionError(where, "no machine is named", "one, as --hardware hmc")
-    return hardware and use("machine.load_heterogeneous:load_hardware")(hardware, changes)
+    if hardware is None:
+        return None
+    return use("machine.load_heterogeneous:load_hardware")(hardware, changes)
 
 
 def network_of(model: str, inputs: tuple[str, ...]) -> Any:
