@@ -86,7 +86,7 @@ def _in_place_of(command: str, words: list[str]) -> str:
     line = re.sub(r"\{(\w+)\}", lambda name: typed or name[1], GONE[command])
     for pattern, words_now in REWORDED:
         line = re.sub(pattern, words_now, line)
-    return line
+    return " ".join(line.split())
 
 
 class _Commands(click.Group):
@@ -112,7 +112,7 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without their options."""
-        listed = {name: click.Command(name, help=COMMANDS[name].run.__doc__) for name in sorted(COMMANDS)}
+        listed = {name: click.Command(name, help=COMMANDS[name].help) for name in sorted(COMMANDS)}
         click.Group(commands=listed).format_commands(ctx, formatter)
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:

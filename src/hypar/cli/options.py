@@ -9,7 +9,7 @@ from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
 from hypar.errors import HyparError
-from hypar.registry import data_names, plugin_names
+from hypar.registry import data_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,19 +45,12 @@ class Row(NamedTuple):
 
     Attributes:
         flags: its flags, and behind them the argument that it gives if that has another name.
-        heading: one of ``HEADINGS``.
         help: what it does; ``{names}`` stands for the names of its values.
-        metavar: what stands for a value.
-        read: ``bool`` for a flag without a value, ``int``, ``float``, or a function that reads the text, or the texts of
-            an option that may be repeated.
+        read: ``bool`` for a flag without a value, ``int``, ``float``, or a function that reads the text, or all its texts.
         names: function that returns the names of its values, called only where a help page or a completion needs them.
         forms: function that returns what a help page lists instead, where the names are many.
-        several: whether it may be repeated.
         listed: whether a value is a list of names, separated by commas.
-        files: whether a value may also be a file.
         kind: kind of data file, as ``models``, whose bare names are completed.
-        default: the value if it is not given; it is shown if the help says nothing of a default.
-        required: whether it must be given.
         alone: its value if the flag is given without one.
     """
 
@@ -90,14 +83,12 @@ class Option(click.Option):
         """Take its row."""
         self.row, self.heading, self.names, self.forms = row, row.heading, row.names, row.forms or row.names
         plain = row.read in {str, int, float} or isinstance(row.read, click.ParamType)
-        flag: dict[str, Any] = {"is_flag": True, "default": False} if row.read is bool else {}
-        if row.alone is not None:
-            flag = {"is_flag": False, "flag_value": row.alone}
-        if row.read is not bool:
-            file = (
-                click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" and not plain else None
-            )
-            flag |= {"type": row.read if plain else file, "default": row.default}
+        kind: Any = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
+        how: dict[str, Any] = {"type": row.read if plain else kind, "default": row.default}
+        if row.read is bool:
+            how = {"is_flag": True, "default": False}
+        elif row.alone is not None:
+            how |= {"is_flag": False, "flag_value": row.alone}
         super().__init__(
             [*row.flags],
             multiple=row.several,
@@ -106,7 +97,7 @@ class Option(click.Option):
             metavar=row.metavar,
             help=row.help,
             callback=None if plain or row.read is bool else self._read,
-            **flag,
+            **how,
         )
 
     def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
@@ -138,10 +129,6 @@ class Argument(click.Argument):
         """Take its name, and the kind of data file if it may be a bare name."""
         self.kind = kind
         super().__init__([name], **named)
-
-    def make_metavar(self, *given: Any) -> str:
-        """Return what stands for it on a help page."""
-        return self.metavar or super().make_metavar(*given)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the bare names that begin with what was typed, else files."""
@@ -175,13 +162,3 @@ class Command(click.Command):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows], col_max=width)
-
-
-def plugins(group: str) -> Names:
-    """Return a function that lists the names of a group's plug-ins."""
-    return lambda: plugin_names(group)
-
-
-def data(kind: str) -> Names:
-    """Return a function that lists the bare names of a kind of data files."""
-    return lambda: data_names(kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -15,23 +16,29 @@ from hypar.errors import OptionError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
     from hypar.plan.score import Score
 
 
 class Spec(NamedTuple):
-    """A command: what runs it, its arguments, and a function that returns its options."""
+    """A command: what runs it and returns an exit status or None, its arguments, and a function that returns its options."""
 
-    run: Callable[..., None]
+    run: Callable[..., Any]
+    help: str | None
     arguments: tuple[Argument, ...]
     options: Callable[[], Iterable[Row]]
 
     def command(self, name: str) -> Command:
         """Return it as click has it."""
         params = [*self.arguments, *map(Option, self.options())]
-        return Command(name, callback=self.run, params=params, help=self.run.__doc__)
+        return Command(name, callback=self.checked, params=params, help=self.help)
+
+    def checked(self, **given: Any) -> None:
+        """Run it, unless two of its options exclude each other."""
+        if given.get("as_csv") and given.get("as_json"):
+            raise click.UsageError("--csv and --json exclude each other")
+        if given.get("fit") and MODEL in self.arguments and given["hardware"] is None:
+            raise click.UsageError("--fit needs --hardware")
+        raise Exit(int(self.run(**given) or 0))
 
 
 COMMANDS: dict[str, Spec] = {}
@@ -40,11 +47,11 @@ COMMANDS: dict[str, Spec] = {}
 
 def command(
     *arguments: Argument, options: Callable[[], Iterable[Row]] = tuple
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that lists a function as a command of its name."""
 
-    def listed(run: Callable[..., None]) -> Callable[..., None]:
-        COMMANDS[run.__name__.rstrip("_")] = Spec(run, arguments, options)
+    def listed(run: Callable[..., Any]) -> Callable[..., Any]:
+        COMMANDS[run.__name__.rstrip("_")] = Spec(run, run.__doc__, arguments, options)
         return run
 
     return listed
@@ -75,20 +82,17 @@ def use(path: str) -> Any:
     return getattr(importlib.import_module(f"hypar.{module}"), name)
 
 
-def change_names() -> tuple[str, ...]:
-    """Return the values of a machine that may be changed."""
-    found: tuple[str, ...] = use("machine.changes:change_names")()
-    return found
+CHANGES = Row(
+    ("--set", "changes"), MACHINE, "Change one value of the machine, as duplex=half; may be repeated. Names: {names}.",
+    "NAME=VALUE", values.read_changes, several=True,
+    names=lambda: [*use("machine.changes:change_names")()],
+    # A field of several networks or compute models is one form.
+    forms=lambda: (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS")),
+)  # fmt: skip
 
 
-def change_forms() -> tuple[str, ...]:
-    """Return the values of a machine that may be changed, a field of several networks or compute models as one form."""
-    return (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS"))
-
-
-CHANGES = Row(("--set", "changes"), MACHINE,
-              "Change one value of the machine, as duplex=half; may be repeated. Names: {names}.", "NAME=VALUE",
-              values.read_changes, change_names, change_forms, several=True)  # fmt: skip
+SAME = ("heading", "help", "metavar", "read", "names", "several")
+"""What the options of a request and of a command line both have."""
 
 
 def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) -> list[Row]:
@@ -100,13 +104,9 @@ def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) ->
             continue
         if name == "solver":
             own = {"solver": {"read": known_solver}, **own}
-        same = {
-            field: getattr(parameter, field)
-            for field in ("heading", "help", "metavar", "read", "names", "several")
-        }
-        row = Row(
-            (parameter.flag, name), files=bool(parameter.ending), default=fields[name].default or None, **same
-        )
+        same = {field: getattr(parameter, field) for field in SAME}
+        file, default = bool(parameter.ending), fields[name].default or None
+        row = Row((parameter.flag, name), files=file, default=default, **same)
         found.append(row._replace(**own.get(name, {})))
         if name == "hardware" and "changes" not in without:
             found.append(CHANGES)
@@ -126,37 +126,23 @@ def counted(default: str) -> dict[str, str]:
     return {"help": f"How bytes are counted: {{names}}.  [default: {default}]"}
 
 
-def machine_of(
-    hardware: str | None, changes: Mapping[str, Any], *, needed: bool = False
-) -> Machine | HeterogeneousMachine | None:
-    """Load the machine, or return None if none is named.
-
-    Raises:
-        OptionError: it is needed and none is named, or changes are given without one.
-    """
+def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool = False) -> Any:
+    """Load the machine, or return None if none is named; one is needed for changes."""
+    if hardware is None and (needed or changes):
+        where = "hardware" if needed else "--set"
+        raise OptionError(where, "no machine is named", "one, as --hardware hmc")
     if hardware is None:
-        if needed or changes:
-            where = "hardware" if needed else "--set"
-            raise OptionError(where, "no machine is named", "one, as --hardware hmc")
         return None
-    found: Machine | HeterogeneousMachine = use("machine.load_heterogeneous:load_hardware")(hardware, changes)
-    return found
+    return use("machine.load_heterogeneous:load_hardware")(hardware, changes)
 
 
-def network_of(model: str, inputs: tuple[str, ...]) -> LayerGraph:
-    """Load a model, or import the network of another framework.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    kind = (
-        use("importers.formats:framework_of")(model) if inputs or ":" in model or ".json" in model else None
-    )
+def network_of(model: str, inputs: tuple[str, ...]) -> Any:
+    """Load a model, or import the network of another framework."""
+    foreign = inputs or ":" in model or ".json" in model
+    kind = use("importers.formats:framework_of")(model) if foreign else None
     if kind is None and inputs:
         raise OptionError("--input", f"given for {model}", "none, as a model file says it")
-    own = use("network.build:load_model")(model) if kind is None else imported(kind, model, inputs).graph()
-    found: LayerGraph = own
-    return found
+    return use("network.build:load_model")(model) if kind is None else imported(kind, model, inputs).graph()
 
 
 def imported(kind: str, network: str, inputs: tuple[str, ...], **own: Any) -> Any:
@@ -171,15 +157,62 @@ def imported(kind: str, network: str, inputs: tuple[str, ...], **own: Any) -> An
     return found
 
 
-def studied(study: str, doing: str, model: str, inputs: tuple[str, ...], **given: Any) -> Any:
-    """Return the result of a study of a model, and write its plot if asked to."""
-    plot = given.pop("plot", None)
-    with use("reports.terminal:progress_bar")(doing) as progress:
-        found = use(study)(network_of(model, inputs), progress=progress, **given)
-    if plot is not None:
-        found.plot(plot)
-    wrote(plot)
-    return found
+class Study(NamedTuple):
+    """A command that makes one result, writes it and shows it.
+
+    Attributes:
+        doing: what is said meanwhile.
+        of: the module of its document.
+        data: the function of that module that returns its data; empty if the result has JSON of its own.
+        machine: function that loads the machine; None if the call takes names.
+        unfit: function from the result to a line for each plan that exceeds its machine's memory.
+    """
+
+    help: str
+    argument: Argument
+    call: str
+    doing: str
+    of: str
+    data: str
+    options: Callable[[], Iterable[Row]]
+    machine: Callable[..., Any] | None = None
+    unfit: str = ""
+
+    def run(self, **given: Any) -> bool:
+        """Run it, and return whether the answer is no."""
+        doing, fit = self.doing.format(**given), given.pop("fit", False)
+        printed = {name: given.pop(name) for name in ("as_json", "as_csv", "full", "top") if name in given}
+        files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
+        subject = given.pop(str(self.argument.name))
+        if self.machine is not None:
+            given["hardware"] = self.machine(given["hardware"], given.pop("changes"))
+        with use("reports.terminal:progress_bar")(doing) as progress:
+            if "inputs" in given:
+                subject = network_of(subject, given.pop("inputs"))
+            if self.argument is MODEL:
+                given["progress"] = progress
+            found = use(self.call)(subject, **given)
+        for write, file in files.items():
+            if file is not None:
+                getattr(found, write)(file)
+        wrote(*files.values())
+        unfit = use(self.unfit)(found) if self.unfit else ()
+        for line in unfit if printed["as_json"] else ():
+            use("reports.terminal:warn")(line, to_stderr=True)
+        forms = {form: printed.pop(form) for form in ("as_json", "as_csv") if form in printed}
+        document = partial(use(f"reports.of.{self.of}:plugin"), found, **printed)
+        show(
+            document,
+            partial(use(f"reports.of.{self.of}:{self.data}"), found) if self.data else found.to_json,
+            **forms,
+        )
+        return bool(fit and unfit) or not getattr(found, "ok", True)
+
+
+def studies(**named: Study) -> None:
+    """List studies as commands of their names."""
+    for name, study in named.items():
+        COMMANDS[name] = Spec(study.run, study.help, (study.argument,), study.options)
 
 
 def wrote(*files: str | None) -> None:
@@ -189,21 +222,19 @@ def wrote(*files: str | None) -> None:
 
 
 def show(
-    found: Any, of: str, data: str, *more: Any, as_json: bool, as_csv: bool = False, **shown: Any
+    document: Callable[[], Any], data: Callable[[], Any], *, as_json: bool, as_csv: bool = False
 ) -> None:
-    """Print a result as JSON or CSV by a function of its module ``of`` in ``reports.of``, or as its document."""
+    """Print data as JSON or CSV, or a document."""
     if as_json or as_csv:
-        print_rows(use(f"reports.of.{of}:{data}")(found), as_csv=as_csv)
+        print_data(data(), as_csv=as_csv)
     else:
-        use("reports.terminal:show_document")(use(f"reports.of.{of}:plugin")(found, *more, **shown))
+        use("reports.terminal:show_document")(document())
 
 
-def print_rows(rows: Any, *, as_csv: bool = False) -> None:
-    """Print rows as JSON or as CSV."""
-    if as_csv:
-        use("reports.terminal:write")(use("reports.renderers:csv_text")(rows), document=True)
-    else:
-        use("reports.terminal:write_json")(rows)
+def print_data(data: Any, *, as_csv: bool = False) -> None:
+    """Print data as JSON or as CSV, or the text of a file."""
+    form = "reports.renderers:csv_text" if as_csv else "files.text:format_json"
+    use("reports.terminal:write")(data if isinstance(data, str) else use(form)(data), document=True)
 
 
 def show_plan(document: Any, layers: int, *, full: bool) -> None:
@@ -212,23 +243,9 @@ def show_plan(document: Any, layers: int, *, full: bool) -> None:
     use("reports.terminal:show_shortened")(document, full=full, folded=folded)
 
 
-def exit_if_unfit(score: Score | None, *, fit: bool, as_data: bool) -> None:
-    """Exit 1 for a plan that exceeds its machine's memory if asked to; say so on stderr where stdout carries data."""
-    if score is None or score.fits:
-        return
-    if as_data:
+def unfit(score: Score | None, *, fit: bool, as_data: bool) -> bool:
+    """Return whether a plan exceeds its machine's memory, if asked to; say so on stderr where stdout carries data."""
+    exceeds = score is not None and not score.fits
+    if exceeds and as_data:
         use("reports.terminal:warn")(use("reports.words:fit")(score), to_stderr=True)
-    if fit:
-        raise Exit(1)
-
-
-def require_one_form(as_csv: bool, as_json: bool) -> None:
-    """Refuse CSV and JSON together."""
-    if as_csv and as_json:
-        raise click.UsageError("--csv and --json exclude each other")
-
-
-def require_hardware(hardware: str | None, *, fit: bool) -> None:
-    """Refuse ``--fit`` without a machine."""
-    if fit and hardware is None:
-        raise click.UsageError("--fit needs --hardware")
+    return fit and exceeds

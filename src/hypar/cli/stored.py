@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.exceptions import Exit
 
 from hypar import __version__
 from hypar.cli import rows, values
-from hypar.cli.options import NETWORK, OUTPUT, Argument, Row, plugins
+from hypar.cli.options import NETWORK, OUTPUT, Argument, Row
 from hypar.cli.rows import asked, command, show, use, wrote
 from hypar.errors import HyparError
+from hypar.registry import plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def score(
     plan: str, plot: str | None, trace: str | None, picture: str | None, *,
     layers: bool, full: bool, fit: bool, as_json: bool, **given: Any,
-) -> None:  # fmt: skip
+) -> bool:  # fmt: skip
     """Simulate one training step of a stored PLAN on a machine: its time, energy, communication and memory."""
     files = [file for file in (plot, trace, picture) if file is not None]
     if len({*files}) < len(files):
@@ -43,16 +43,20 @@ def score(
         ran = use("planning.replay:run_plan")(plan, **given)
     _write_step(ran, plot, trace, picture)
     wrote(picture, trace, plot)
-    times = [row for row in use("studies.step:StepRows")(ran).phases if "time_s" in row] if layers else []
-    if as_json:
-        rows.print_rows(times if layers else ran.score.to_data())
-    elif layers:
-        shown = use("reports.of.machines:times_document")(times, use("reports.words:headline")(ran.plan))
-        use("reports.terminal:show_document")(shown)
+    if layers:
+        times = [row for row in use("studies.step:StepRows")(ran).phases if "time_s" in row]
+        headline = use("reports.words:headline")(ran.plan)
+        show(
+            partial(use("reports.of.machines:times_document"), times, headline),
+            lambda: times,
+            as_json=as_json,
+        )
+    elif as_json:
+        rows.print_data(ran.score.to_data())
     else:
-        shown = use("reports.of.score:score_document")(ran.score, ran.plan, ran)
-        use("reports.terminal:show_shortened")(shown, full=full)
-    rows.exit_if_unfit(ran.score, fit=fit, as_data=as_json or layers)
+        document = use("reports.of.score:score_document")(ran.score, ran.plan, ran)
+        use("reports.terminal:show_shortened")(document, full=full)
+    return rows.unfit(ran.score, fit=fit, as_data=as_json or layers)
 
 
 def _write_step(ran: Any, plot: str | None, trace: str | None, picture: str | None) -> None:
@@ -78,14 +82,13 @@ def show_(plan: str, form: str, *, full: bool, as_json: bool) -> None:
     """Show a stored PLAN."""
     stored = use("plan.plan:read_plan")(plan)
     if as_json:
-        use("reports.terminal:write")(stored.to_json(), document=True)
+        rows.print_data(stored.to_json())
         return
     document = use("reports.of.plan:plan_document")(stored, full=full)
     if form == "table":
         rows.show_plan(document, len(stored.layers), full=full)
     else:
-        text = use("reports.renderers:rendered")(document, form, full=full)
-        use("reports.terminal:write")(text, document=True)
+        rows.print_data(use("reports.renderers:rendered")(document, form, full=full))
 
 
 @command(rows.PLAN, options=lambda: [
@@ -98,9 +101,9 @@ def report(plan: str, output: str | None, **named: Any) -> None:
         found = use("reports.report:read_reported")(plan, **named)
         text = use("reports.report:report_page")(found, __version__)
     if output is None:
-        use("reports.terminal:write")(text, document=True)
-        return
-    use("files.text:write_text")(Path(output), text)
+        rows.print_data(text)
+    else:
+        use("files.text:write_text")(Path(output), text)
     wrote(output)
 
 
@@ -112,39 +115,50 @@ def report(plan: str, output: str | None, **named: Any) -> None:
         "or 1%. Choices are never tolerated.", "SHARE", values.read_share, default="0"),
     Row(("--update",), OUTPUT, "Rewrite the plans that drifted; exit 0.", read=bool), rows.AS_JSON,
 ])  # fmt: skip
-def check(plans: tuple[str, ...], *, update: bool, as_json: bool, **named: Any) -> None:
+def check(plans: tuple[str, ...], *, update: bool, as_json: bool, **named: Any) -> int:
     """Plan again from the requests in stored PLANS; exit 1 and list the differences on drift, 3 on an error.
 
     Every plan below a folder is checked; its other .json files are skipped.
     """
-    note, of = use("reports.terminal:note"), "reports.of.diff:"
     findings, statuses, drifted = [], [], []
     for file, error in _plan_files(plans):
         with use("reports.terminal:progress_bar")(f"checking {file}"):
             verdict = error or _judge(file, **named)
         if isinstance(verdict, HyparError):
-            findings.append({"plan": file, "ok": False, "error": str(verdict)})
-            for line in str(verdict).splitlines():
-                note(f"error: {line if line.startswith(file) else f'{file}: {line}'}", style="")
+            findings.append(_refused(file, verdict))
             statuses.append(verdict.exit_status)
-            continue
-        findings.append(use(f"{of}verdict_data")(file, verdict))
-        statuses.append(0 if verdict.ok or update else 1)
-        if not as_json:
-            use("reports.terminal:show_document")(use(f"{of}verdict_document")(file, verdict))
-        for text in verdict.notes:
-            note(f"{file}: {text}")
-        if not verdict.ok:
-            drifted.append(file)
-            if update:
-                verdict.fresh.write(file)
-                note(f"rewrote {file}")
-                findings[-1]["rewritten"] = True
+        else:
+            findings.append(_judged(file, verdict, update=update, as_json=as_json))
+            statuses.append(0 if verdict.ok or update else 1)
+            drifted += [] if verdict.ok else [file]
     if as_json:
-        use("reports.terminal:write_json")(findings)
+        rows.print_data(findings)
     elif drifted and not update:
         use("reports.terminal:write")(f"\n{_count(drifted, plans, len(findings))}")
-    raise Exit(max(statuses))
+    return max(statuses)
+
+
+def _refused(file: str, error: HyparError) -> dict[str, Any]:
+    """Say that a plan cannot be checked."""
+    for line in str(error).splitlines():
+        use("reports.terminal:note")(
+            f"error: {line if line.startswith(file) else f'{file}: {line}'}", style=""
+        )
+    return {"plan": file, "ok": False, "error": str(error)}
+
+
+def _judged(file: str, verdict: Any, *, update: bool, as_json: bool) -> dict[str, Any]:
+    """Show the verdict on a plan, rewrite it if asked to, and return what JSON says."""
+    note, rewritten = use("reports.terminal:note"), update and not verdict.ok
+    if not as_json:
+        use("reports.terminal:show_document")(use("reports.of.diff:verdict_document")(file, verdict))
+    for text in verdict.notes:
+        note(f"{file}: {text}")
+    found: dict[str, Any] = use("reports.of.diff:verdict_data")(file, verdict)
+    if rewritten:
+        verdict.fresh.write(file)
+        note(f"rewrote {file}")
+    return {**found, "rewritten": True} if rewritten else found
 
 
 def _count(drifted: list[str], given: tuple[str, ...], checked: int) -> str:
@@ -185,39 +199,35 @@ def diff(before: str, after: str, *, as_json: bool) -> None:
     """Show the layers and levels in which two stored plans differ, and the change in cost; always exit 0."""
     plans = tuple(map(use("plan.plan:read_plan"), (before, after)))
     changes = use("plan.diff:diff_plans")(*plans)
-    if as_json:
-        rows.print_rows([change.to_data() for change in changes])
-    elif changes:
-        document = use("reports.of.diff:difference_document")((before, after), plans, changes)
-        use("reports.terminal:show_document")(document)
-    else:
+    if not (as_json or changes):
         use("reports.terminal:write")("the plans are equal")
+        return
+    document = partial(use("reports.of.diff:difference_document"), (before, after), plans, changes)
+    show(document, lambda: [change.to_data() for change in changes], as_json=as_json)
+
+
+rows.studies(
+    verify=rows.Study(
+        """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes or results are wrong, 3 on an error.
+
+        The numbers must be those of one device, every level must move the bytes that are counted there, and the plan's
+        cost and score must be those of its choices.
+        """,
+        rows.PLAN, "studies.verify:verify_plan", "verifying {plan}", "verification", "verification_data", options=lambda: [
+        rows.MODEL_FILE,
+        *asked("batch", batch={"help": "Samples in the mini-batch.  [default: the plan's; with --shrink the fewest]"}),
+        Row(("--shrink",), NETWORK, "Divide channels, image and mini-batch by powers of two; even cuts stay even.", read=bool),
+        rows.HARDWARE_FILE,
+        *asked("convention", convention={"names": lambda: use("sharding.conventions:CONVENTIONS"),
+            "help": "What becomes of partial sums: {names}.  [default: as the plan's cost counts; moved for paper]"}),
+        Row(("--count",), OUTPUT, "Count the bytes alone, and run nothing.", read=bool),
+        rows.FULL._replace(help="Show each transfer, with a row for each level that it crosses."), rows.AS_JSON,
+    ]),
+)  # fmt: skip
 
 
 @command(rows.PLAN, options=lambda: [
-    rows.MODEL_FILE,
-    *asked("batch", batch={"help": "Samples in the mini-batch.  [default: the plan's; with --shrink the fewest]"}),
-    Row(("--shrink",), NETWORK, "Divide channels, image and mini-batch by powers of two; even cuts stay even.", read=bool),
-    rows.HARDWARE_FILE,
-    *asked("convention", convention={"names": lambda: use("sharding.conventions:CONVENTIONS"),
-        "help": "What becomes of partial sums: {names}.  [default: as the plan's cost counts; moved for paper]"}),
-    Row(("--count",), OUTPUT, "Count the bytes alone, and run nothing.", read=bool),
-    rows.FULL._replace(help="Show each transfer, with a row for each level that it crosses."), rows.AS_JSON,
-])  # fmt: skip
-def verify(plan: str, *, full: bool, as_json: bool, **given: Any) -> None:
-    """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes or results are wrong, 3 on an error.
-
-    The numbers must be those of one device, every level must move the bytes that are counted there, and the plan's
-    cost and score must be those of its choices.
-    """
-    with use("reports.terminal:progress_bar")(f"verifying {plan}"):
-        found = use("studies.verify:verify_plan")(plan, **given)
-    show(found, "verification", "verification_data", as_json=as_json, full=full)
-    raise Exit(0 if found.ok else 1)
-
-
-@command(rows.PLAN, options=lambda: [
-    Row(("--format",), OUTPUT, "Tool to write for: {names}.", "NAME", names=plugins("exports"), default="scale_sim"),
+    Row(("--format",), OUTPUT, "Tool to write for: {names}.", "NAME", names=lambda: plugin_names("exports"), default="scale_sim"),
     Row(("-o", "--output"), OUTPUT, "File to write; for timeloop a folder, with a file for each problem.", "PATH",
         required=True),
     Row(("--layer",), NETWORK, "Layer to write, or a pattern, as conv*.  [default: all with weights]", "LAYER", default="*"),
@@ -230,4 +240,5 @@ def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
     with use("reports.terminal:progress_bar")(f"exporting {plan}"):
         found = use("reports.exports.base:export_plan")(plan, output, **given)
     wrote(output)
-    show(found, "exports", "export_data", as_json=as_json)
+    of = "reports.of.exports:"
+    show(partial(use(f"{of}plugin"), found), partial(use(f"{of}export_data"), found), as_json=as_json)
