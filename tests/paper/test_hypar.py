@@ -66,7 +66,8 @@ def test_figures_9_and_10_peak_at_hypar_s_own_plan_and_near_it() -> None:
     best, second = lenet[:2]
     assert paper.code(best) == "0011 0011"
     assert best.own
-    assert best.totals and second.totals
+    assert best.totals
+    assert second.totals
     assert best.totals.time_s < second.totals.time_s
     vgg = paper.explored(paper.PUBLISHED, "vgg-a", ("conv5_2", "fc1"))
     times = {paper.code(point): point.totals.time_s for point in vgg if point.totals}

@@ -84,7 +84,9 @@ class Option(click.Option):
         self.row, self.heading, self.names, self.forms = row, row.heading, row.names, row.forms or row.names
         plain = row.read in {str, int, float} or isinstance(row.read, click.ParamType)
         kind: Any = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
-        how: dict[str, Any] = {"type": row.read if plain else kind, "default": row.default}
+        how: dict[str, Any] = {"type": row.read if plain else kind}
+        if row.default is not None:
+            how["default"] = row.default
         if row.read is bool:
             how = {"is_flag": True, "default": False}
         elif row.alone is not None:

@@ -167,7 +167,7 @@ def _said(row: Run) -> tuple[str | float, Tone]:
     if row.plan is None or score is None:
         return row.plan.search if row.plan else UNKNOWN, ""
     tone = tone_of(score)
-    return score.time_s if score.fits else fit(score), "" if tone == "good" else tone
+    return score.time_s if score.fits else FITS_NOT, "" if tone == "good" else tone
 
 
 def _claims(found: Comparison) -> Iterator[Note]:

@@ -135,7 +135,8 @@ def _fastest(runs: Sweep) -> tuple[str, Tone]:
     time, best = min(fitting, key=lambda each: each[0] / each[1].axes["batch"])
     found = ", ".join(f"{name} {text}" for name, text in _named(runs, best).items())
     sample = " a sample" if "batch" in _axes(runs) else ""
-    return f"{found} is fastest{sample}, {format_seconds(time)} a step", ""
+    among = " of those that fit" if any(run.totals and not run.fits for run in runs) else ""
+    return f"{found} is fastest{sample}{among}, {format_seconds(time)} a step", ""
 
 
 def _along(runs: Sweep, title: str) -> Figure:
