@@ -178,7 +178,7 @@ def test_a_plan_by_measured_times_is_scored_and_checked_by_them(hardware: str | 
     asked = ["lenet-c", "--strategy", "dp", "--chunks", "best", *machine]
     found = run("plan", *asked, "--profile", "times.yaml", "-o", "plans/plan.json")
     assert found.exit_code == 0, found.stderr
-    assert "faster" not in found.stdout
+    assert "than dp" not in found.stdout
     assert run("check", "plans").stdout == "ok       plans/plan.json\n"
     scored = run("score", "plans/plan.json", "--json")
     assert scored.exit_code == 0, scored.stderr

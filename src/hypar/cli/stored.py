@@ -150,8 +150,11 @@ def _refused(file: str, error: HyparError) -> dict[str, Any]:
 def _judged(file: str, verdict: Any, *, update: bool, as_json: bool) -> dict[str, Any]:
     """Show the verdict on a plan, rewrite it if asked to, and return what JSON says."""
     note, rewritten = use("reports.terminal:note"), update and not verdict.ok
-    if not as_json:
-        use("reports.terminal:show_document")(use("reports.of.diff:verdict_document")(file, verdict))
+    document = None if as_json else use("reports.of.diff:verdict_document")(file, verdict)
+    if document is not None and verdict.ok:
+        use("reports.terminal:write")(document.title)  # a line, however long the file's name is
+    elif document is not None:
+        use("reports.terminal:show_document")(document)
     for text in verdict.notes:
         note(f"{file}: {text}")
     found: dict[str, Any] = use("reports.of.diff:verdict_data")(file, verdict)
