@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,14 @@ def test_every_golden_plan_shrunk_gives_the_numbers_and_bytes_of_one_device_and_
     assert found.numbers.worst <= TOLERANCE
     assert not found.numbers.zero
     assert [each.counted for each in found.levels] == [each.moved for each in found.levels]
+
+
+def test_a_transfer_that_moves_other_bytes_than_counted_speaks_against_a_plan() -> None:
+    found = verify_plan(golden("sfc-hypar"), shrink=True)
+    first, *others = found.transfers
+    wrong = first._replace(moved=first.counted + 1)
+    other = replace(found, transfers=(wrong, *others))
+    assert (found.ok, other.ok, other.mismatches) == (True, False, (wrong,))
 
 
 @pytest.mark.parametrize("name", SLICES)
