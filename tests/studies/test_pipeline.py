@@ -175,7 +175,8 @@ def test_stages_named_one_by_one_are_the_same(model: str, hardware: str, schedul
         rows, held(whole), record(whole).stages, score.groups or (), strict=True
     ):
         assert sum(row[item] for item in HELD) == pytest.approx(own, abs=5)
-        assert stage.busy_s + (group.idle_s or 0.0) == pytest.approx(score.time_s)
+        # What overlaps with its work, or adds up a tied gradient, is no stage's own.
+        assert stage.busy_s + (group.idle_s or 0.0) <= score.time_s * (1 + 1e-9)
 
 
 def chain(layers: int, batch: int = 4) -> LayerGraph:
