@@ -166,7 +166,8 @@ FORKED = load_model(
 
 def of_memory(capacity: str) -> Machine:
     """HyPar's machine with other memories."""
-    return load_machine("hmc", {"memory.capacity": capacity})
+    machine: Machine = load_machine("hmc", {"memory.capacity": capacity})
+    return machine
 
 
 @cache
