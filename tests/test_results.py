@@ -13,8 +13,8 @@ import pytest
 from html5lib import HTMLParser
 
 import hypar
-from hypar.document import Origin, origin_of
 from hypar.errors import OptionError, PlanError
+from hypar.plan.plan import Origin, origin_of
 from hypar.plan.score import Score
 from hypar.studies.grid import Run
 

@@ -218,24 +218,3 @@ class Result:
 
     def _repr_html_(self) -> str:
         return str(import_module("hypar.reports.html").fragment(self.document()))
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Origin:
-    """From what a plan or a score was made; None is what the names in it find, beside ``file``, the plan's."""
-
-    plan: Any = None
-    network: Any = None
-    machine: Any = None
-    profile: Any = None
-    file: Path = Path("plan")
-
-
-def remember(result: Any, origin: Origin) -> None:
-    """Note the origin of a plan or a score; it is no part of the record, of its equality or of its file."""
-    object.__setattr__(result, "_origin", origin)
-
-
-def origin_of(result: Any) -> Origin:
-    """Return the origin of a plan or a score; an empty one if it is not known."""
-    return cast("Origin", getattr(result, "_origin", Origin()))
