@@ -7,11 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Figure, Grid, Section, Timeline
+from hypar.document import Column, Figure, Grid, Section, Table, Timeline
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
-from hypar.reports.charts import picture
-from hypar.reports.svg import TEXT, colour_of, framed, svg_file
+from hypar.reports.charts import names_of, picture
+from hypar.reports.palette import colour_of
+from hypar.reports.svg import TEXT, framed, svg_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,12 +70,59 @@ def require_plot(file: str | Path, also: str = "") -> None:
         )
 
 
-def _figures(parts: Sequence[Part]) -> Iterator[Figure | Grid | Timeline]:
-    for part in parts:
-        if isinstance(part, Section):
-            yield from _figures(part.parts)
-        elif isinstance(part, Figure | Grid | Timeline):
+def _figures(parts: Sequence[Part]) -> Iterator[Figure | Table | Timeline]:
+    """Yield the parts that are pictures; tables only where nothing else gives their bars."""
+    every = [*_every(parts)]
+    drawn = any(
+        isinstance(part, Grid) or (isinstance(part, Figure) and part.kind == "bars") for part in every
+    )
+    for at, part in enumerate(every):
+        if isinstance(part, Grid):
+            yield _grid_table(part)
+        elif isinstance(part, Figure) and part.kind == "bars":
+            yield _bars_table(part)
+        elif isinstance(part, Figure | Timeline):
             yield part
+        elif isinstance(part, Table) and not drawn:
+            after = every[at + 1] if at + 1 < len(every) else None
+            follows = isinstance(after, Timeline) and after.tracks == names_of(part)
+            if follows or any(own.unit == "bar" for own in part.shown):
+                yield part
+
+
+def _every(parts: Sequence[Part]) -> Iterator[Part]:
+    for part in parts:
+        yield part
+        if isinstance(part, Section):
+            yield from _every(part.parts)
+
+
+def _grid_table(grid: Grid) -> Table:
+    heads = [Column(key=name) for name in grid.columns]
+    columns = (
+        Column(key="", head=""),
+        *heads,
+        Column(key="-", head="", unit=grid.unit),
+        Column(key="bar", head="", unit="bar"),
+    )
+    bars = [tuple(own.values()) for own in grid.bars] or [()] * len(grid.rows)
+    rows = [
+        {"": name, **dict(zip(grid.columns, cells, strict=True)), "-": sum(bar), "bar": bar}
+        for (name, cells), bar in zip(grid.rows, bars, strict=True)
+    ]
+    return Table(columns, rows, title=grid.title)
+
+
+def _bars_table(figure: Figure) -> Table:
+    keys = ("x", "series", "mark", "value", "bar")
+    units = ("text", "text", "text", figure.unit, "bar")
+    rows = [
+        dict(zip(keys, (str(x), name, figure.marks.get(at), own[at], own[at]), strict=True))
+        for at, x in enumerate(figure.x)
+        for name, own in figure.series.items()
+    ]
+    columns = (Column(key=key, head="", unit=unit) for key, unit in zip(keys, units, strict=True))
+    return Table(tuple(columns), rows, title=figure.title)
 
 
 def _with_matplotlib(found: Picture, ending: str) -> bytes:
@@ -106,7 +154,7 @@ def _draw(axes: Any, shape: Shape) -> None:
         }
         axes.text(*at, shape.text.replace("$", r"\$"), color=colour, size=0.66 * shape.size, **look)
     elif shape.kind == "line":
-        axes.plot(at[::2], at[1::2], color=colour, linewidth=0.8)
+        axes.plot(at[::2], at[1::2], color=colour, linewidth=0.8, zorder=1)
     else:
         x, y, width, height = at
         edge = colour_of("rule") if shape.colour == "whole" else "none"
