@@ -18,7 +18,7 @@ from hypar.units import amount, format_count, format_gain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
@@ -52,7 +52,7 @@ class Column:
     @property
     def title(self) -> str:
         """The head that readers see."""
-        return self.key if self.head is None else self.head
+        return f"{self.group} {self.key if self.head is None else self.head}".strip()
 
     @property
     def numeric(self) -> bool:
@@ -99,7 +99,7 @@ class Table(NamedTuple):
         ]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows with every key, as JSON, CSV and data frames have them; a heading is no row."""
+        """Return the rows with every key, as JSON, CSV and data frames have them; one without any is none."""
         keys = [own.key for own in self.columns if own.data and own.unit != "bar"]
         found = ({key: plain(row.get(key)) for key in keys} for row in self.rows)
         return [row for row in found if any(value is not None for value in row.values())]
@@ -120,11 +120,11 @@ class Figure:
     ``limit`` is drawn as a line, as a device's memory; ``marks`` are texts beside values of the first series, by position.
     """
 
-    kind: Literal["bars", "lines"]
     title: str
     x: Sequence[str] | Sequence[float]
     series: Mapping[str, Sequence[float | None]]
     unit: str
+    kind: Literal["bars", "lines"] = "lines"
     x_label: str = ""
     x_unit: str = "count"
     y_label: str = ""
@@ -185,6 +185,22 @@ class Document:
     def tables(self) -> tuple[Table, ...]:
         """The tables that stand in no section."""
         return tuple(part for part in self.parts if isinstance(part, Table))
+
+    def walk(self, *, full: bool = True) -> Iterator[tuple[int, Part]]:
+        """Yield what readers see with the number of sections around it: parts, a section before its own, then notes.
+
+        Without ``full`` notes on details are left out.
+        """
+
+        def inside(parts: Iterable[Part], depth: int) -> Iterator[tuple[int, Part]]:
+            for part in parts:
+                detail = isinstance(part, Note) and part.detail and not full
+                if not detail and not (isinstance(part, Table) and not part.shown):
+                    yield depth, part
+                if isinstance(part, Section):
+                    yield from inside(part.parts, depth + 1)
+
+        return inside((*self.parts, *self.notes), 0)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of the first table: raw numbers by key."""
