@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from itertools import chain, groupby, zip_longest
+from itertools import chain, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Cell, Column, Note, Section, Table
@@ -113,13 +113,14 @@ class Shown(NamedTuple):
 
 
 def columns_of(table: Table) -> list[Shown]:
-    """Return the columns that readers see; a number that is not known is a dash, and what a row does not have is empty."""
+    """Return the columns that readers see; a number that is not known is a dash, but what a total does not have is empty."""
     rows = [*table.rows, *([table.total] if table.total else [])]
     tones = ["bold" if row is table.total else TONES[row.get("tone", "")] for row in rows]
     found = []
     for own in table.shown:
         values = [row.get(own.key) for row in rows]
-        texts = [own.text(value) * (own.key in row) for value, row in zip(values, rows, strict=True)]
+        known = [own.key in row or row is not table.total for row in rows]
+        texts = [own.text(value) * here for value, here in zip(values, known, strict=True)]
         styles = [f"{_colour(value)} {tone}".strip() for value, tone in zip(values, tones, strict=True)]
         bars = [_bar_parts(value) if own.unit == "bar" else () for value in values]
         scale = longest_bar(bars, whole=table.total is not None)
@@ -217,30 +218,41 @@ def _width(own: Shown) -> int:
     return max(map(text_width, (own.column.title, *own.texts)))
 
 
+def _above(own: Shown) -> str:
+    return own.column.title.rpartition(" ")[0]
+
+
 def _sizes(columns: Sequence[Shown], width: int, gap: int, *, broken: bool) -> list[int]:
-    """Return the widths of columns; none if they do not fit, heads and prose ``broken`` between words if allowed."""
-    wide = [_width(own) for own in columns]
-    sizes = [_least(own) if broken else size for own, size in zip(columns, wide, strict=True)]
+    """Return the widths of columns, of prose as little as needed; none if they do not fit.
+
+    Of a ``broken`` head the last word stands in a line of its own, and what is above it reaches over neighbours that have it too.
+    """
+    wide, groups = (
+        [_width(own) for own in columns],
+        groupby(range(len(columns)), key=lambda at: _above(columns[at])),
+    )
+    sizes = [_least(own, own.column.title.split()[-1:] if broken else [own.column.title]) for own in columns]
+    for above, run in groups if broken else ():
+        *_, last = together = [*run]
+        sizes[last] += max(0, text_width(above) - sum(sizes[at] + gap for at in together) + gap)
     left = width - sum(sizes) - gap * (len(columns) - 1)
     for at in sorted(range(len(columns)), key=wide.__getitem__):
-        more = min(max(left, 0), wide[at] - sizes[at])
+        more = min(max(left, 0), max(wide[at] - sizes[at], 0) * columns[at].column.prose)
         sizes[at], left = sizes[at] + more, left - more
     return sizes if left >= 0 else []
 
 
-def _least(own: Shown) -> int:
-    """Return the least width of a column, in which its head and prose are broken between words."""
+def _least(own: Shown, head: Sequence[str]) -> int:
+    """Return the least width of a column below texts of its head, its prose broken between words."""
     words = [word for text in own.texts for word in text.split()] if own.column.prose else own.texts
-    least = max(map(text_width, (*own.column.title.split(), *words)), default=0)
+    least = max(map(text_width, (*head, *words)), default=0)
     return min(max(least, LEAST_PROSE), _width(own)) if own.column.prose else least
 
 
 def _beside(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Line]:
-    """Return a line for each row, or several where a text is wider than its column, below a line of heads."""
-    heads = [[(own.column.title, "dim") for own in columns]] * any(own.column.title for own in columns)
-    rows = zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True)
-    found = []
-    for row in (*heads, *rows):
+    """Return a line for each row, or several where a text of prose is wider than its column, below their heads."""
+    found = _heads(columns, sizes, gap)
+    for row in zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True):
         parts = [
             [(part, style) for part in (wrapped(text, size) if text_width(text) > size else [text])]
             for (text, style), size in zip(row, sizes, strict=True)
@@ -249,13 +261,24 @@ def _beside(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Li
     return found
 
 
+def _heads(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Line]:
+    """Return a line of heads, and one above it where some are too long for their columns."""
+    heads, above = [own.column.title for own in columns], [""] * len(columns)
+    if any(text_width(head) > size for head, size in zip(heads, sizes, strict=True)):
+        names = ["", *map(_above, columns)]
+        above = [name * (name != before) for before, name in pairwise(names)]
+        heads = [(head.split() or [""])[-1] for head in heads]
+    lines = [[(head, "dim") for head in line] for line in (above, heads) if any(line)]
+    return [_line(line, columns, sizes, gap) for line in lines]
+
+
 def _line(cells: Iterable[tuple[str, str]], columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> Line:
     """Return a line of texts with their styles, numbers at the right, without blanks at its end."""
     line: Line = []
     start = end = 0
     for (text, style), own, size in zip(cells, columns, sizes, strict=True):
         if text:
-            at = start + (size - text_width(text) if own.column.numeric else 0)
+            at = start + (max(size - text_width(text), 0) if own.column.numeric else 0)
             line += [(" " * (at - end), ""), (text, style)]
             end = at + text_width(text)
         start += size + gap
