@@ -98,6 +98,11 @@ class Table(NamedTuple):
             if own.show and any(row.get(own.key) not in (None, "") for row in rows)
         ]
 
+    @property
+    def has_bars(self) -> bool:
+        """Whether it has bars, and so is drawn too."""
+        return any(own.unit == "bar" for own in self.shown)
+
     def records(self) -> list[dict[str, Any]]:
         """Return the rows with every key, as JSON, CSV and data frames have them; one without any is none."""
         keys = [own.key for own in self.columns if own.data and own.unit != "bar"]

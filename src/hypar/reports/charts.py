@@ -7,111 +7,131 @@ import re
 from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.document import Cell, Column, Figure, Span, Table, Timeline
+from hypar.document import Cell, Column, Figure, Section, Span, Table, Timeline
 from hypar.reports.palette import TIMES
 from hypar.reports.svg import ROW, WIDTH, Picture, wide
 from hypar.reports.text import columns_of
 from hypar.reports.words import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from hypar.document import Part
     from hypar.reports.text import Shown
 
 GAP, UNIT, TALL, TRACK = 14, 30, 26, 440
 """A gap, the width of a halving, the height of a row whose spans have labels, and the least width of a track."""
 
-LONGEST_NAME = 36
 LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
 """The ends and the height of lines."""
 
-BARS = ("computes", "receives")
-"""The kinds of the parts of a bar, which are the names of their colours too."""
+WORDS = {
+    "computes": "computes",
+    "receives": "receives",
+    **{kind: kind for kind in TIMES},
+    "communication": "receives",
+}
+"""The words for the kinds of spans, which are the names of their colours; first those of the parts of a bar."""
 
-WORDS = {"communication": "receives"}
-"""The words for kinds whose name is none."""
 
+def picture(parts: Sequence[Part], title: str) -> Picture:
+    """Return what is drawn of parts of a document below each other: figures, timelines and tables with bars.
 
-def picture(*parts: Figure | Table | Timeline, title: str = "") -> Picture:
-    """Return parts of a document below each other; a timeline of the rows of the table before it, beside that."""
-    found, table = Picture(title or parts[0].title), None
-    for part, after in zip(parts, [*parts[1:], None], strict=True):
-        if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == names_of(part):
+    A timeline whose tracks are the names of the table before it is drawn beside that, in place of its bars.
+    """
+    found, table, head = Picture(title), None, ""
+    for part, after in zip(parts, [*parts[1:], None], strict=False):
+        if isinstance(part, Section):
+            head = part.title
+        if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == _names(part):
             table = part
-            continue
-        if found.shapes:
-            found.text(0, found.y + 40, part.title)
-            found.y += 56
-        if isinstance(part, Figure):
-            _lines(found, part)
-        elif isinstance(part, Table):
-            _rows(found, part)
-        else:
-            rows = [{"": track} for track in part.tracks]
-            _rows(found, table or Table((Column(key=""),), rows), part)
-        table = None
+        elif isinstance(part, Figure | Timeline) or (isinstance(part, Table) and part.has_bars):
+            if found.shapes:
+                found.text(0, found.y + 40, part.title or head)
+                found.y += 56
+            if isinstance(part, Figure):
+                _lines(found, part)
+            elif isinstance(part, Table):
+                _bars(found, columns_of(part))
+            else:
+                _times(found, columns_of(table or _tracks(part)), part)
+            table = None
     return found
 
 
-def names_of(table: Table) -> tuple[str, ...]:
-    """Return the texts of the first column, a total left out."""
+def _names(table: Table) -> tuple[str, ...]:
     return tuple(columns_of(table)[0].texts[: len(table.rows)]) if table.shown else ()
 
 
-def _rows(found: Picture, table: Table, timeline: Timeline | None = None) -> None:
-    """Draw rows below their heads: their texts and cells, and on a track the bars of the table or when they work."""
-    columns = columns_of(table)
+def _tracks(timeline: Timeline) -> Table:
+    return Table((Column(key=""),), [{"": track} for track in timeline.tracks])
+
+
+def _bars(found: Picture, columns: Sequence[Shown]) -> None:
+    bar = next(own for own in columns if own.column.unit == "bar")
+    x = _columns(found, columns, ROW)
+    for at, text in enumerate(bar.texts):
+        found.text(x, found.y + ROW * at + 13, text)
+    rows = [
+        [
+            Span("", *ends, kind)
+            for kind, ends in zip(WORDS, pairwise(accumulate(parts, initial=0.0)), strict=False)
+        ]
+        for parts in bar.bars
+    ]
+    _spans(found, rows, _Axis(bar.scale, x, found.width - 1), ROW)
+    found.y += GAP
+    kinds = _kinds(rows)
+    found.legend({**_dims(columns), **(kinds if len(kinds) > 1 else {})})
+
+
+def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None:
+    high = TALL if any(span.label for span in timeline.spans) else ROW
+    x, most = _columns(found, columns, high), max((span.end for span in timeline.spans), default=0.0)
+    axis, bottom = _Axis(most, x, found.width - 1), found.y + high * len(columns[0].texts)
+    for tick in axis.ticks(5):
+        found.line(axis.place(tick), found.y - 2, axis.place(tick), bottom)
+        anchor = "middle" if tick else "start"
+        found.text(axis.place(tick), bottom + 15, _text(tick, "seconds"), "muted", anchor=anchor)
+    rows = [_merged(timeline.spans, name, most / WIDTH / 4) for name in columns[0].texts]
+    _spans(found, rows, axis, high)
+    found.y += 26
+    found.legend({**_dims(columns), **_kinds(rows)})
+
+
+def _kinds(rows: Iterable[Iterable[Span]]) -> dict[str, str]:
+    used = {span.kind for row in rows for span in row}
+    return {kind: word for kind, word in WORDS.items() if kind in used}
+
+
+def _columns(found: Picture, columns: Iterable[Shown], high: float) -> float:
+    """Draw the heads, texts and choices of rows, say the first ones in words, and return the place beside them."""
     told = [own for own in columns if own.column.unit != "bar" and not own.column.prose]
-    spans = timeline.spans if timeline else ()
-    high = TALL if any(span.label for span in spans) else ROW
     found.y += ROW * any(own.column.title for own in told)
     x = 0.0
     for own in told:
         x += _column(found, own, x, high)
     found.width = max(found.width, x + TRACK)
-    bar = next((own for own in columns if own.column.unit == "bar"), None)
-    if timeline is not None:
-        most = max((span.end for span in spans), default=0.0)
-        rows = [[*_merged(spans, name, most / WIDTH / 4)] for name in told[0].texts]
-        axis = _Axis(most, x, found.width - 1)
-        _times(found, axis, found.y + high * len(rows))
-    else:
-        rows = [[*_bar(parts)] for parts in bar.bars] if bar else []
-        axis = _Axis(bar.scale if bar else 0.0, x, found.width - 1)
-        for at, text in enumerate(bar.texts if bar else ()):
-            found.text(x, found.y + high * at + high / 2 + 4, text)
-    for at, row in enumerate(rows):
-        for span in row:
-            _span(found, span, axis, found.y + high * at, high)
-    found.y += high * len(told[0].texts) + (26 if timeline else GAP)
-    used = {span.kind for row in rows for span in row}
-    kinds = {kind: WORDS.get(kind, kind) for kind in (TIMES if timeline else BARS) if kind in used}
-    found.legend({**_dims(told), **(kinds if timeline or len(kinds) > 1 else {})})
     said = (" ".join(filter(None, row)) for row in zip(*(own.texts for own in told), strict=True))
-    found.about += f"{len(told[0].texts)} rows: {'; '.join([*said][:24])}. "
+    found.about += f"{'; '.join([*said][:24])}. "
+    return x
 
 
 def _column(found: Picture, own: Shown, x: float, high: float) -> float:
     """Draw the head of a column and its texts or choices, and return its width with a gap."""
     cells = [pieces(value) if isinstance(value, Cell) and value.text else [] for value in own.values]
-    units = max(sum(_halvings(degree) for *_, degree in cell) for cell in cells) if cells else 0
-    texts = [_short(text) for text in own.texts]
-    width = max(UNIT * units, *map(wide, (own.column.title, *texts)))
+    units = max((sum(_halvings(degree) for *_, degree in cell) for cell in cells), default=0)
+    width = max(UNIT * units, *map(wide, (own.column.title, *own.texts)))
     side = "end" if own.column.numeric else "middle" if units else "start"
     place = x + {"start": 0, "middle": width / 2, "end": width}[side]
     found.text(place, found.y - ROW + 12, own.column.title, "muted", anchor=side)
-    for at, (text, cell) in enumerate(zip(texts, cells, strict=True)):
-        y = found.y + high * at
+    for at, (text, cell) in enumerate(zip(own.texts, cells, strict=True)):
+        y = found.y + high * at + (high - ROW) / 2
         if cell:
-            _cell(found, cell, x, y + (high - ROW) / 2, width)
+            _cell(found, cell, x, y, width)
         else:
-            found.text(place, y + high / 2 + 4, text, anchor=side, mono=not own.column.numeric)
+            found.text(place, y + 13, text, anchor=side, mono=not own.column.numeric)
     return width + (3 if units else GAP)
-
-
-def _short(name: str) -> str:
-    """Return a name that fits, its middle left out."""
-    return name if len(name) <= LONGEST_NAME else f"{name[:17]}\u2026{name[-18:]}"
 
 
 def _cell(found: Picture, parts: Sequence[tuple[str, str, int]], x: float, y: float, width: float) -> None:
@@ -126,13 +146,12 @@ def _cell(found: Picture, parts: Sequence[tuple[str, str, int]], x: float, y: fl
 
 def _dims(columns: Iterable[Shown]) -> dict[str, str]:
     """Return what the colour of each dim of choices means, with its word."""
-    found: dict[str, str] = {}
     cells = dict.fromkeys(value for own in columns for value in own.values if isinstance(value, Cell))
-    for word, dim, _ in (piece for cell in cells for piece in pieces(cell)):
-        own = word.rstrip("0123456789")
-        if own.isidentifier():
-            found.setdefault(dim, f"{own} cuts {PLACES[dim]}" if dim in PLACES else own)
-    return found
+    parts = [(dim, word.rstrip("0123456789")) for cell in cells for word, dim, _ in pieces(cell)]
+    words = {dim: word for dim, word in reversed(parts) if word.isidentifier()}
+    return {
+        dim: f"{word} cuts {PLACES[dim]}" if dim in PLACES else word for dim, word in [*words.items()][::-1]
+    }
 
 
 def pieces(cell: Cell) -> list[tuple[str, str, int]]:
@@ -156,44 +175,35 @@ def _halvings(degree: int) -> float:
     return math.log2(max(degree, 2))
 
 
-def _bar(parts: Sequence[float]) -> Iterator[Span]:
-    """Yield the parts of a bar behind each other."""
-    for kind, ends in zip(BARS, pairwise(accumulate(parts, initial=0.0)), strict=False):
-        yield Span("", *ends, kind)
-
-
-def _merged(spans: Sequence[Span], track: str, gap: float) -> Iterator[Span]:
-    """Yield a track's spans in their order, the low ones last; those of one kind and label, or that nearly touch, as one."""
-    last = None
+def _merged(spans: Sequence[Span], track: str, gap: float) -> list[Span]:
+    """Return a track's spans in their order, the low ones last; those of one kind and label, or that nearly touch, as one."""
+    found: list[Span] = []
     own = (span for span in spans if span.track == track)
     for span in sorted(own, key=lambda span: (not span.critical, span.start, span.end)):
-        if last is not None and span[3:] == last[3:] and (span.label or span.start - last.end < gap):
-            last = last._replace(end=max(last.end, span.end))
-            continue
-        if last is not None:
-            yield last
-        last = span
-    if last is not None:
-        yield last
+        last = found[-1] if found else span
+        if found and span[3:] == last[3:] and (span.label or span.start - last.end < gap):
+            found[-1] = last._replace(end=max(last.end, span.end))
+        else:
+            found.append(span)
+    return found
 
 
-def _span(found: Picture, span: Span, axis: _Axis, y: float, row: float) -> None:
-    """Draw a span, cut at the end of its axis, off the critical path in two fifths of the height, with its label if there is room."""
-    x, last, high = axis.place(span.start), axis.place(span.end), (row - 4) * (1 if span.critical else 0.4)
-    width = min(last, axis.end) - min(x, axis.end)
-    found.rect(x, y + row - 2 - high, width, high, span.kind)
-    if last > axis.end + 0.1:
-        found.rect(axis.end - 12, y + 2, 4, high, "ground")
-    if span.label and width > wide(span.label):
-        found.text(x + width / 2, y + row / 2 + 4, span.label, "ground", anchor="middle")
-
-
-def _times(found: Picture, axis: _Axis, bottom: float) -> None:
-    """Draw a line for each time that is named."""
-    for tick in axis.ticks(5):
-        x = axis.place(tick)
-        found.line(x, found.y - 2, x, bottom)
-        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", anchor="middle" if tick else "start")
+def _spans(found: Picture, rows: Sequence[Sequence[Span]], axis: _Axis, high: float) -> None:
+    """Draw the spans of rows, those off the critical path low; one that ends beyond the axis is cut, a label needs room."""
+    for row in rows:
+        for span in row:
+            x, last, own = (
+                axis.place(span.start),
+                axis.place(span.end),
+                (high - 4) * (1 if span.critical else 0.4),
+            )
+            width = min(last, axis.end) - min(x, axis.end)
+            found.rect(x, found.y + high - 2 - own, width, own, span.kind)
+            if last > axis.end + 0.1:
+                found.rect(axis.end - 12, found.y + 2, 4, own, "ground")
+            if span.label and width > wide(span.label):
+                found.text(x + width / 2, found.y + high / 2 + 4, span.label, "ground", anchor="middle")
+        found.y += high
 
 
 class _Axis(NamedTuple):
@@ -204,16 +214,10 @@ class _Axis(NamedTuple):
     end: float
 
     def place(self, value: float) -> float:
-        """Return the place of a number."""
         return self.start + (self.end - self.start) * value / (self.most or 1.0)
 
     def ticks(self, count: int) -> list[float]:
-        """Return round numbers from 0 to at most the largest, about so many.
-
-        Examples:
-            >>> _Axis(1.94, 0, 9).ticks(5), _Axis(0, 0, 9).ticks(5)
-            ([0.0, 0.5, 1.0, 1.5], [0.0])
-        """
+        """Return round numbers from 0 to at most the largest, about so many."""
         if self.most <= 0:
             return [0.0]
         rough = self.most / count
@@ -228,33 +232,31 @@ def _text(value: float, unit: str) -> str:
 
 def _lines(found: Picture, figure: Figure) -> None:
     """Draw lines over numbers between axes, with the limit and marks."""
-    xs, series = [float(x) for x in figure.x], [*figure.series.values()]
+    series = [*figure.series.values()]
     colours = [f"series-{at % 8}" if len(series) > 1 else "backward" for at in range(len(series))]
     found.legend(dict(zip(colours, figure.series, strict=True)) if len(series) > 1 else {})
     every = [own for row in (*series, [figure.limit]) for own in row if own is not None]
     bottom = found.y + 18 + HIGH
-    across = _Axis(max(xs), LEFT, RIGHT)
-    up = _Axis(max(every, default=1.0), bottom, bottom - HIGH)
+    across, up = _Axis(max(figure.x), LEFT, RIGHT), _Axis(max(every, default=1.0), bottom, bottom - HIGH)
     found.text(LEFT, found.y + 8, figure.y_label, "muted")
     for level in up.ticks(4):
         found.line(LEFT, up.place(level), RIGHT, up.place(level))
         found.text(LEFT - 8, up.place(level) + 4, _text(level, figure.unit), "muted", anchor="end")
-    for x in xs if len(xs) <= 8 else across.ticks(6):
+    for x in figure.x if len(figure.x) <= 8 else across.ticks(6):
         found.text(across.place(x), bottom + 18, _text(x, figure.x_unit), "muted", anchor="middle")
     found.text(RIGHT, bottom + 36, figure.x_label, "muted", anchor="end")
     if figure.limit is not None:
         found.line(LEFT, up.place(figure.limit), RIGHT, up.place(figure.limit), colour="ink")
         found.text(LEFT + 4, up.place(figure.limit) - 4, f"limit {_text(figure.limit, figure.unit)}")
     for colour, row in zip(colours, series, strict=True):
-        known = [(x, own) for x, own in zip(xs, row, strict=True)]
-        for here, run in groupby(known, key=lambda own: own[1] is not None):
+        for known, run in groupby(zip(figure.x, row, strict=True), key=lambda own: own[1] is not None):
             at = [*chain.from_iterable((across.place(x), up.place(own or 0.0)) for x, own in run)]
-            if here:
+            if known:
                 found.line(*at, *at[-2:], colour=colour)
     for place, note in figure.marks.items():
-        x, y = across.place(xs[place]), up.place(series[0][place] or 0.0)
+        x, y = across.place(figure.x[place]), up.place(series[0][place] or 0.0)
         found.rect(x - 3, y - 3, 6, 6, "ink")
         found.text(x, y - 7, note, anchor="start" if x < (LEFT + RIGHT) / 2 else "end")
-    said = (f"{_text(own, figure.unit)}" for row in series for own in row[:12] if own is not None)
+    said = (_text(own, figure.unit) for row in series for own in row[:12] if own is not None)
     found.about += f"{figure.y_label or figure.title}: {'; '.join(said)}. "
     found.y = bottom + (42 if figure.x_label else 24)

@@ -135,8 +135,7 @@ def _part(part: Part, *, full: bool = True, folded: bool = False, id: str | None
         if folded:
             return tag("details", tag("summary", part.title), tag("div", body, class_="in"))
         return tag("section", tag("h2", part.title), body, id=id)
-    drawn = _scrolled(Markup(svg(charts.picture(part))), part.title or "picture")
-    return tag("figure", _line("figcaption", part.title), drawn)
+    return tag("figure", _scrolled(Markup(svg(charts.picture([part], part.title))), part.title or "picture"))
 
 
 def _table(table: Table) -> Markup:

@@ -7,16 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Figure, Grid, Section, Table, Timeline
+from hypar.document import Column, Figure, Grid, Table
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
-from hypar.reports.charts import names_of, picture
+from hypar.reports.charts import picture
 from hypar.reports.palette import colour_of
-from hypar.reports.svg import TEXT, framed, svg_file
+from hypar.reports.svg import TEXT, svg_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from hypar.document import Document, Part
     from hypar.reports.svg import Picture, Shape
 
@@ -37,10 +35,9 @@ def plot(document: Document, file: Path | None = None) -> Picture:
     """
     if file is not None:
         require_plot(file)
-    parts = [*_figures(document.parts)]
-    if not parts:
-        raise OptionError("plot", "there is nothing to draw", hint="a score that knows its plan has a step")
-    found = picture(*parts, title=document.title if len(parts) > 1 else "")
+    found = picture(_parts(document), document.title)
+    if not found.shapes:
+        raise OptionError("plot", "this result has no picture")
     if file is not None and file.suffix == ".svg":
         write_text(file, svg_file(found))
     elif file is not None:
@@ -70,31 +67,21 @@ def require_plot(file: str | Path, also: str = "") -> None:
         )
 
 
-def _figures(parts: Sequence[Part]) -> Iterator[Figure | Table | Timeline]:
-    """Yield the parts that are pictures; tables only where nothing else gives their bars."""
-    every = [*_every(parts)]
-    drawn = any(
-        isinstance(part, Grid) or (isinstance(part, Figure) and part.kind == "bars") for part in every
-    )
-    for at, part in enumerate(every):
-        if isinstance(part, Grid):
-            yield _grid_table(part)
-        elif isinstance(part, Figure) and part.kind == "bars":
-            yield _bars_table(part)
-        elif isinstance(part, Figure | Timeline):
-            yield part
-        elif isinstance(part, Table) and not drawn:
-            after = every[at + 1] if at + 1 < len(every) else None
-            follows = isinstance(after, Timeline) and after.tracks == names_of(part)
-            if follows or any(own.unit == "bar" for own in part.shown):
-                yield part
-
-
-def _every(parts: Sequence[Part]) -> Iterator[Part]:
-    for part in parts:
-        yield part
-        if isinstance(part, Section):
-            yield from _every(part.parts)
+def _parts(document: Document) -> list[Part]:
+    """Return what is drawn; tables only where nothing else gives their bars."""
+    every = [part for _, part in document.walk()]
+    old = [
+        part for part in every if isinstance(part, Grid) or (isinstance(part, Figure) and part.kind == "bars")
+    ]
+    kept = [part for part in every if not (old and isinstance(part, Table))]
+    return [
+        _grid_table(part)
+        if isinstance(part, Grid)
+        else _bars_table(part)
+        if isinstance(part, Figure) and part.kind == "bars"
+        else part
+        for part in kept
+    ]
 
 
 def _grid_table(grid: Grid) -> Table:
@@ -117,7 +104,13 @@ def _bars_table(figure: Figure) -> Table:
     keys = ("x", "series", "mark", "value", "bar")
     units = ("text", "text", "text", figure.unit, "bar")
     rows = [
-        dict(zip(keys, (str(x), name, figure.marks.get(at), own[at], own[at]), strict=True))
+        dict(
+            zip(
+                keys,
+                (str(x), name, figure.marks.get(at), own[at], "-" if own[at] is None else own[at]),
+                strict=True,
+            )
+        )
         for at, x in enumerate(figure.x)
         for name, own in figure.series.items()
     ]
@@ -130,7 +123,7 @@ def _with_matplotlib(found: Picture, ending: str) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
 
-    (left, top, width, height), shapes = framed(found)
+    (left, top, width, height), shapes = found.framed()
     canvas = Canvas(figsize=(width / 100, height / 100), facecolor="white")
     FigureCanvasAgg(canvas)
     axes = canvas.add_axes((0, 0, 1, 1))

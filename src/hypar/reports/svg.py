@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from hypar.reports.palette import RULE, colour_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
 MONO = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace"
@@ -39,7 +39,7 @@ class Shape(NamedTuple):
 
 @dataclass(slots=True, repr=False)
 class Picture:
-    """Shapes with a title and, for those who do not see them, what they show; ``y`` is the height that is drawn."""
+    """Shapes below a title and, for those who do not see them, what they show; ``y`` is the height that is drawn."""
 
     title: str
     about: str = ""
@@ -72,6 +72,15 @@ class Picture:
             x += 32 + wide(each)
         self.y += ROW + 6 if words else 0
 
+    def framed(self) -> tuple[tuple[float, float, float, float], list[Shape]]:
+        """Return the box with margins (x, y, width, height), and the shapes on a ground and below the title."""
+        lines = wrap(self.title, int(self.width / (0.6 * HEAD)))
+        top = -1.3 * HEAD * len(lines) - 0.9 * HEAD
+        box = -MARGIN, top - MARGIN, self.width + 2 * MARGIN, self.y - top + 2 * MARGIN
+        bases = [top + HEAD * (1 + 1.3 * at) for at in range(len(lines))]
+        heads = [Shape("text", (0, y), "ink", line, size=HEAD) for y, line in zip(bases, lines, strict=True)]
+        return box, [Shape("rect", box, "ground"), *heads, *self.shapes]
+
     def _repr_svg_(self) -> str:
         return svg_file(self)
 
@@ -85,37 +94,23 @@ def wide(text: str) -> float:
     return 0.6 * TEXT * len(text)
 
 
-def framed(picture: Picture) -> tuple[tuple[float, float, float, float], list[Shape]]:
-    """Return the box of a picture with margins (x, y, width, height), and its shapes on a ground and below its title."""
-    lines = wrap(picture.title, int(picture.width / (0.6 * HEAD)))
-    top = -1.3 * HEAD * len(lines) - 0.9 * HEAD
-    box = -MARGIN, top - MARGIN, picture.width + 2 * MARGIN, picture.y - top + 2 * MARGIN
-    at = [(0, top + HEAD * (1 + 1.3 * number)) for number in range(len(lines))]
-    heads = [Shape("text", place, "ink", line, size=HEAD) for place, line in zip(at, lines, strict=True)]
-    return box, [Shape("rect", box, "ground"), *heads, *picture.shapes]
-
-
 def svg(picture: Picture) -> str:
-    """Return a picture as an element of a page, which has its title beside it."""
-    return _svg(picture, "", (0, 0, picture.width, picture.y), picture.shapes)
+    """Return a picture as an element of a page."""
+    box, shapes = picture.framed()
+    left, top, width, height = map(_n, box)
+    size = f'viewBox="{left} {top} {width} {height}" width="{width}" height="{height}"'
+    known = f"<title>{escape(picture.title)}</title><desc>{escape(picture.about)}</desc>"
+    lines = "\n".join(map(_element, shapes))
+    return f'<svg {size} role="img" font-family="{SANS}" font-size="{TEXT}">{known}\n{lines}\n</svg>\n'
 
 
 def svg_file(picture: Picture) -> str:
-    """Return a picture as a file: with its title, on a ground of its own, whatever is around it."""
-    box, shapes = framed(picture)
-    size = f'xmlns="http://www.w3.org/2000/svg" width="{_n(box[2])}" height="{_n(box[3])}" '
-    return _svg(picture, size, box, shapes)
-
-
-def _svg(picture: Picture, size: str, box: Iterable[float], shapes: Iterable[Shape]) -> str:
-    look = f'viewBox="{" ".join(map(_n, box))}" role="img" font-family="{SANS}" font-size="{TEXT}"'
-    known = f"<title>{escape(picture.title)}</title><desc>{escape(picture.about)}</desc>"
-    lines = "\n".join(map(_element, shapes))
-    return f"<svg {size}{look}>{known}\n{lines}\n</svg>\n"
+    """Return a picture as a file."""
+    return svg(picture).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
 
 
 def _element(shape: Shape) -> str:
-    """Return a shape as an element with its class and, where no style is known, its colour."""
+    """Return a shape as an element with its class and its colour."""
     at, colour = [*map(_n, shape.at)], colour_of(shape.colour)
     look = f'class="{escape(shape.colour)}" fill="{colour}"'
     if shape.kind == "text":
@@ -126,8 +121,7 @@ def _element(shape: Shape) -> str:
     if shape.kind == "rect":
         edge = f' stroke="{RULE}"' if shape.colour == "whole" else ""
         return f'<rect x="{at[0]}" y="{at[1]}" width="{at[2]}" height="{at[3]}" {look}{edge}/>'
-    points = " ".join(f"{x},{y}" for x, y in zip(at[::2], at[1::2], strict=True))
-    return f'<polyline points="{points}" class="{escape(shape.colour)}" fill="none" stroke="{colour}"/>'
+    return f'<polyline points="{" ".join(at)}" class="{escape(shape.colour)}" fill="none" stroke="{colour}"/>'
 
 
 def _n(number: float) -> str:
