@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import origin_of
 from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
@@ -14,7 +13,7 @@ from hypar.machine.profiles import Profile, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
 from hypar.network.build import FOREIGN, load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.plan import Plan
+from hypar.plan.plan import Plan, origin_of
 from hypar.plan.records import FilesRecord
 from hypar.registry import DATA, data_names
 from hypar.sharding.tree import WHOLE_ARRAY
