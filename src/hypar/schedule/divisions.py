@@ -167,7 +167,7 @@ def _scattered(
         left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
         count, size = math.prod(ways), math.ceil(einsum.sizes[dim] * left - TINY)
         if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
-            numbers = _numbers(*zip(*cuts, strict=True), array) if cuts else ()
+            numbers = _numbers(*zip(*cuts, strict=True), array) if size % count else ()
             cut = Cut(ways, size if size % count else 0, parts, numbers)
             shards.append((name, cut))
             rows = fullest(size, count) / size if size else 0.0

@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.solve.counts.forms import Cells, CountGraph, Link, Term, folded_costs, pair_costs
+from hypar.solve.counts.forms import EVERYWHERE, Cells, CountGraph, Form, Link, Term, folded_costs, pair_costs
 from hypar.solve.counts.states import all_states, splits, states_of
 from hypar.solve.counts.tiers import Own, Tier
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
@@ -55,6 +56,26 @@ def found_and_least(graph: CountGraph) -> tuple[Costs, Costs]:
 @given(data=st.data())
 def test_the_cost_of_two_counts_is_the_least_of_all_their_orders(data: st.DataObject) -> None:
     found, least = found_and_least(one_tensor(data))
+    np.testing.assert_allclose(found, least, rtol=1e-12)
+
+
+@pytest.mark.parametrize("options", [(3, 2), (2, 3)])
+@pytest.mark.parametrize("owned", [0.0, -8.0])
+def test_at_levels_of_unlike_ways_fewer_options_may_meet_than_can(
+    options: tuple[int, int], owned: float
+) -> None:
+    """Of 2 x 2 x 3: with all classes of two ends, what is kept everywhere at one level may cost more than what meets saves."""
+    classes = (EVERYWHERE, 0, 1)
+    made, read = (classes[:own] for own in options)
+    alone = tuple((Term(16.0, tuple(int(name == EVERYWHERE) for name in own)),) for own in (made, read))
+    graph = CountGraph(
+        ways=(2, 3),
+        depths=(2, 1),
+        offered=tuple((tuple(range(own)),) * 2 for own in options),
+        nodes=tuple((Term(0.0, (0,) * own),) for own in options),
+        links=(Link(0, 1, Form(made, read, -8.0, owned, 8.0, (alone[0], alone[1]))),),
+    )
+    found, least = found_and_least(graph)
     np.testing.assert_allclose(found, least, rtol=1e-12)
 
 

@@ -353,6 +353,7 @@ def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     """Return the same without the terms of one end alone."""
     totals: dict[int, Numbers] = {}
     lacks: dict[int, Numbers] = {}
+    fewer: dict[int, Numbers] = {}
     late = bool(form.once and cells.latencies)
     apart = bool(form.owned or form.kept or late)
     stays = bool(form.staying) and cells.alike
@@ -363,16 +364,57 @@ def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
         if apart:
             lack = np.minimum(s, 0)
             lacks[group] = lack if group not in lacks else lacks[group] + lack
+        if form.kept and len(cells.sizes) > 1:
+            less = np.minimum(s - lack, s - _everywhere(form, made[:, cell], read[:, cell], size))
+            fewer[group] = less if group not in fewer else fewer[group] + less
         if stays:
             own = _stayed(form, made[:, cell], read[:, cell], s)
             more = own if more is None else more + own
     found = (
         priced(form, totals, lacks, cells) if more is None else _least_kept(form, totals, lacks, more, cells)
     )
+    if any(own.any() for own in fewer.values()):
+        found = found - _saved(form, totals, lacks, fewer, cells)
     if late or form.idle:
         ends = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
         found = found + further_costs(form, ends, (totals, lacks), cells)
     return found
+
+
+def _saved(
+    form: Form,
+    totals: Mapping[int, Numbers],
+    lacks: Mapping[int, Numbers],
+    fewer: Mapping[int, Numbers],
+    cells: Cells,
+) -> Costs:
+    """Return how much lower the cost can be at most where fewer options meet than can.
+
+    Where options of one class meet others at d levels, and both are everywhere at as many fewer, what a device has and what is
+    kept shrink alike, by the ways of these levels: better where their sum is above 0, as it may be by levels of other cells that
+    divide in different ways. Exact on one tier; on several each is taken by itself.
+
+    Args:
+        form: the tensor.
+        totals: the largest ``s`` of each group.
+        lacks: the part of it of options that divide in different ways.
+        fewer: the largest d of each group.
+        cells: the cells.
+    """
+    kept = {group: totals[group] - lacks[group] for group in lacks}
+    of_tiers = [tier.weight for tier in cells.tiers]
+    both, held, shrunk = (
+        products(powers, cells.ways, cells.tiers, [weight * own for own in tiers])
+        for weight, powers, tiers in (
+            (form.both, totals, of_tiers),
+            (form.kept, kept, of_tiers),
+            (1.0, {group: -own for group, own in fewer.items()}, [1.0] * len(of_tiers)),
+        )
+    )
+    saved = np.zeros(np.shape(next(iter(totals.values()))))
+    for has, keeps, factor in zip(both, held, shrunk, strict=True):
+        saved += np.maximum(has + keeps, 0.0) * (1.0 - factor)
+    return saved
 
 
 def _stayed(form: Form, made: Numbers, read: Numbers, s: Numbers) -> Numbers:
@@ -469,12 +511,17 @@ def _product(weight: float, powers: Mapping[int, NDArray[Any]], cells: Cells) ->
 
 def _aligned(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:
     """Return the largest ``s`` of one cell, for each pair of states ``[states, options]``."""
-    one, other = _of(form.made, made, EVERYWHERE), _of(form.read, read, EVERYWHERE)
-    s = one[:, None] + (other - np.int8(size))[None]
+    s = _everywhere(form, made, read, size)
     both = {*form.made} & {*form.read} - {EVERYWHERE}
     for name in both:
         s += np.minimum(_of(form.made, made, name)[:, None], _of(form.read, read, name)[None])
     return s
+
+
+def _everywhere(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:
+    """Return the part of ``s`` of options that have the tensor everywhere; the rest are meetings of equal classes."""
+    one, other = _of(form.made, made, EVERYWHERE), _of(form.read, read, EVERYWHERE)
+    return one[:, None] + (other - np.int8(size))[None]
 
 
 def _of(classes: tuple[int, ...], states: Numbers, name: int) -> Numbers:
