@@ -177,9 +177,9 @@ def test_a_number_keeps_its_unit_and_a_level_its_number() -> None:
 
 
 def test_notes_have_one_indent_and_a_long_label_a_line_of_its_own() -> None:
-    notes = [Note("time", "1.94 s: forward 419 ms"), Note("claim", "greedy"), Note("", "no lower")]
-    assert plain(note_lines(notes, 21)).splitlines() == [
-        "time   1.94 s:",
+    notes = [Note("time", "1.94 s in all: forward 419 ms"), Note("claim", "greedy"), Note("", "no lower")]
+    assert plain(note_lines(notes, 28)).splitlines() == [
+        "time   1.94 s in all:",
         "       forward 419 ms",
         "claim  greedy",
         "       no lower",

@@ -82,20 +82,10 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
-    """Return the lines of notes, whose texts have one indent; one without a label continues the note above it."""
-    width = min(width, WIDEST_TEXT)
-    longest = max((len(note.label) for note in notes), default=0)
-    indent = longest + GAP if 0 < longest <= width // 3 - GAP else GAP
-    found: list[Line] = []
-    for note in notes:
-        label = note.label.ljust(indent if longest else 0)
-        if len(note.label) > indent - GAP:
-            found.append([(note.label, "dim")])
-            label = " " * indent
-        for line in wrapped(note.text, width - indent):
-            found.append([(label, "dim"), (line, "")])
-            label = " " * indent
-    return found
+    """Return the lines of notes as those of a table of labels and texts; one without a label continues the note above it."""
+    columns = Column(key="label", head=""), Column(key="text", head="", prose=True)
+    rows = [{"label": note.label and Cell(note.label), "text": note.text} for note in notes]
+    return table_lines(Table(columns, rows), min(width, WIDEST_TEXT)) if rows else []
 
 
 class Shown(NamedTuple):
