@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load import load_machine
 from hypar.reports.html import fragment
 from hypar.reports.renderers import rendered, to_markdown
 from hypar.reports.text import plain, render
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SHOWN: dict[str, Callable[[], Any]] = {
     "models resnet18": lambda: hypar.load_model("resnet18"),
     "models llama3-8b": lambda: hypar.load_model("llama3-8b"),
-    "hardware hmc": lambda: load_hardware("hmc"),
-    "hardware tpu-v2-v3": lambda: load_hardware("tpu-v2-v3"),
+    "hardware hmc": lambda: load_machine("hmc"),
+    "hardware tpu-v2-v3": lambda: load_machine("tpu-v2-v3"),
 }
 
 

@@ -133,7 +133,7 @@ def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool
         raise OptionError(where, "no machine is named", "one, as --hardware hmc")
     if hardware is None:
         return None
-    return use("machine.load_heterogeneous:load_hardware")(hardware, changes)
+    return use("machine.load:load_machine")(hardware, changes)
 
 
 def network_of(model: str, inputs: tuple[str, ...]) -> Any:
