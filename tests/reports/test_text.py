@@ -185,7 +185,7 @@ def test_notes_have_one_indent_and_a_long_label_a_line_of_its_own() -> None:
         "       no lower",
     ]
     notes = [Note("a-strategy-of-another-package", "fixed"), Note("dp", "fixed")]
-    assert plain(note_lines(notes, 40)).splitlines() == [
+    assert plain(note_lines(notes, 30)).splitlines() == [
         "a-strategy-of-another-package",
         "  fixed",
         "dp",

@@ -146,12 +146,9 @@ def table_lines(table: Table, width: int) -> list[Line]:
     """Return the lines of a table, columns beside each other if there is room, otherwise a record for each row."""
     columns = columns_of(table)
     texts = told(columns)
-    tries = ((_drawn(columns, width), GAP, False), (texts, GAP, True), (texts, 1, True))
-    for own, gap, broken in tries:
-        sizes = _sizes(own, width, gap, broken=broken)
-        if sizes:
-            break
-    lines = _beside(own, sizes, gap) if sizes else _records(texts, len(table.rows), width)
+    tries = ((_drawn(columns, width), GAP, False), (texts, GAP, False), (texts, GAP, True), (texts, 1, True))
+    beside = (_beside(own, width, gap, broken=broken) for own, gap, broken in tries)
+    lines = next(filter(None, beside), None) or _records(texts, len(table.rows), width)
     cut = any(CUT in text for line in lines for text, _ in line)
     return _lines(table.title, width, "bold") + lines + _lines(IS_CUT * cut, width, "dim")
 
@@ -161,7 +158,6 @@ def _lines(text: str, width: int, style: str = "") -> list[Line]:
 
 
 def _block(part: Part, width: int) -> list[Line]:
-    """Return the lines of a table or of a section's head; others have no text."""
     if isinstance(part, Section):
         return _lines(part.title, width, "bold") + _lines(part.about, width)
     return table_lines(part, width) if isinstance(part, Table) else []
@@ -208,58 +204,49 @@ def _width(own: Shown) -> int:
     return max(map(text_width, (own.column.title, *own.texts)))
 
 
-def _above(own: Shown) -> str:
-    return own.column.title.rpartition(" ")[0]
-
-
-def _sizes(columns: Sequence[Shown], width: int, gap: int, *, broken: bool) -> list[int]:
-    """Return the widths of columns, of prose as little as needed; none if they do not fit.
+def _beside(columns: Sequence[Shown], width: int, gap: int, *, broken: bool) -> list[Line]:
+    """Return the lines of columns beside each other; none if they do not fit.
 
     Of a ``broken`` head the last word stands in a line of its own, and what is above it reaches over neighbours that have it too.
     """
-    wide, groups = (
-        [_width(own) for own in columns],
-        groupby(range(len(columns)), key=lambda at: _above(columns[at])),
-    )
-    sizes = [_least(own, own.column.title.split()[-1:] if broken else [own.column.title]) for own in columns]
-    for above, run in groups if broken else ():
-        *_, last = together = [*run]
-        sizes[last] += max(0, text_width(above) - sum(sizes[at] + gap for at in together) + gap)
-    left = width - sum(sizes) - gap * (len(columns) - 1)
-    for at in sorted(range(len(columns)), key=wide.__getitem__):
-        more = min(max(left, 0), max(wide[at] - sizes[at], 0) * columns[at].column.prose)
-        sizes[at], left = sizes[at] + more, left - more
-    return sizes if left >= 0 else []
-
-
-def _least(own: Shown, head: Sequence[str]) -> int:
-    """Return the least width of a column below texts of its head, its prose broken between words."""
-    words = [word for text in own.texts for word in text.split()] if own.column.prose else own.texts
-    least = max(map(text_width, (*head, *words)), default=0)
-    return min(max(least, LEAST_PROSE), _width(own)) if own.column.prose else least
-
-
-def _beside(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Line]:
-    """Return a line for each row, or several where a text of prose is wider than its column, below their heads."""
-    found = _heads(columns, sizes, gap)
-    for row in zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True):
+    titles = [own.column.title.rpartition(" ") if broken else ("", "", own.column.title) for own in columns]
+    above, below = [each[0] for each in titles], [each[2] for each in titles]
+    sizes = _sizes(columns, above, below, width - gap * (len(columns) - 1), gap)
+    once = [name * (name != before) for before, name in pairwise(["", *above])]
+    found = [[(head, "dim") for head in heads] for heads in (once, below) if any(heads)]
+    for row in (
+        zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True) if sizes else ()
+    ):
         parts = [
             [(part, style) for part in (wrapped(text, size) if text_width(text) > size else [text])]
             for (text, style), size in zip(row, sizes, strict=True)
         ]
-        found += [_line(line, columns, sizes, gap) for line in zip_longest(*parts, fillvalue=("", ""))]
-    return found
+        found += [[*line] for line in zip_longest(*parts, fillvalue=("", ""))]
+    return [_line(line, columns, sizes, gap) for line in found] if sizes else []
 
 
-def _heads(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Line]:
-    """Return a line of heads, and one above it where some are too long for their columns."""
-    heads, above = [own.column.title for own in columns], [""] * len(columns)
-    if any(text_width(head) > size for head, size in zip(heads, sizes, strict=True)):
-        names = ["", *map(_above, columns)]
-        above = [name * (name != before) for before, name in pairwise(names)]
-        heads = [(head.split() or [""])[-1] for head in heads]
-    lines = [[(head, "dim") for head in line] for line in (above, heads) if any(line)]
-    return [_line(line, columns, sizes, gap) for line in lines]
+def _sizes(
+    columns: Sequence[Shown], above: Sequence[str], heads: Sequence[str], width: int, gap: int
+) -> list[int]:
+    """Return the widths of columns in a width without gaps, of prose as much as is left; none if they do not fit."""
+    sizes = [_least(own, head) for own, head in zip(columns, heads, strict=True)]
+    for name, run in groupby(range(len(columns)), key=above.__getitem__):
+        *_, last = together = [*run]
+        sizes[last] += max(0, text_width(name) - sum(sizes[at] + gap for at in together) + gap)
+    left = width - sum(sizes)
+    for at in sorted(range(len(columns)), key=lambda at: _width(columns[at])):
+        if columns[at].column.prose and left > 0:
+            more = min(left, _width(columns[at]) - sizes[at])
+            sizes[at], left = sizes[at] + more, left - more
+    return sizes if left >= 0 else []
+
+
+def _least(own: Shown, head: str) -> int:
+    """Return the least width of a column below its head, of prose that of its longest word."""
+    if not own.column.prose:
+        return max(map(text_width, (head, *own.texts)))
+    words = [word for text in (head, *own.texts) for word in text.split()]
+    return min(max(LEAST_PROSE, *map(text_width, words), 0), _width(own))
 
 
 def _line(cells: Iterable[tuple[str, str]], columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> Line:
@@ -283,9 +270,8 @@ def _records(columns: Sequence[Shown], count: int, width: int) -> list[Line]:
         found += _lines(f"{names.column.title * (row < count)} {name}".strip(), width, style)
         filled = [own for own in others if own.texts[row]]
         pairs = [(own.column.prose, f"{own.column.title} {own.texts[row]}".strip()) for own in filled]
-        tied = [text.replace(" ", _TIED) if text_width(text) < width - GAP else text for _, text in pairs]
-        joined = ", ".join(text for (prose, _), text in zip(pairs, tied, strict=True) if not prose)
-        texts = [joined, *(text for prose, text in pairs if prose)]
-        broken = chain.from_iterable(wrapped(text, width - GAP) for text in texts if text)
-        found += [[(" " * GAP, ""), (line, style)] for line in broken]
+        short = [text for prose, text in pairs if not prose]
+        tied = [text.replace(" ", _TIED) if text_width(text) < width - GAP else text for text in short]
+        for text in (", ".join(tied), *(text for prose, text in pairs if prose)):
+            found += [[(" " * GAP, ""), *line] for line in _lines(text, width - GAP, style)]
     return found
