@@ -5,7 +5,6 @@ A fragment is one element with its own style, and without ids, scripts or links.
 
 from __future__ import annotations
 
-import re
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,7 +13,7 @@ from hypar.document import Cell, Note, Section, Table
 from hypar.reports import charts
 from hypar.reports.palette import colours_of
 from hypar.reports.svg import svg
-from hypar.reports.text import columns_of
+from hypar.reports.text import columns_of, tied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,12 +27,8 @@ Content: TypeAlias = "str | Iterable[Content] | None"
 THIN = "\u202f"
 """The narrow space between a number and its unit, where no line breaks."""
 
-NAMES = frozenset({"layer", "task", "what"})
-"""The keys of columns of names, which have letters of one width."""
-
+AGAIN = "Make it again"
 HEAD = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-
-_QUANTITY = re.compile(r"(\d) ((?:[kMGTPmunpf]?(?:B|s|J|Hz)|%)(?![a-zA-Z]))")
 
 
 class Markup(str):
@@ -43,7 +38,9 @@ class Markup(str):
 
 
 def tag(element: str, *content: Content, **attributes: str | int | None) -> Markup:
-    """Return an element; ``class_`` stands for ``class``, any other ``_`` for ``-``, and an attribute that is None is left out.
+    """Return an element, with spaces between its contents, so that their words stay apart where styles are not shown.
+
+    ``class_`` stands for ``class``, any other ``_`` for ``-``, and an attribute that is None is left out.
 
     Examples:
         >>> tag("td", "a < b", class_="n", title='"x"')
@@ -57,9 +54,9 @@ def tag(element: str, *content: Content, **attributes: str | int | None) -> Mark
 def fragment(document: Document, *, full: bool = False) -> str:
     """Return a document as an element for a notebook, with the words that the terminal shows; ``plot`` draws its figures."""
     known = [own for own in (*document.parts, *document.notes) if isinstance(own, Note | Section | Table)]
-    title = tag("p", prose(document.title), class_=f"title {document.tone}".strip())
+    title = tag("p", document.title, class_=f"title {document.tone}".strip())
     body = [title, _line("p", document.about), [_part(own, full=full) for own in known]]
-    return tag("div", _style(), *body, class_="hy") + "\n"
+    return tag("div", tag("style", Markup(style())), *body, class_="hy") + "\n"
 
 
 def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> str:
@@ -71,22 +68,19 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
     links = [(name, own.title) for name, own in sections.items()] + [("again", AGAIN)] * bool(commands)
     head = tag(
         "header",
-        tag("h1", prose(document.title), class_=document.tone or None),
-        tag("p", prose(document.about), class_="lead"),
+        tag("h1", document.title, class_=document.tone or None),
+        tag("p", document.about, class_="lead"),
         [_part(own) for own in document.parts if not isinstance(own, Section)],
         [_part(own, full=False) for own in document.notes],
         tag("nav", [tag("a", title, href=f"#{name}") for name, title in links], aria_label="Sections"),
         id="headline",
     )
-    lines = tag("pre", "\n".join(commands), tabindex=0)
+    lines = tag("pre", Markup(escape("\n".join(commands), quote=False)), tabindex=0)
     again = tag("section", tag("h2", AGAIN), lines, id="again") if commands else None
     body = [_part(own, id=name) for name, own in sections.items()]
     main = tag("main", head, body, again, _line("footer", footer))
-    top = tag("head", Markup(HEAD), tag("title", prose(document.title)), _style())
+    top = tag("head", Markup(HEAD), tag("title", document.title), tag("style", Markup(style())))
     return f'<!DOCTYPE html>\n<html lang="en">\n{top}{tag("body", main, class_="hy")}\n</html>\n'
-
-
-AGAIN = "Make it again"
 
 
 def style() -> str:
@@ -94,28 +88,16 @@ def style() -> str:
     return (files("hypar.reports") / "report.css").read_text(encoding="utf-8")
 
 
-def prose(text: str) -> str:
-    """Return a text whose numbers are not split from their units."""
-    return _QUANTITY.sub(rf"\1{THIN}\2", text)
-
-
-def _style() -> Markup:
-    return tag("style", Markup("\n" + style()))
-
-
 def _markup(content: Content) -> str:
+    if isinstance(content, Markup):
+        return content
     if content is None or isinstance(content, str):
-        return content if isinstance(content, Markup) else escape(content or "", quote=False)
-    return "".join(map(_markup, content))
+        return escape(tied(content or "", THIN), quote=False)
+    return " ".join(filter(None, map(_markup, content)))
 
 
 def _line(element: str, text: str, class_: str | None = None) -> Content:
-    return tag(element, prose(text), class_=class_) if text else None
-
-
-def _spaced(parts: Iterable[Markup]) -> Markup:
-    """Join elements by spaces, so that their words stay apart where styles are not shown."""
-    return Markup(" ".join(parts))
+    return tag(element, text, class_=class_) if text else None
 
 
 def _scrolled(content: Markup, label: str) -> Markup:
@@ -128,8 +110,8 @@ def _part(part: Part, *, full: bool = True, folded: bool = False, id: str | None
     if isinstance(part, Table):
         return [_line("p", part.title, "title"), _table(part)] if part.shown else None
     if isinstance(part, Note):
-        label = [tag("b", part.label), " "] if part.label else []
-        return tag("p", label, prose(part.text), class_="note") if full or not part.detail else None
+        label = tag("b", part.label) if part.label else None
+        return tag("p", label, part.text, class_="note") if full or not part.detail else None
     if isinstance(part, Section):
         body = [_line("p", part.about, "note"), [_part(own, full=full, folded=True) for own in part.parts]]
         if folded:
@@ -141,32 +123,27 @@ def _part(part: Part, *, full: bool = True, folded: bool = False, id: str | None
 def _table(table: Table) -> Markup:
     columns = columns_of(table)
     heads = [tag("th", own.column.title, scope="col", class_=_side(own.column)) for own in columns]
-    cells = [
-        _spaced(_cell(own, at, first=own is columns[0]) for own in columns)
-        for at in range(len(columns[0].texts))
+    rows = [
+        [_cell(own, at, first=own is columns[0]) for own in columns] for at in range(len(columns[0].texts))
     ]
-    body = [
-        tag("tr", own, class_=row.get("tone") or None) for own, row in zip(cells, table.rows, strict=False)
-    ]
+    tones = [row.get("tone") or None for row in table.rows]
     whole = tag(
         "table",
-        tag("thead", tag("tr", _spaced(heads))),
-        tag("tbody", Markup("\n".join(body))),
-        tag("tfoot", tag("tr", cells[-1])) if table.total else None,
-        class_="full" if any(own.column.unit == "bar" for own in columns) else None,
+        tag("thead", tag("tr", heads)),
+        tag("tbody", [tag("tr", row, class_=tone) for row, tone in zip(rows, tones, strict=False)]),
+        tag("tfoot", tag("tr", rows[-1])) if table.total else None,
+        class_="full" if table.has_bars else None,
     )
     return _scrolled(whole, table.title or "table")
 
 
 def _cell(own: Shown, at: int, *, first: bool) -> Markup:
     """Return the cell of a column at a row; of the first column it is the head of its row."""
-    column, value, text = own.column, own.values[at], own.texts[at]
-    content: Content = _choice(value) if isinstance(value, Cell) else prose(text)
-    if column.unit == "bar" and not text:
+    value, text = own.values[at], own.texts[at]
+    content: Content = _choice(value) if isinstance(value, Cell) else text
+    if own.column.unit == "bar" and not text:
         content = _bar(own.bars[at], own.scale)
-    if first:
-        return tag("th", content, scope="row", class_="m" if column.key in NAMES else None)
-    return tag("td", content, class_=_side(column))
+    return tag("th", content, scope="row") if first else tag("td", content, class_=_side(own.column))
 
 
 def _choice(value: Cell) -> Content:
@@ -176,7 +153,7 @@ def _choice(value: Cell) -> Content:
         ground, text, _ = colours_of(dim)
         look = None if dim == "whole" else f"background:{ground};color:{text}"
         parts.append(tag("i", word, class_=dim, style=look))
-    return tag("span", _spaced(parts), class_="choice") if parts else None
+    return tag("span", parts, class_="choice") if parts else None
 
 
 def _bar(parts: Sequence[float], scale: float) -> Markup:
@@ -189,4 +166,4 @@ def _bar(parts: Sequence[float], scale: float) -> Markup:
 
 
 def _side(own: Column) -> str | None:
-    return "r n" if own.numeric else "wide" if own.unit == "bar" else None
+    return "n" if own.numeric else "wide" if own.unit == "bar" else None

@@ -74,9 +74,14 @@ def plain(lines: Iterable[Line]) -> str:
     return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
 
 
+def tied(text: str, by: str = _TIED) -> str:
+    """Return a text with another character for the spaces at which no line breaks, as between a number and its unit."""
+    return _TOGETHER.sub(by, text)
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """Break a text into lines between words, but not those that belong together."""
-    lines = _TOGETHER.sub(_TIED, text).splitlines()
+    lines = tied(text).splitlines()
     broken = [textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in lines]
     return [line.replace(_TIED, " ") for line in chain.from_iterable(broken)] or [""]
 
