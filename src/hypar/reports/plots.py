@@ -142,7 +142,6 @@ def _draw(axes: Any, shape: Shape) -> None:
     if shape.kind == "text":
         look = {
             "ha": {"start": "left", "middle": "center", "end": "right"}[shape.anchor],
-            "family": "monospace" if shape.mono else "sans-serif",
             "weight": "bold" if shape.size > TEXT else "normal",
         }
         axes.text(*at, shape.text.replace("$", r"\$"), color=colour, size=0.66 * shape.size, **look)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
-MONO = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace"
 WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
 """The width of a picture, the size of its text and of its title, the height of a row, and what is left free around it."""
 
@@ -24,8 +23,8 @@ WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
 class Shape(NamedTuple):
     """A ``rect`` (x, y, width, height), a ``line`` (x and y of each corner) or a ``text`` (x, y of its base line).
 
-    Its colour is a name, which is its class in SVG too. The ``anchor`` is the end of a text that is at its place; a
-    ``mono`` text has letters of one width, and one larger than ``TEXT`` is bold.
+    Its colour is a name, which is its class in SVG too. The ``anchor`` is the end of a text that is at its place; one
+    larger than ``TEXT`` is bold.
     """
 
     kind: Literal["rect", "line", "text"]
@@ -33,7 +32,6 @@ class Shape(NamedTuple):
     colour: str
     text: str = ""
     anchor: Literal["start", "middle", "end"] = "start"
-    mono: bool = False
     size: int = TEXT
 
 
@@ -115,8 +113,7 @@ def _element(shape: Shape) -> str:
     look = f'class="{escape(shape.colour)}" fill="{colour}"'
     if shape.kind == "text":
         end = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
-        font = f' font-family="{MONO}"' if shape.mono else ""
-        font += f' font-size="{shape.size}" font-weight="600"' if shape.size > TEXT else ""
+        font = f' font-size="{shape.size}" font-weight="600"' if shape.size > TEXT else ""
         return f'<text x="{at[0]}" y="{at[1]}" {look}{end}{font}>{escape(shape.text)}</text>'
     if shape.kind == "rect":
         edge = f' stroke="{RULE}"' if shape.colour == "whole" else ""
