@@ -126,7 +126,7 @@ class Figure:
     """
 
     title: str
-    x: Sequence[str] | Sequence[float]
+    x: Sequence[Any]
     series: Mapping[str, Sequence[float | None]]
     unit: str
     kind: Literal["bars", "lines"] = "lines"

@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 ENDINGS = (".png", ".svg", ".pdf")
 """File endings of the supported formats."""
 
-DOTS = 110
 _KEPT_OUT = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
 """Metadata to omit, so that the same input gives the same bytes."""
 
 
 def plot(document: Document, file: Path | None = None) -> Picture:
-    """Draw the figures of a document as one picture, and write it to a file if one is named.
+    """Draw the figures, timelines and bars of a document as one picture, and write it to a file if one is named.
 
     Raises:
-        OptionError: matplotlib is not installed where it is needed, the ending is not a supported format, or nothing is to be drawn.
+        OptionError: as ``require_plot``, or nothing is to be drawn.
         DocumentError: the folder is missing or not writable.
     """
     if file is not None:
@@ -46,11 +45,7 @@ def plot(document: Document, file: Path | None = None) -> Picture:
 
 
 def require_plot(file: str | Path, also: str = "") -> None:
-    """Raise if a picture could not be drawn, before anything is computed for it.
-
-    Args:
-        file: the target file.
-        also: another ending to list as allowed.
+    """Raise if a picture could not be drawn, before anything is computed for it; ``also`` is another ending that is allowed.
 
     Raises:
         OptionError: matplotlib is not installed where it is needed, or the ending is not a supported format.
@@ -62,9 +57,8 @@ def require_plot(file: str | Path, also: str = "") -> None:
         allowed = f"a name that ends in {', '.join(filter(None, (*ENDINGS, also)))}"
         raise OptionError("plot", f"found the file {str(file)!r}", allowed)
     if ending != ".svg" and find_spec("matplotlib") is None:
-        raise OptionError(
-            "plot", "matplotlib is not installed", "a name that ends in .svg", "pip install matplotlib"
-        )
+        other = "a name that ends in .svg"
+        raise OptionError("plot", "matplotlib is not installed", other, "pip install matplotlib")
 
 
 def _parts(document: Document) -> list[Part]:
@@ -124,15 +118,13 @@ def _with_matplotlib(found: Picture, ending: str) -> bytes:
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
 
     (left, top, width, height), shapes = found.framed()
-    canvas = Canvas(figsize=(width / 100, height / 100), facecolor="white")
+    canvas, stream = Canvas(figsize=(width / 100, height / 100)), io.BytesIO()
     FigureCanvasAgg(canvas)
-    axes = canvas.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(left, left + width), ylim=(top + height, top))
+    axes = canvas.add_axes((0, 0, 1, 1), xlim=(left, left + width), ylim=(top + height, top))
     axes.set_axis_off()
     for shape in shapes:
         _draw(axes, shape)
-    stream = io.BytesIO()
-    canvas.savefig(stream, format=ending[1:], dpi=DOTS, metadata=_KEPT_OUT[ending])
+    canvas.savefig(stream, format=ending[1:], dpi=110, metadata=_KEPT_OUT[ending])
     return stream.getvalue()
 
 
@@ -140,11 +132,9 @@ def _draw(axes: Any, shape: Shape) -> None:
     """Draw a shape on axes whose units are pixels."""
     colour, at = colour_of(shape.colour), shape.at
     if shape.kind == "text":
-        look = {
-            "ha": {"start": "left", "middle": "center", "end": "right"}[shape.anchor],
-            "weight": "bold" if shape.size > TEXT else "normal",
-        }
-        axes.text(*at, shape.text.replace("$", r"\$"), color=colour, size=0.66 * shape.size, **look)
+        side = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
+        look = {"ha": side, "size": 0.66 * shape.size, "weight": "bold" if shape.size > TEXT else "normal"}
+        axes.text(*at, shape.text.replace("$", r"\$"), color=colour, **look)
     elif shape.kind == "line":
         axes.plot(at[::2], at[1::2], color=colour, linewidth=0.8, zorder=1)
     else:

@@ -37,7 +37,8 @@ _CODES = {
     "cyan": 36,
     "bright_blue": 94,
 }
-"""The ANSI codes of the words of a style."""
+_ERASE = "\r\x1b[2K"
+"""The ANSI codes of the words of a style, and of the line of progress."""
 
 
 def width(stream: TextIO | None = None) -> int:
@@ -78,9 +79,7 @@ def warn(text: str) -> None:
 def note(text: str, style: str = "dim") -> None:
     """Print a note on stderr."""
     with suppress(OSError, AttributeError):
-        line = _styled(text, style) if _coloured(sys.stderr) else printable(text)
-        sys.stderr.write(_encodable(line, sys.stderr) + "\n")
-        sys.stderr.flush()
+        _put(sys.stderr, (_styled(text, style) if _coloured(sys.stderr) else printable(text)) + "\n")
 
 
 def write(text: str, *, document: bool = False, styled: bool = False) -> None:
@@ -92,28 +91,27 @@ def write(text: str, *, document: bool = False, styled: bool = False) -> None:
         DocumentError: stdout cannot be written to, at once and not at the end of the program.
     """
     content = (text if styled else printable(text)).removesuffix("\n") + "\n"
-    stream = sys.stdout
     try:
-        if document and hasattr(stream, "buffer"):
-            stream.flush()
-            stream.buffer.write(content.encode("utf-8", "replace"))
-        else:
-            stream.write(_encodable(content, stream))
-        stream.flush()
+        if document and hasattr(sys.stdout, "buffer"):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content.encode("utf-8", "replace"))
+            content = ""
+        _put(sys.stdout, content)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise not_printed(error) from error
 
 
-def _encodable(text: str, stream: TextIO) -> str:
-    """Return a text with characters that a stream's encoding has."""
+def _put(stream: TextIO, text: str) -> None:
+    """Write a text on a stream at once, with characters that its encoding has."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
-    return text
+        text = text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    stream.write(text)
+    stream.flush()
 
 
 def _coloured(stream: TextIO) -> bool:
@@ -150,7 +148,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def _watch(state: dict[str, str], ended: threading.Event) -> None:
     """Show the state of some work until it has ended."""
-    began_s, stream = time.monotonic(), sys.stderr
+    began_s, stream, drawn = time.monotonic(), sys.stderr, False
     live = stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     while not ended.wait(REFRESH_S if live else EVERY_S):
         seconds = time.monotonic() - began_s
@@ -158,12 +156,9 @@ def _watch(state: dict[str, str], ended: threading.Event) -> None:
         if not live:
             note(what + tail)
         elif seconds > PATIENCE_S:
-            _redraw(what[: max(width(stream) - len(tail) - 1, 0)] + tail)
-    if live and time.monotonic() - began_s > PATIENCE_S:
-        _redraw("")
-
-
-def _redraw(line: str) -> None:
-    with suppress(OSError):
-        sys.stderr.write("\r\x1b[2K" + _encodable(line, sys.stderr))
-        sys.stderr.flush()
+            drawn = True
+            with suppress(OSError):
+                _put(stream, _ERASE + what[: max(width(stream) - len(tail) - 1, 0)] + tail)
+    if drawn:
+        with suppress(OSError):
+            _put(stream, _ERASE)
