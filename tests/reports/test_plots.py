@@ -21,7 +21,6 @@ from hypar.reports.charts import picture, pieces
 from hypar.reports.palette import TIMES
 from hypar.reports.plots import ENDINGS, plot
 from hypar.reports.report import picture_document
-from hypar.reports.svg import svg_file
 from hypar.sharding.dims import WORDS
 from hypar.studies.step import StepRows
 
@@ -44,8 +43,8 @@ PLANS: dict[str, dict[str, Any]] = {
 
 def drawn(part: Figure | Table | Timeline) -> ET.Element:
     """The picture of a part, parsed, after the checks that every picture passes."""
-    text = svg_file(picture([part], "t"))
-    assert text == svg_file(picture([part], "t"))
+    text = picture([part], "t")._repr_svg_()
+    assert text == picture([part], "t")._repr_svg_()
     root = ET.fromstring(text)
     assert root.get("role") == "img"
     assert [child.tag.rpartition("}")[2] for child in root][:2] == ["title", "desc"]

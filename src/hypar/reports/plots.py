@@ -12,7 +12,7 @@ from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
 from hypar.reports.charts import picture
 from hypar.reports.palette import colour_of
-from hypar.reports.svg import TEXT, svg_file
+from hypar.reports.svg import TEXT
 
 if TYPE_CHECKING:
     from hypar.document import Document, Part
@@ -38,7 +38,7 @@ def plot(document: Document, file: Path | None = None) -> Picture:
     if not found.shapes:
         raise OptionError("plot", "this result has no picture")
     if file is not None and file.suffix == ".svg":
-        write_text(file, svg_file(found))
+        write_text(file, found._repr_svg_())
     elif file is not None:
         write_bytes(file, _with_matplotlib(found, file.suffix))
     return found

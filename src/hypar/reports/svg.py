@@ -23,8 +23,7 @@ WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
 class Shape(NamedTuple):
     """A ``rect`` (x, y, width, height), a ``line`` (x and y of each corner) or a ``text`` (x, y of its base line).
 
-    Its colour is a name, which is its class in SVG too. The ``anchor`` is the end of a text that is at its place; one
-    larger than ``TEXT`` is bold.
+    Its colour is a name, which is its class in SVG too. The ``anchor`` of a text is the end that is at its place.
     """
 
     kind: Literal["rect", "line", "text"]
@@ -35,15 +34,15 @@ class Shape(NamedTuple):
     size: int = TEXT
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True)
 class Picture:
     """Shapes below a title and, for those who do not see them, what they show; ``y`` is the height that is drawn."""
 
     title: str
-    about: str = ""
-    width: float = WIDTH
-    y: float = 0.0
-    shapes: list[Shape] = field(default_factory=list)
+    about: str = field(default="", repr=False)
+    width: float = field(default=WIDTH, repr=False)
+    y: float = field(default=0.0, repr=False)
+    shapes: list[Shape] = field(default_factory=list, repr=False)
 
     def text(self, x: float, y: float, words: str, colour: str = "ink", **look: Any) -> None:
         """Write words on a base line; ``look`` holds the other fields of a shape."""
@@ -80,11 +79,8 @@ class Picture:
         return box, [Shape("rect", box, "ground"), *heads, *self.shapes]
 
     def _repr_svg_(self) -> str:
-        return svg_file(self)
-
-    def __repr__(self) -> str:
-        """Return what it shows."""
-        return f"<Picture: {self.title}>"
+        """Return it as the content of a file."""
+        return svg(self).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
 
 
 def wide(text: str) -> float:
@@ -102,22 +98,16 @@ def svg(picture: Picture) -> str:
     return f'<svg {size} role="img" font-family="{SANS}" font-size="{TEXT}">{known}\n{lines}\n</svg>\n'
 
 
-def svg_file(picture: Picture) -> str:
-    """Return a picture as a file."""
-    return svg(picture).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-
-
 def _element(shape: Shape) -> str:
-    """Return a shape as an element with its class and its colour."""
     at, colour = [*map(_n, shape.at)], colour_of(shape.colour)
     look = f'class="{escape(shape.colour)}" fill="{colour}"'
     if shape.kind == "text":
-        end = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
-        font = f' font-size="{shape.size}" font-weight="600"' if shape.size > TEXT else ""
-        return f'<text x="{at[0]}" y="{at[1]}" {look}{end}{font}>{escape(shape.text)}</text>'
+        look += "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
+        look += f' font-size="{shape.size}" font-weight="600"' if shape.size > TEXT else ""
+        return f'<text x="{at[0]}" y="{at[1]}" {look}>{escape(shape.text)}</text>'
     if shape.kind == "rect":
-        edge = f' stroke="{RULE}"' if shape.colour == "whole" else ""
-        return f'<rect x="{at[0]}" y="{at[1]}" width="{at[2]}" height="{at[3]}" {look}{edge}/>'
+        look += f' stroke="{RULE}"' if shape.colour == "whole" else ""
+        return f'<rect x="{at[0]}" y="{at[1]}" width="{at[2]}" height="{at[3]}" {look}/>'
     return f'<polyline points="{" ".join(at)}" class="{escape(shape.colour)}" fill="none" stroke="{colour}"/>'
 
 

@@ -23,25 +23,20 @@ if TYPE_CHECKING:
 Line = list[tuple[str, str]]
 """Texts, each with its style: words such as ``bold red``."""
 
-GAP = 2
-"""Spaces between columns, as long as there is room for them."""
-
-LONGEST_BAR, SHORTEST_BAR = 16, 4
-"""Characters of the longest bar, at most and at least."""
-
-LEAST_PROSE, WIDEST_TEXT = 20, 100
-"""Characters to which a column of prose may shrink, and those of a line of a note at most, however wide the terminal is."""
+GAP, LONGEST_BAR, SHORTEST_BAR, LEAST_PROSE, WIDEST_TEXT = 2, 16, 4, 20, 100
+"""Spaces between columns; characters of the longest bar at most and at least, of a column of prose and of a line of a note."""
 
 FIRST, SECOND, LITTLE, CUT = "\u2501", "\u2505", "\u2578", "//"
 """The marks of a bar's parts, as computation and communication; of anything too short for either; and of a bar's missing end."""
 
-ASCII = str.maketrans(FIRST + SECOND + LITTLE, "=-.")
-"""The marks of bars where the encoding has no lines."""
+ASCII, IS_CUT = (
+    str.maketrans(FIRST + SECOND + LITTLE, "=-."),
+    f"{CUT} a bar that is far longer than the others is cut",
+)
+"""The marks of bars where the encoding has no lines, and what is said below a bar that is cut."""
 
 OUTLIER = 20
 """A bar so many times longer than the median is cut, because the others would vanish beside it."""
-
-IS_CUT = f"{CUT} a bar that is far longer than the others is cut"
 
 TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "this": "bold"}
 """The colour of what a value means for its reader."""
@@ -118,9 +113,14 @@ def columns_of(table: Table) -> list[Shown]:
         texts = [own.text(value) * here for value, here in zip(values, known, strict=True)]
         styles = [f"{_colour(value)} {tone}".strip() for value, tone in zip(values, tones, strict=True)]
         bars = [_bar_parts(value) if own.unit == "bar" else () for value in values]
-        scale = longest_bar(bars, whole=table.total is not None)
-        found.append(Shown(own, texts, styles, values, bars, scale))
+        found.append(Shown(own, texts, styles, values, bars, _scale(bars, whole=table.total is not None)))
     return found
+
+
+def _scale(bars: Iterable[tuple[float, ...]], *, whole: bool) -> float:
+    """Return the longest bar, but none far longer than the others, unless they are parts of a whole."""
+    sums = sorted(own for own in map(sum, bars) if own > 0)
+    return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
 
 
 def told(columns: Iterable[Shown]) -> list[Shown]:
@@ -132,19 +132,6 @@ def text_width(text: str) -> int:
     """Return the columns of a terminal that a text takes."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
-
-
-def longest_bar(bars: Iterable[tuple[float, ...]], *, whole: bool = False) -> float:
-    """Return the length at which a column of bars ends, so that one far longer than the others does not flatten them.
-
-    Parts of a whole are not cut.
-
-    Examples:
-        >>> longest_bar([(1.0, 1.0), (3.0,), (999.0,)]), longest_bar([(1.0,), (40.0,)], whole=True)
-        (3.0, 40.0)
-    """
-    sums = sorted(own for own in map(sum, bars) if own > 0)
-    return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
 
 
 def table_lines(table: Table, width: int) -> list[Line]:
