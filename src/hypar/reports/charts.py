@@ -1,23 +1,32 @@
-"""Tables, timelines and figures of documents as pictures: rows with a track of bars or of times, and lines between axes."""
+"""Pictures of documents as SVG, the same bytes on every machine: rows with a track of bars or of times, and lines between axes.
+
+Places are pixels from the top left. No font is measured: a letter is taken to be six tenths as wide as it is high.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass, field
+from html import escape
 from itertools import accumulate, chain, groupby, pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.document import Cell, Column, Figure, Section, Span, Table, Timeline
-from hypar.reports.palette import TIMES
-from hypar.reports.svg import ROW, WIDTH, Picture, wide
+from hypar.reports.palette import RULE, TIMES, colour_of
 from hypar.reports.text import columns_of
 from hypar.reports.words import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.document import Part
     from hypar.reports.text import Shown
+
+SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
+WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
+"""The least width of a picture, the size of its text and of its title, the height of a row, and what is left free around it."""
 
 GAP, UNIT, TRACK = 14, 30, 440
 """A gap, the least width of a part of a choice, and that of a track."""
@@ -27,6 +36,83 @@ LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
 
 WORDS = {**dict.fromkeys(("computes", "receives")), **dict.fromkeys(TIMES), "communication": "receives"}
 """The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
+
+
+@dataclass(slots=True)
+class Picture:
+    """Elements below a title and, for those who do not see them, what they show; ``y`` is the height that is drawn.
+
+    A colour is a name, which is the class of an element too.
+    """
+
+    title: str
+    about: str = field(default="", repr=False)
+    width: float = field(default=WIDTH, repr=False)
+    y: float = field(default=0.0, repr=False)
+    elements: list[str] = field(default_factory=list, repr=False)
+
+    def text(self, x: float, y: float, words: str, colour: str = "ink", anchor: str = "start") -> None:
+        """Write words on a base line, with their start, middle or end at a place."""
+        if words:
+            at = f'x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}"'
+            self.elements.append(f"<text {at} {_fill(colour)}>{escape(words)}</text>")
+
+    def rect(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """Draw a rectangle, if it has a width, so that it is seen."""
+        if width:
+            at = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.4))}" height="{_n(height)}"'
+            edge = f' stroke="{RULE}"' if colour == "whole" else ""
+            self.elements.append(f"<rect {at} {_fill(colour)}{edge}/>")
+
+    def line(self, *at: float, colour: str = "line") -> None:
+        """Draw a line through places, the x and y of each."""
+        look = f'class="{colour}" fill="none" stroke="{colour_of(colour)}"'
+        self.elements.append(f'<polyline points="{" ".join(map(_n, at))}" {look}/>')
+
+    def legend(self, words: Mapping[str, str]) -> None:
+        """Draw a mark and words for each colour, in as many lines as they need."""
+        x = 0.0
+        for colour, each in words.items():
+            if x and x + 18 + wide(each) > self.width:
+                x, self.y = 0.0, self.y + ROW
+            self.rect(x, self.y + 1, 11, 11, colour)
+            self.text(x + 17, self.y + 11, each)
+            x += 32 + wide(each)
+        self.y += ROW + 6 if words else 0
+
+    def svg(self) -> str:
+        """Return it as an element of a page, with its title, on a ground of its own."""
+        lines = wrap(self.title, int(self.width / (0.6 * HEAD)))
+        top, room = -1.3 * HEAD * len(lines) - 0.9 * HEAD, 2 * MARGIN
+        ground = Picture("", width=self.width + room, y=self.y - top + room)
+        ground.rect(-MARGIN, top - MARGIN, ground.width, ground.y, "ground")
+        for at, line in enumerate(lines):
+            ground.text(0, top + HEAD * (1 + 1.3 * at), line)
+        bold = (
+            own.replace("<text", f'<text font-size="{HEAD}" font-weight="600"', 1) for own in ground.elements
+        )
+        width, height = _n(ground.width), _n(ground.y)
+        box = f'viewBox="-{MARGIN} {_n(top - MARGIN)} {width} {height}" width="{width}" height="{height}"'
+        known = f"<title>{escape(self.title)}</title><desc>{escape(self.about)}</desc>"
+        body = "\n".join([known, *bold, *self.elements])
+        return f'<svg {box} role="img" font-family="{SANS}" font-size="{TEXT}">{body}\n</svg>\n'
+
+    def _repr_svg_(self) -> str:
+        """Return it as the content of a file."""
+        return self.svg().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+
+
+def _fill(colour: str) -> str:
+    return f'class="{escape(colour)}" fill="{colour_of(colour)}"'
+
+
+def _n(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def wide(text: str) -> float:
+    """Return the width of a text."""
+    return 0.6 * TEXT * len(text)
 
 
 def picture(parts: Sequence[Part], title: str) -> Picture:
@@ -41,7 +127,7 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
         if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == _names(part):
             table = part
         elif isinstance(part, Figure | Timeline) or (isinstance(part, Table) and part.has_bars):
-            if found.shapes:
+            if found.elements:
                 found.text(0, found.y + 40, part.title or head)
                 found.y += 56
             if isinstance(part, Figure):

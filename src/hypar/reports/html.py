@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from hypar.document import Cell, Note, Section, Table
 from hypar.reports import charts
 from hypar.reports.palette import colours_of
-from hypar.reports.svg import svg
 from hypar.reports.text import columns_of, tied
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _part(part: Part, *, full: bool = True, folded: bool = False, id: str | None
         if folded:
             return tag("details", tag("summary", part.title), tag("div", body, class_="in"))
         return tag("section", tag("h2", part.title), body, id=id)
-    return tag("figure", _scrolled(Markup(svg(charts.picture([part], part.title))), part.title or "picture"))
+    return tag("figure", _scrolled(Markup(charts.picture([part], part.title).svg()), part.title or "picture"))
 
 
 def _table(table: Table) -> Markup:
