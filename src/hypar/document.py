@@ -238,4 +238,4 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        return str(import_module("hypar.reports.html").fragment(self.document()))
+        return str(import_module("hypar.reports.renderers").fragment(self.document()))

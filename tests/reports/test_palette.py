@@ -11,7 +11,6 @@ import pytest
 
 from hypar.network.build import load_model
 from hypar.registry import data_names
-from hypar.reports.html import style
 from hypar.reports.palette import (
     BLACK,
     INK,
@@ -24,6 +23,7 @@ from hypar.reports.palette import (
     colours_of,
     contrast,
 )
+from hypar.reports.renderers import style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

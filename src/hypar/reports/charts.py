@@ -89,7 +89,7 @@ class Picture:
         for at, line in enumerate(lines):
             ground.text(0, top + HEAD * (1 + 1.3 * at), line)
         bold = (
-            own.replace("<text", f'<text font-size="{HEAD}" font-weight="600"', 1) for own in ground.elements
+            own.replace("<text", f'<text font-size="{HEAD}" font-weight="700"', 1) for own in ground.elements
         )
         width, height = _n(ground.width), _n(ground.y)
         box = f'viewBox="-{MARGIN} {_n(top - MARGIN)} {width} {height}" width="{width}" height="{height}"'
