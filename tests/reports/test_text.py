@@ -109,7 +109,7 @@ def test_a_document_has_its_parts_apart_and_details_where_all_is_asked_for() -> 
     own = Document(
         title="answer", about="question", parts=(table("a", ["x"]), *parts), notes=notes, tone="bad"
     )
-    lines = plain(render(own, 30)).splitlines()
+    lines = plain(render(own.shortened(), 30)).splitlines()
     assert lines[:11] == [
         "answer",
         "question",
@@ -124,7 +124,7 @@ def test_a_document_has_its_parts_apart_and_details_where_all_is_asked_for() -> 
         "",
     ]
     assert lines[11:] == ["x     y", "time  1 s: forward 500 ms,", "      backward 500 ms"]
-    assert "claim  greedy" in plain(render(own, 30, full=True))
+    assert "claim  greedy" in plain(render(own, 30))
     assert render(own, 30)[0] == [("answer", "bold red")]
 
 

@@ -46,13 +46,13 @@ def rendered(document: Document, form: str, *, full: bool = False) -> str:
     """Return a document in a form of ``FORMS``, ``full`` with the notes on details; raises ``UnknownNameError``."""
     if form not in FORMS:
         raise UnknownNameError("form", form, FORMS)
-    return FORMS[form](document, full=full)
+    return FORMS[form](document if full else document.shortened())
 
 
-def to_markdown(document: Document, *, full: bool = True) -> str:
+def to_markdown(document: Document) -> str:
     """Return a document with its tables in GitHub's syntax, and without its pictures."""
     blocks = [_paragraph(document.title, "**"), _paragraph(document.about)]
-    blocks += [_markdown(part, depth) for depth, part in document.walk(full=full)]
+    blocks += [_markdown(part, depth) for depth, part in document.walk()]
     return "\n".join(filter(None, blocks)).rstrip() + "\n"
 
 
@@ -116,11 +116,11 @@ def tag(element: str, *content: Content, **attributes: str | int | None) -> Mark
     return Markup(f"<{element}{start}>{_markup(content)}</{element}>")
 
 
-def fragment(document: Document, *, full: bool = False) -> str:
+def fragment(document: Document) -> str:
     """Return a document as an element for a notebook, with the words that the terminal shows; ``plot`` draws its figures."""
     known = [own for own in (*document.parts, *document.notes) if isinstance(own, Note | Section | Table)]
     title = tag("p", document.title, class_=f"title {document.tone}".strip())
-    body = [title, _line("p", document.about), [_part(own, full=full) for own in known]]
+    body = [title, _line("p", document.about), [_part(own) for own in known]]
     return tag("div", tag("style", Markup(style())), *body, class_="hy") + "\n"
 
 
@@ -136,7 +136,7 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
         tag("h1", document.title, class_=document.tone or None),
         tag("p", document.about, class_="lead"),
         [_part(own) for own in document.parts if not isinstance(own, Section)],
-        [_part(own, full=False) for own in document.notes],
+        [_part(own) for own in document.shortened().notes],
         tag("nav", [tag("a", title, href=f"#{name}") for name, title in links], aria_label="Sections"),
         id="headline",
     )
@@ -170,15 +170,15 @@ def _scrolled(content: Markup, label: str) -> Markup:
     return tag("div", content, class_="x", tabindex=0, role="region", aria_label=label)
 
 
-def _part(part: Part, *, full: bool = True, folded: bool = False, id: str | None = None) -> Content:  # noqa: A002 (the attribute's name)
-    """Return a part of a document, ``full`` with the notes on details; what is no text is drawn, and sections in sections are folded."""
+def _part(part: Part, *, folded: bool = False, id: str | None = None) -> Content:  # noqa: A002 (the attribute's name)
+    """Return a part of a document; what is no text is drawn, and sections in sections are folded."""
     if isinstance(part, Table):
         return [_line("p", part.title, "title"), _table(part)] if part.shown else None
     if isinstance(part, Note):
         label = tag("b", part.label) if part.label else None
-        return tag("p", label, part.text, class_="note") if full or not part.detail else None
+        return tag("p", label, part.text, class_="note")
     if isinstance(part, Section):
-        body = [_line("p", part.about, "note"), [_part(own, full=full, folded=True) for own in part.parts]]
+        body = [_line("p", part.about, "note"), [_part(own, folded=True) for own in part.parts]]
         if folded:
             return tag("details", tag("summary", part.title), tag("div", body, class_="in"))
         return tag("section", tag("h2", part.title), body, id=id)
@@ -235,8 +235,8 @@ def _side(own: Column) -> str | None:
 
 
 FORMS: dict[str, Callable[..., str]] = {
-    "csv": lambda document, **_: csv_text(document.records()),
+    "csv": lambda document: csv_text(document.records()),
     "html": fragment,
     "markdown": to_markdown,
-    "table": lambda document, full: plain(render(document, width(), full=full)),
+    "table": lambda document: plain(render(document, width())),
 }

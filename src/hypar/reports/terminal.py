@@ -51,24 +51,22 @@ def width(stream: TextIO | None = None) -> int:
     return WIDTH_OF_A_PIPE
 
 
-def show_document(document: Document, *, full: bool = False) -> None:
-    """Print a document on stdout, in full with the notes on details, coloured on a terminal; raises as ``write``."""
-    lines = render(document, width(), full=full)
+def show_document(document: Document, *, full: bool | None = None, folded: bool = False) -> None:
+    """Print a document on stdout, unless in full without notes on details, coloured on a terminal; raises as ``write``.
+
+    If it could be in full, a last note names the option for what is left out; ``folded`` says that it is rows of layers too.
+    """
+    shown = document if full else document.shortened()
+    details = len(document.notes) - len(shown.notes)
+    left_out = ["every layer"] * folded + [f"{details} more note{'s' * (details > 1)}"] * bool(details)
+    if full is False and left_out:
+        more = Note("more", f"--full shows {' and '.join(left_out)}")
+        shown = replace(shown, notes=(*shown.notes, more))
+    lines = render(shown, width())
     if _coloured(sys.stdout):
         write("".join("".join(_styled(*own) for own in line) + "\n" for line in lines), styled=True)
     else:
         write(plain(lines))
-
-
-def show_shortened(document: Document, *, full: bool, folded: bool = False) -> None:
-    """Print a document; unless in full, its last note names the option that shows what is left out.
-
-    ``folded`` says that a row of its table stands for several layers.
-    """
-    details = sum(note.detail for note in document.notes)
-    left_out = ["every layer"] * folded + [f"{details} more note{'s' * (details > 1)}"] * bool(details)
-    more = [] if full or not left_out else [Note("more", f"--full shows {' and '.join(left_out)}")]
-    show_document(replace(document, notes=(*document.notes, *more)), full=full)
 
 
 def warn(text: str) -> None:

@@ -50,14 +50,14 @@ _TOGETHER = re.compile(
 _TIED = "\x00"
 
 
-def render(document: Document, width: int, *, full: bool = False) -> list[Line]:
-    """Return the lines of a document, ``full`` with the notes on details, and an empty line between its parts.
+def render(document: Document, width: int) -> list[Line]:
+    """Return the lines of a document, with an empty line between its parts.
 
     Only a word that is longer than the width makes a longer line.
     """
     title = _lines(document.title, width, f"bold {TONES[document.tone]}".strip())
     blocks = [title + _lines(document.about, width)]
-    for _, run in groupby(document.walk(full=full), key=lambda own: (own[0], isinstance(own[1], Note))):
+    for _, run in groupby(document.walk(), key=lambda own: (own[0], isinstance(own[1], Note))):
         parts = [part for _, part in run]
         blocks += [_block(part, width) for part in parts]
         blocks.append(note_lines([part for part in parts if isinstance(part, Note)], width))
