@@ -40,13 +40,9 @@ WORDS = {**dict.fromkeys(("computes", "receives")), **dict.fromkeys(TIMES), "com
 
 @dataclass(slots=True)
 class Picture:
-    """Elements below a title and, for those who do not see them, what they show; ``y`` is the height that is drawn.
-
-    A colour is a name, which is the class of an element too.
-    """
+    """Elements below a title, up to the height ``y``; a colour is a name, which is the class of an element too."""
 
     title: str
-    about: str = field(default="", repr=False)
     width: float = field(default=WIDTH, repr=False)
     y: float = field(default=0.0, repr=False)
     elements: list[str] = field(default_factory=list, repr=False)
@@ -93,9 +89,8 @@ class Picture:
         )
         width, height = _n(ground.width), _n(ground.y)
         box = f'viewBox="-{MARGIN} {_n(top - MARGIN)} {width} {height}" width="{width}" height="{height}"'
-        known = f"<title>{escape(self.title)}</title><desc>{escape(self.about)}</desc>"
-        body = "\n".join([known, *bold, *self.elements])
-        return f'<svg {box} role="img" font-family="{SANS}" font-size="{TEXT}">{body}\n</svg>\n'
+        body = "\n".join([f"<title>{escape(self.title)}</title>", *bold, *self.elements])
+        return f'<svg {box} font-family="{SANS}" font-size="{TEXT}">{body}\n</svg>\n'
 
     def _repr_svg_(self) -> str:
         """Return it as the content of a file."""
@@ -170,15 +165,13 @@ def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None
 
 
 def _columns(found: Picture, columns: Iterable[Shown]) -> _Axis:
-    """Draw the heads, texts and choices of rows, say the first ones in words, and return the axis beside them."""
+    """Draw the heads, texts and choices of rows, and return the axis beside them."""
     told = [own for own in columns if own.column.unit != "bar" and not own.column.prose]
     found.y += ROW * any(own.column.title for own in told)
     x = 0.0
     for own in told:
         x += _column(found, own, x)
     found.width = max(found.width, x + TRACK)
-    said = (" ".join(filter(None, row)) for row in zip(*(own.texts for own in told), strict=True))
-    found.about += f"{'; '.join([*said][:24])}. "
     return _Axis(1.0, x, found.width - 1)
 
 
@@ -299,8 +292,6 @@ def _lines(found: Picture, figure: Figure) -> None:
         x, y = across.place(figure.x[place]), up.place(series[0][place] or 0.0)
         found.rect(x - 3, y - 3, 6, 6, "ink")
         found.text(x, y - 7, note, anchor="start" if x < (LEFT + RIGHT) / 2 else "end")
-    said = (_text(own, figure.unit) for row in series for own in row[:12] if own is not None)
-    found.about += f"{figure.y_label or figure.title}: {'; '.join(said)}. "
     found.y = bottom + (42 if figure.x_label else 24)
 
 
