@@ -13,11 +13,12 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
-from hypar.plan.request import Request
+from hypar.plan.request import Request, checked
 from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
 from hypar.planning.refusals import refusal
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.scoring import totals
+from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import MOST_DEVICES
 from hypar.studies.grid import (
     MOST_RUNS,
@@ -26,7 +27,6 @@ from hypar.studies.grid import (
     Runs,
     asked_of,
     combinations,
-    convention_for,
     grid,
     network_of,
     plan_and_score,
@@ -49,16 +49,11 @@ class Sweep(Runs):
 
     Attributes:
         model: the network's name.
-        asked: the arguments of ``plan_model`` that all runs share.
+        asked: the arguments of ``plan_model`` that all runs share, without those as by default.
     """
 
     model: str
     asked: Mapping[str, Any]
-
-    @property
-    def cost(self) -> str | None:
-        """The cost that every strategy minimises; None if each minimises its own."""
-        return self.asked.get("cost")
 
     @property
     def varied(self) -> tuple[str, ...]:
@@ -69,6 +64,10 @@ class Sweep(Runs):
         """Return the first run of the same batch that has a plan."""
         alike = (one for one in self if one.totals and one.axes["batch"] == run.axes["batch"])
         return next(alike, run)
+
+    def value(self, run: Run) -> float:
+        """Return the time of a sample."""
+        return run.time_s / float(run.axes["batch"])
 
     def __repr__(self) -> str:
         """Return the network, the number of runs and the axes that vary, short enough for a prompt."""
@@ -112,8 +111,8 @@ def sweep_model(
     Raises:
         InputError: the request cannot be met by any combination.
     """
-    Request.of("sweep_model", asked)
-    graph, counted = network_of(model), convention_for(convention)
+    given = Request.of("sweep_model", asked).given()
+    graph, counted = network_of(model), checked("convention", convention or MOVED)
     axes = {
         "hardware": _values(hardware),
         **{name: _values(values) for name, values in (changes or {}).items()},
@@ -128,7 +127,7 @@ def sweep_model(
     runs = grid(axes, ask.run, (HardwareError, OptionError, TableLimitError), progress)
     if all(run.refused for run in runs) and isinstance(runs[0].refused, OptionError):
         raise runs[0].refused
-    return Sweep(runs, counted, model=graph.name, asked=asked)
+    return Sweep(runs, counted, model=graph.name, asked=given)
 
 
 def _values(given: Any) -> tuple[Any, ...]:
@@ -212,7 +211,8 @@ class _Ask:
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
         own = asked_of(chosen["strategy"], self._of_array(chosen))
         asked = {**own, "levels": chosen.get("levels"), "array": chosen.get("array")}
-        return Run.of(chosen, plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked))
+        plan = plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked)
+        return Run.of(chosen, plan, machine)
 
     @property
     def _stages(self) -> tuple[int | str | None, str | Sequence[str] | None]:
