@@ -154,7 +154,7 @@ rows.studies(
     ]),
     profile=rows.Study(
         "Measure with PyTorch, on this machine, the time of a device's shard of each layer of MODEL under each choice.",
-        rows.MODEL, "studies.profile:profile_model", "measuring", "profiles", "", options=lambda: [
+        rows.MODEL, "studies.profile:profile_model", "measuring", "catalogue", "", options=lambda: [
         Row(("--ways",), ARRAY, "Devices of the level.", "N", int, default=16),
         *asked("batch", "space", space={"help": "Choices to measure: one or several of {names}, as --space of hypar plan.  "
             "[default: those of the strategy deepa]"}),
@@ -224,7 +224,7 @@ def hardware(
     if as_yaml and (as_json or validate or model is not None):
         raise click.UsageError("--yaml excludes --json, --validate and --model")
     if as_yaml and hardware is not None:
-        rows.print_data(use("machine.load_heterogeneous:hardware_yaml")(hardware, changes))
+        rows.print_data(use("machine.load:hardware_yaml")(hardware, changes))
         return
     found, document = _machine(hardware, changes, model, batch)
     if validate:
@@ -239,10 +239,10 @@ def _machine(
     hardware: str | None, changes: dict[str, Any], model: str | None, batch: int | None
 ) -> tuple[Any, Any]:
     """Return the data and the document of all machines, of one, or of the times of a model's layers on it."""
-    load, of = use("machine.load_heterogeneous:load_hardware"), "reports.of.machines:"
+    load, of = use("machine.load:load_machine"), "reports.of.catalogue:"
     if hardware is None:
-        every = [load(name) for name in data_names("hardware")]
-        return use(f"{of}machines_data")(every), use(f"{of}machines_document")(every)
+        every = [use(f"{of}machine_entry")(load(name)) for name in data_names("hardware")]
+        return every, use(f"{of}machines_document")(every)
     machine = load(hardware, changes)
     if model is None:
         return use(f"{of}machine_data")(machine), use(f"{of}document_of")(machine)
@@ -263,7 +263,7 @@ def _energies(file: str | None, mapping: dict[str, str]) -> dict[str, Any]:
 @command(Argument("model", "models", required=False), options=lambda: [rows.AS_JSON])
 def models(model: str | None, *, as_json: bool) -> None:
     """List the models that come with hypar, or the layers of one MODEL."""
-    load, of = use("network.build:load_model"), "reports.of.models:"
+    load, of = use("network.build:load_model"), "reports.of.catalogue:"
     if model is None:
         found = use(f"{of}models_document")(map(load, data_names("models")))
     else:
@@ -274,9 +274,9 @@ def models(model: str | None, *, as_json: bool) -> None:
 @command(options=lambda: [rows.AS_JSON])
 def strategies(*, as_json: bool) -> None:
     """List the strategies with their space, cost and search."""
-    load, of = use("planning.strategies.base:load_strategy"), "reports.of.strategies:strategies"
-    named = {name: load(name) for name in plugin_names("strategies")}
-    show(lambda: use(f"{of}_document")(named), lambda: use(f"{of}_data")(named), as_json=as_json)
+    load, of = use("planning.strategies.base:load_strategy"), "reports.of.catalogue:strategies"
+    found = use(f"{of}_data")({name: load(name) for name in plugin_names("strategies")})
+    show(lambda: use(f"{of}_document")(found), lambda: found, as_json=as_json)
 
 
 @command(Argument("shell", type=click.Choice(["bash", "zsh", "fish"])))

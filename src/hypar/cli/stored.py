@@ -13,7 +13,7 @@ from hypar import __version__
 from hypar.cli import rows, values
 from hypar.cli.options import NETWORK, OUTPUT, Argument, Row
 from hypar.cli.rows import asked, command, show, use, wrote
-from hypar.errors import HyparError
+from hypar.errors import HyparError, OptionError
 from hypar.registry import plugin_names
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def score(
         times = [row for row in use("studies.step:StepRows")(ran).phases if "time_s" in row]
         headline = use("reports.words:headline")(ran.plan)
         show(
-            partial(use("reports.of.machines:times_document"), times, headline),
+            partial(use("reports.of.catalogue:times_document"), times, headline),
             lambda: times,
             as_json=as_json,
         )
@@ -231,7 +231,7 @@ rows.studies(
 
 @command(rows.PLAN, options=lambda: [
     Row(("--format",), OUTPUT, "Tool to write for: {names}.", "NAME", names=lambda: plugin_names("exports"), default="scale_sim"),
-    Row(("-o", "--output"), OUTPUT, "File to write; for timeloop a folder, with a file for each problem.", "PATH",
+    Row(("-o", "--output"), OUTPUT, "File to write, - for stdout; for timeloop a folder, with a file for each problem.", "PATH",
         required=True),
     Row(("--layer",), NETWORK, "Layer to write, or a pattern, as conv*.  [default: all with weights]", "LAYER", default="*"),
     Row(("--phase",), NETWORK, "Phase to write: {names}.  [default: all that the format can express]", "NAME",
@@ -240,8 +240,17 @@ rows.studies(
 ])  # fmt: skip
 def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
     """Write the piece of each layer that a device of a stored PLAN computes, for SCALE-Sim or Timeloop."""
+    of, file = "reports.of.catalogue:", None if output == "-" else output
+    if file is None and as_json:
+        raise click.UsageError("--json prints what is written: it excludes -o -")
     with use("reports.terminal:progress_bar")(f"exporting {plan}"):
-        found = use("reports.exports.base:export_plan")(plan, output, **given)
-    wrote(output)
-    of = "reports.of.exports:"
-    show(partial(use(f"{of}plugin"), found), partial(use(f"{of}export_data"), found), as_json=as_json)
+        found = use("reports.exports.base:export_plan")(plan, file, **given)
+    if file is not None:
+        wrote(file)
+        show(partial(use(f"{of}plugin"), found), partial(use(f"{of}export_data"), found), as_json=as_json)
+    elif not found.text:
+        raise OptionError("output", f"found -, and {given['format']} has several files", "a folder")
+    else:
+        rows.print_data(found.text)
+        for line in use(f"{of}left_out")(found):
+            use("reports.terminal:note")(f"left out: {line}")

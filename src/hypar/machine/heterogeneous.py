@@ -68,7 +68,7 @@ class HeterogeneousMachine(Result):
         changes: values changed from the file, in every group.
     """
 
-    _document: ClassVar[str] = "machines"
+    _document: ClassVar[str] = "catalogue"
 
     name: str
     source: str

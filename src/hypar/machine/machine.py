@@ -80,7 +80,7 @@ class Machine(Result):
             those of the links where the exchange of gradients was measured too.
     """
 
-    _document: ClassVar[str] = "machines"
+    _document: ClassVar[str] = "catalogue"
 
     name: str
     digest: str

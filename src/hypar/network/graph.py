@@ -42,7 +42,7 @@ class LayerGraph(Result):
         layers: layers in topological order, ties in the order of the file.
     """
 
-    _document: ClassVar[str] = "models"
+    _document: ClassVar[str] = "catalogue"
 
     name: str
     source: str

@@ -12,7 +12,7 @@ import numpy as np
 from hypar.costs.graphs.paper import structure
 from hypar.document import Result
 from hypar.errors import OptionError
-from hypar.machine.load_heterogeneous import as_hardware
+from hypar.machine.load import load_machine
 from hypar.plan.content import rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
@@ -289,7 +289,7 @@ def explore_model(
         InputError: the request cannot be met; nothing varies, or more than 10,000 points.
     """
     Request.of("explore_model", asked)
-    graph, machine = network_of(model), as_hardware(hardware)
+    graph, machine = network_of(model), load_machine(hardware)
     counted = checked("convention", convention or MOVED)
     plan = plan_and_score(graph, strategy, counted, machine, **asked)
     graph, request = graph.with_batch(plan.model.batch), Resolved.of(plan, machine)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 from hypar.activity import tell
 from hypar.costs.base import convention_of, load_cost
-from hypar.document import Result, origin_of
+from hypar.document import Result
 from hypar.errors import InputError, OptionError, PlanError, UnknownNameError
 from hypar.execution.lifetimes import MOST_ENTRIES, entries_of, most_elements
 from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
 from hypar.network.training import PHASES
 from hypar.plan.diff import changes_between
-from hypar.plan.plan import Plan, read_plan
+from hypar.plan.plan import Plan, origin_of, read_plan
 from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import choices_of, recosted, run_again, run_plan
 from hypar.planning.resolved import Resolved

@@ -20,27 +20,20 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A problem as it is written.
+    """A problem as it is written: the name of its row or its file, its text, and how often a device computes what is written.
 
-    Attributes:
-        name: its name in the file, or the name of its file.
-        times: how often a device computes what is written: once for each sample or group that the format cannot express.
-        macs: multiply-accumulates of what is written.
-        text: the row, or the file.
+    That is once for each sample or group that the format cannot express.
     """
 
     name: str
-    times: int
-    macs: int
     text: str
+    times: int = 1
 
 
 class Export(NamedTuple):
-    """A format of problems for another tool.
+    """A format: the first line of its one file of all problems, or none for a file for each; and how a problem is written.
 
-    Attributes:
-        head: the first line of the one file of all problems; empty for a format of one file for each.
-        entry: a function that returns a problem as it is written, or why it cannot be expressed.
+    ``entry`` returns a problem as it is written, or why it cannot be expressed.
     """
 
     head: str
@@ -48,21 +41,25 @@ class Export(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """The problems that were written for a plan, each with its form, and those that the format cannot express, with the reason."""
+    """The problems that are written, each with its form; those that the format cannot express, each with the reason; the one file.
+
+    ``text`` is that file, of all that are written; empty for a format of one file for each.
+    """
 
     entries: tuple[tuple[Problem, Entry], ...]
     refused: tuple[tuple[Problem, str], ...]
+    text: str
 
 
-def row(problem: Problem, times: int, macs: int, *numbers: int) -> Entry:
+def row(problem: Problem, times: int, *numbers: int) -> Entry:
     """Return a row of SCALE-Sim that counts several times; it takes ``DP`` for rows of a depthwise layer."""
     name = problem.name.replace("DP", "Dp") + (f"-x{times}" if times > 1 else "")
-    return Entry(name, times, macs, f"{name}, {', '.join(map(str, numbers))},")
+    return Entry(name, f"{name}, {', '.join(map(str, numbers))},", times)
 
 
 def export_plan(
     plan: Plan | str | Path,
-    output: str | Path,
+    output: str | Path | None = None,
     *,
     format: str = "scale_sim",  # noqa: A002 (the word of the command line)
     layer: str = "*",
@@ -73,7 +70,7 @@ def export_plan(
 
     Args:
         plan: the plan, or its file.
-        output: the file; for a format of one file for each problem the folder, which is made.
+        output: the file; for a format of one file for each problem the folder, which is made. Without it nothing is written.
         format: ``scale_sim``, ``scale_sim_gemm``, ``timeloop``, or another plug-in of ``exports``.
         layer: name of the layer, or a pattern, as ``conv*``.
         phase: ``forward``, ``backward`` or ``gradient`` alone; all that the format can express if it is not given.
@@ -87,16 +84,16 @@ def export_plan(
         raise OptionError("phase", f"found {phase!r}", ", ".join(PHASES))
     asked = [own for own in problems_of(plan, model=model, layer=layer) if phase in {None, own.phase}]
     found = [(problem, export.entry(problem)) for problem in asked]
-    entries = tuple((problem, own) for problem, own in found if not isinstance(own, str))
+    entries = tuple((problem, own) for problem, own in found if isinstance(own, Entry))
     refused = tuple((problem, own) for problem, own in found if isinstance(own, str))
     if not entries:
         problem, reason = refused[0]
         raise OptionError("format", f"{problem.name} cannot be expressed: {reason}", "another format")
-    target = Path(output)
+    files = {entry.name: entry.text for _, entry in entries}
     if export.head:
-        write_text(target, "".join(f"{line}\n" for line in (export.head, *(own.text for _, own in entries))))
-    else:
-        make_folder(target)
-        for _, entry in entries:
-            write_text(target / entry.name, entry.text)
-    return Exported(entries, refused)
+        files = {"": "".join(f"{line}\n" for line in (export.head, *(own.text for _, own in entries)))}
+    elif output is not None:
+        make_folder(Path(output))
+    for name, text in files.items() if output is not None else ():
+        write_text(Path(output or "", name), text)
+    return Exported(entries, refused, files.get("", ""))

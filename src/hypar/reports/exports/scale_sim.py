@@ -6,40 +6,36 @@ so an image has the rows and columns that the windows cover, and one stride for 
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
+from hypar.network.windows import Window
 from hypar.reports.exports.base import Entry, Export, row
 
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem
-
-SPATIAL = ("height", "width")
-
 
 HEAD = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,"
 
 
 def entry(problem: Problem) -> Entry | str:
     """Return a row; a linear layer is a convolution of 1x1 on an image that has the samples as its rows."""
-    shape, windows = problem.shape, [*problem.shape.windows.values()]
+    shape, samples, times = problem.shape, problem.shape.size("batch"), problem.shape.size("groups")
     if problem.kind != "forward":
         return "the topology has forward convolutions alone, see scale_sim_gemm"
-    if len({window.stride for window in windows}) > 1:
+    windows, places = [Window(kernel=1)] * 2, [samples, 1]
+    if shape.windows:
+        windows = [shape.windows[dim] for dim in ("height", "width")]
+        places, times = [shape.size("height"), shape.size("width")], times * samples
+    if windows[0].stride != windows[1].stride:
         return "the topology has one stride for height and width, see scale_sim_gemm"
     if any(window.dilation > 1 for window in windows):
         return "the topology has no dilation, see scale_sim_gemm"
-    places, covered = [shape.size("batch"), 1], [shape.size("batch"), 1]
-    kernel, stride, times = [1, 1], 1, 1
-    if windows:
-        windows = [shape.windows[dim] for dim in SPATIAL]
-        places, kernel = [shape.size(dim) for dim in SPATIAL], [window.kernel for window in windows]
-        pairs = zip(places, windows, strict=True)
-        covered = [(size - 1) * window.stride + window.extent for size, window in pairs]
-        stride, times = windows[0].stride, shape.size("batch") * shape.size("groups")
+    covered = [
+        (size - 1) * window.stride + window.extent for size, window in zip(places, windows, strict=True)
+    ]
+    kernel = [window.kernel for window in windows]
     channels = [shape.size("in_channels"), shape.size("out_channels")]
-    macs = math.prod([*places, *kernel, *channels])
-    return row(problem, times, macs, *covered, *kernel, *channels, stride)
+    return row(problem, times, *covered, *kernel, *channels, windows[0].stride)
 
 
 plugin = Export(HEAD, entry)

@@ -17,21 +17,19 @@ from hypar.reports.exports.base import Entry, Export, row
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem
 
-PLACES = ("batch", "height", "width")
-TAPS = ("in_channels", "kernel_height", "kernel_width")
+SIDES = (("batch", "height", "width"), ("in_channels", "kernel_height", "kernel_width"), ("out_channels",))
+"""The dims of the places, the taps and the filters."""
 
 
 def entry(problem: Problem) -> Entry:
     """Return a row."""
-    shape = problem.shape
-    places, taps = (math.prod(map(shape.size, dims)) for dims in (PLACES, TAPS))
-    filters, times = shape.size("out_channels"), shape.size("groups")
-    m, n, k = {
+    places, taps, filters = (math.prod(map(problem.shape.size, dims)) for dims in SIDES)
+    m_n_k = {
         "forward": (places, filters, taps),
         "backward": (places, taps, filters),
         "gradient": (taps, filters, places),
-    }[problem.kind]
-    return row(problem, times, m * n * k, m, n, k)
+    }
+    return row(problem, problem.shape.size("groups"), *m_n_k[problem.kind])
 
 
 plugin = Export("Layer, M, N, K,", entry)

@@ -18,29 +18,15 @@ from hypar.reports.exports.base import Entry, Export
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem
 
-DIMS = {
-    "C": "in_channels",
-    "M": "out_channels",
-    "R": "kernel_width",
-    "S": "kernel_height",
-    "N": "batch",
-    "P": "width",
-    "Q": "height",
-    "G": "groups",
-}
+DIMS = {"C": "in_channels", "M": "out_channels", "R": "kernel_width", "S": "kernel_height",
+        "N": "batch", "P": "width", "Q": "height", "G": "groups"}  # fmt: skip
 """Each dim of the problem, and the op's dim."""
 
-TENSORS: dict[str, list[list[list[str]]]] = {
-    "Weights": [[["C"]], [["M"]], [["R"]], [["S"]], [["G"]]],
-    "Inputs": [
-        [["N"]],
-        [["C"]],
-        [["R", "Wdilation"], ["P", "Wstride"]],
-        [["S", "Hdilation"], ["Q", "Hstride"]],
-        [["G"]],
-    ],
-    "Outputs": [[["N"]], [["M"]], [["Q"]], [["P"]], [["G"]]],
-    "Terms": [[["N"]], [["C"]], [["R"]], [["S"]], [["P"]], [["Q"]], [["G"]]],
+TENSORS = {
+    "Weights": "C M R S G",
+    "Inputs": "N C R*Wdilation+P*Wstride S*Hdilation+Q*Hstride G",
+    "Outputs": "N M Q P G",
+    "Terms": "N C R S P Q G",
 }
 """The dims of each tensor, a sum of terms each, which may have a coefficient."""
 
@@ -51,18 +37,17 @@ SPACES = {
 }
 """The tensors of each phase, the result last."""
 
-COEFFICIENTS = {"W": "width", "H": "height"}
-
 
 def entry(problem: Problem) -> Entry:
     """Return the file of a problem."""
-    *read, result = SPACES[problem.kind]
-    spaces: list[dict[str, Any]] = [{"name": name, "projection": TENSORS[name]} for name in read]
-    spaces.append({"name": result, "projection": TENSORS[result], "read_write": True})
-    windows = {letter: problem.shape.windows.get(dim) for letter, dim in COEFFICIENTS.items()}
+    spaces: list[dict[str, Any]] = [
+        {"name": name, "projection": [[term.split("*") for term in dim.split("+")] for dim in dims.split()]}
+        for name, dims in ((name, TENSORS[name]) for name in SPACES[problem.kind])
+    ]
+    spaces[-1]["read_write"] = True
     factors = {
-        f"{letter}{factor}": getattr(window, factor, 1)
-        for letter, window in windows.items()
+        f"{dim[0].upper()}{factor}": getattr(problem.shape.windows.get(dim), factor, 1)
+        for dim in ("width", "height")
         for factor in ("stride", "dilation")
     }
     shape = {
@@ -73,7 +58,7 @@ def entry(problem: Problem) -> Entry:
     }
     instance = {dim: problem.shape.size(own) for dim, own in DIMS.items()}
     data = {"problem": {"version": 0.4, "shape": shape, "instance": instance | factors}}
-    return Entry(f"{problem.name}.yaml", 1, problem.macs, format_yaml(data))
+    return Entry(f"{problem.name}.yaml", format_yaml(data))
 
 
 plugin = Export("", entry)

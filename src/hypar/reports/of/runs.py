@@ -184,7 +184,7 @@ def _tone(run: Run) -> Tone:
 def _lines(
     x: Sequence[float], x_label: str, series: Mapping[str, Sequence[float | None]], **more: Any
 ) -> Figure:
-    own = {"kind": "lines", "title": "", "unit": "seconds", "y_label": "time of a step", **more}
+    own = {"title": "", "unit": "seconds", "y_label": "time of a step", **more}
     return Figure(x=x, x_label=x_label, series=series, **own)
 
 

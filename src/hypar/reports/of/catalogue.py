@@ -1,0 +1,325 @@
+"""Documents of lists: machines with every value, models, strategies, measured times, and problems written for another tool."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from hypar.document import Column, Document, Note, Table
+from hypar.machine.collectives.schedules import SETS
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.machine import Machine
+from hypar.machine.profiles import Profile
+from hypar.network.ops.base import describe
+from hypar.network.training import PHASES
+from hypar.planning.counting import follows
+from hypar.reports.exports.base import Exported
+from hypar.reports.of.base import grouped
+from hypar.sharding.conventions import DIRECT
+from hypar.studies.step import phase_of
+from hypar.units import format_bytes, format_count, format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.strategies.base import Strategy
+
+    _Own = tuple[Column, Callable[[Any], Any]]
+
+Rows = list[dict[str, Any]]
+
+
+_MACHINES = (
+    Column(key="machine"),
+    Column(key="devices", unit="whole"),
+    Column(key="links", prose=True),
+    Column(key="compute_model", head="compute model"),
+    Column(key="memory_bytes", head="memory", unit="bytes"),
+)
+_VALUES = (
+    Column(key="what", head=""),
+    Column(key="text", head="value", unit="any", data=False),
+    Column(key="value", show=False),
+    Column(key="unit", show=False),
+    Column(key="source", prose=True),
+)
+_PHASES = (
+    Column(key="group"),
+    Column(key="layer"),
+    Column(key="phase"),
+    Column(key="time_s", head="time", unit="seconds"),
+    Column(key="communication_s", head="communication", unit="seconds"),
+    Column(key="macs", head="MACs", unit="count"),
+)
+_STRATEGIES = (
+    Column(key="strategy"),
+    Column(key="space", prose=True),
+    Column(key="cost"),
+    Column(key="counts", head="counts by"),
+    Column(key="search"),
+    Column(key="summary", prose=True),
+)
+
+
+def _own(key: str, of: Callable[[Any], Any] | None = None, **more: Any) -> _Own:
+    """Return a column with the function that returns its value: by default the attribute of the key's name."""
+    return Column(key=key, **more), attrgetter(key) if of is None else of
+
+
+_MODELS = (
+    _own("model", attrgetter("name")),
+    _own("weighted_layers", attrgetter("num_weighted"), head="weighted layers", unit="whole"),
+    _own("parameters", attrgetter("num_parameters"), unit="count"),
+    _own("macs_per_sample", lambda graph: graph.macs(), head="MACs per sample", unit="count"),
+    _own("flop_per_sample", lambda graph: graph.flop(), show=False),
+    _own("batch", unit="whole"),
+    _own("dtype", show=False),
+    _own("source", show=False),
+)
+_LAYERS = (
+    _own("layer", attrgetter("name")),
+    _own("op", attrgetter("op_name")),
+    _own("inputs", lambda layer: [*layer.inputs], show=False),
+    _own("shape", lambda layer: dict(layer.shape), show=False),
+    _own("output", lambda layer: describe(layer.shape).split()[0], head="output of a sample", data=False),
+    _own("parameters", attrgetter("num_parameters"), unit="count"),
+    _own("macs", lambda layer: layer.macs(), head="MACs", unit="count"),
+    _own("flop", lambda layer: layer.flop(), head="FLOP", unit="count"),
+)
+_TIMES = (
+    _own("layer", lambda own: own[0]),
+    _own("choices", lambda own: len(own[1]), unit="whole"),
+    _own("fastest", lambda own: min(own[1], key=own[1].get)),
+    _own("fastest_s", lambda own: min(own[1].values()), head="", unit="seconds"),
+    _own("slowest", lambda own: max(own[1], key=own[1].get)),
+    _own("slowest_s", lambda own: max(own[1].values()), head="", unit="seconds"),
+    _own("one_device_s", lambda own: own[2], head="one device", unit="seconds"),
+)
+_PROBLEM = (
+    _own("layer", lambda own: own[0].layer, show=False),
+    _own("phase", lambda own: own[0].phase, show=False),
+    _own("piece", lambda own: own[0].number, show=False),
+)
+_WRITTEN = (
+    _own("name", lambda own: own[1].name),
+    *_PROBLEM,
+    _own("devices", lambda own: own[0].devices, unit="whole"),
+    _own("times", lambda own: own[1].times, unit="whole"),
+    _own("macs", lambda own: own[0].macs // own[1].times, head="MACs each", unit="whole"),
+)
+_REFUSED = (*_PROBLEM, _own("reason", lambda own: own[1]))
+
+
+def _table(columns: Sequence[_Own], found: Iterable[Any]) -> Table:
+    rows = [{column.key: value_of(one) for column, value_of in columns} for one in found]
+    return Table(tuple(column for column, _ in columns), rows)
+
+
+def models_document(graphs: Iterable[LayerGraph]) -> Document:
+    """Return the size and the source of each model."""
+    return Document(title="", parts=(_table(_MODELS, graphs),))
+
+
+def strategies_data(named: Mapping[str, Strategy]) -> Rows:
+    """Return the components of each strategy."""
+    keys = {"heterogeneous_cost": "fork_cost"}  # which programs read under its former name
+    parts = {name: strategy._asdict().items() for name, strategy in named.items()}
+    return [{"strategy": name, **{keys.get(key, key): own for key, own in of}} for name, of in parts.items()]
+
+
+def strategies_document(data: Rows) -> Document:
+    """Return a row for each strategy, of its data."""
+    rows = [{**row, "counts": row["convention"] if follows(row["cost"]) else DIRECT} for row in data]
+    return Document(title="", parts=(Table(_STRATEGIES, rows),))
+
+
+@singledispatch
+def document_of(graph: Any) -> Document:
+    """Return the shape and the work of each layer of a model, for one sample; or the rows of another result that is a list."""
+    sizes = f"{format_count(graph.num_parameters)} parameters, {format_count(graph.macs())} MACs a sample"
+    return Document(
+        title=f"{graph.name}: {graph.num_weighted} layers with weights, {sizes}",
+        about=f"batch {graph.batch}, {graph.dtype}; {graph.source}",
+        parts=(_table(_LAYERS, graph.layers),),
+    )
+
+
+@document_of.register(Profile)
+def _of_profile(profile: Profile) -> Document:
+    rows = [(layer, times, profile.of(layer, {})) for layer, times in profile.seconds.items()]
+    asked = f"batch {profile.model.batch}, one level of {profile.ways} ways, on {profile.device}"
+    return Document(title=f"{profile.model.name}, {asked}", parts=(_table(_TIMES, rows),))
+
+
+@document_of.register(Exported)
+def _of_export(found: Exported) -> Document:
+    notes = [
+        Note("devices", "number of devices that compute it"),
+        Note("times", "how often each of them does: samples and groups that the format cannot express"),
+        *(Note("left out", line) for line in left_out(found)),
+    ]
+    return Document(title="", parts=(_table(_WRITTEN, found.entries),), notes=tuple(notes))
+
+
+def left_out(found: Exported) -> list[str]:
+    """Return a line for each reason why problems were not written."""
+    reasons = grouped((reason, problem.name) for problem, reason in found.refused).items()
+    shown = {
+        reason: ", ".join(own[:3]) + f" and {len(own) - 3} more" * (len(own) > 3) for reason, own in reasons
+    }
+    return [f"{names}: {reason}" for reason, names in shown.items()]
+
+
+def export_data(found: Exported) -> dict[str, Rows]:
+    """Return the problems that were written, and those that were not, each with the reason."""
+    tables = {"written": _table(_WRITTEN, found.entries), "refused": _table(_REFUSED, found.refused)}
+    return {name: table.records() for name, table in tables.items()}
+
+
+def machine_entry(machine: Machine | HeterogeneousMachine) -> dict[str, Any]:
+    """Return the size and the source of a machine; of a heterogeneous one with a list of its groups' entries."""
+    named = {"hardware": machine.name, "devices": machine.num_devices}
+    if isinstance(machine, HeterogeneousMachine):
+        groups = [
+            {"group": own.name, "outward_bytes_per_s": own.bytes_per_s, "outward_latency_s": own.latency_s}
+            | machine_entry(own.machine)
+            for own in machine.groups
+        ]
+        return {**named, "source": machine.source, "groups": groups}
+    return {
+        **named,
+        "topology": [tier.name for tier in machine.tiers],
+        "compute_model": machine.content.device.compute["name"],
+        "memory_bytes": machine.memory_bytes,
+        "link_bytes_per_s": [tier.bytes_per_s for tier in machine.tiers],
+        "source": machine.content.source,
+    }
+
+
+def machines_document(entries: Rows) -> Document:
+    """Return a row for each machine's entry, and below it for each group of a heterogeneous machine."""
+    named = [
+        (" ".join(dict.fromkeys([entry["hardware"], own.get("group", entry["hardware"])])), own)
+        for entry in entries
+        for own in (entry, *entry.get("groups", []))
+    ]
+    rows = [{**own, "machine": name, "links": _links(own)} for name, own in named]
+    return Document(title="", parts=(Table(_MACHINES, rows),))
+
+
+def _links(entry: dict[str, Any]) -> str:
+    if "groups" in entry:
+        return f"groups {', '.join(group['group'] for group in entry['groups'])}"
+    tiers = zip(entry["topology"], entry["link_bytes_per_s"], strict=True)
+    return ", ".join(f"{topology} {format_bytes(rate)}/s" for topology, rate in tiers)
+
+
+@document_of.register(Machine)
+@document_of.register(HeterogeneousMachine)
+def _of_machine(machine: Machine | HeterogeneousMachine) -> Document:
+    entry, number = machine_entry(machine), machine.num_devices
+    parts = [f"{number} device{'s' * (number > 1)}", entry.get("compute_model", ""), _links(entry)]
+    rows = [{**row, "text": _text(row["value"], row["unit"])} for row in machine_data(machine)]
+    title = f"{machine.name}: {', '.join(filter(None, parts))}"
+    return Document(title=title, about=entry["source"], parts=(Table(_VALUES, rows),))
+
+
+def _text(value: Any, unit: str) -> str:
+    """Format a value with its unit."""
+    if unit in {"J", "s"}:
+        return format_seconds(value, unit)
+    if unit:
+        text = format_count(value)
+        return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def machine_data(machine: Machine | HeterogeneousMachine) -> Rows:
+    """Return every value of a machine's file with its unit and source, group by group if it is heterogeneous."""
+    if isinstance(machine, HeterogeneousMachine):
+        return [
+            {**row, "what": f"{group.name}.{row['what']}"}
+            for group in machine.groups
+            for outward in [{"bandwidth": group.bytes_per_s, "latency": group.latency_s}]
+            for row in (*_values({"outward": _sourced(outward)}), *machine_data(group.machine))
+        ]
+    content = machine.content.model_dump(mode="json", by_alias=True)
+    device, networks = content["device"], content["interconnect"] or []
+    name = {"value": device["compute"]["name"], "source": "compute model"}
+    device["compute"] = {"name": name, **machine.compute.model_dump(mode="json")}
+    for network, tier in zip(networks, machine.tiers, strict=True):
+        fields = tier.topology.model_dump(mode="json", exclude_none=True)
+        network["topology"] = {"name": {"value": tier.name, "source": "topology"}, **_sourced(fields)}
+        names = (together for together, names in SETS.items() if tier.collectives == names)
+        network["collectives"]["value"] = next(names, network["collectives"]["value"])
+    content["interconnect"] = networks[0] if len(networks) == 1 else networks
+    return [*_values(content)]
+
+
+def _sourced(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: {"value": value, "source": "as the file says"} for key, value in fields.items()}
+
+
+def _values(data: Any, where: str = "") -> Iterator[dict[str, Any]]:
+    """Yield the values below a field of the file, with their places, units and sources."""
+    if isinstance(data, dict) and data.keys() == {"value", "source"}:
+        energy = "J" * where.startswith("device.energy.")
+        unit = _UNITS.get(where) or energy or _UNITS.get(where.rpartition(".")[2], "")
+        found = {"value": data["value"], "unit": "" if isinstance(data["value"], str) else unit}
+        yield {"what": where, **found, "source": data["source"]}
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _values(value, f"{where}.{key}".removeprefix("."))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _values(value, f"{where}[{index}]")
+
+
+_UNITS = {
+    "device.energy.static": "W", "device.buffer": "B", "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s",
+    "capacity": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "half_efficiency_flop": "FLOP",
+}  # fmt: skip
+"""Units of the numbers in hardware files, by their place or the last word of it; energies are in joules."""
+
+
+def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph) -> Rows:
+    """Return time, energy, accesses and mapping of each phase of whole layers on one device, of each group if there are any."""
+    found = machine.identical() if isinstance(machine, HeterogeneousMachine) else [("", machine, 1)]
+    return [
+        {
+            **({"group": name} if name else {}),
+            "layer": layer.name,
+            "phase": phase,
+            **phase_of(phase, time, own),
+        }
+        for name, own, _ in found
+        for layer in graph.contracted.layers
+        if own.times(layer.einsum)
+        for time in [own.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)]
+        for phase in PHASES
+    ]
+
+
+def times_document(rows: Rows, title: str) -> Document:
+    """Return a row for each phase of a layer on a device: its times, its mapping, and the accesses that some phase has."""
+    mapping = dict.fromkeys(name for row in rows for name in row["mapping"])
+    places = dict.fromkeys(place for row in rows for place in row["accesses"])
+    accesses = [place for place in places if any(row["accesses"].get(place) for row in rows)]
+    columns = [
+        *(Column(key=name, unit="any") for name in mapping),
+        *(Column(key=place, unit="count") for place in accesses),
+    ]
+    found = [
+        row
+        | {name: f"{value:.4g}" for name, value in row["mapping"].items()}
+        | {place: row["accesses"].get(place, 0) for place in accesses}
+        for row in rows
+    ]
+    return Document(title=title, parts=(Table((*_PHASES, *columns), found),))
+
+
+plugin = document_of
