@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,12 +17,13 @@ from hypar.plan.content import rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked
+from hypar.planning.counting import score_convention
 from hypar.planning.refusals import refusal
 from hypar.planning.replay import choices_of, run_again
 from hypar.planning.resolved import BASELINE, Resolved, of_baseline
 from hypar.planning.sources import times_of
 from hypar.schedule.scoring import summarise, totals_of
-from hypar.sharding.conventions import MOVED
+from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cliques import min_marginals
@@ -292,7 +293,8 @@ def explore_model(
     graph, machine = network_of(model), load_machine(hardware)
     counted = checked("convention", convention or MOVED)
     plan = plan_and_score(graph, strategy, counted, machine, **asked)
-    graph, request = graph.with_batch(plan.model.batch), Resolved.of(plan, machine)
+    graph, direct = graph.with_batch(plan.model.batch), (score_convention(plan), counted) == (DIRECT, PAPER)
+    request = replace(Resolved.of(plan, machine), counted=DIRECT if direct else counted)
     places, axes = _axes(plan, graph, machine, (vary,) if isinstance(vary, str) else vary)
     remarks = tuple(on_this_machine(plan, machine))
 

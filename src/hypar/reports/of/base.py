@@ -1,4 +1,4 @@
-"""Rows of data beside the tables that readers see."""
+"""What documents share: rows of data beside the tables that readers see, and values by what they have in common."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -15,3 +15,11 @@ def data(rows: Sequence[Mapping[str, Any]]) -> Table:
     keys = dict.fromkeys(key for row in rows for key in row)
     columns = tuple(Column(key=key, show=False) for key in keys)
     return Table(columns=columns, rows=[dict(row) for row in rows])
+
+
+def grouped(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    """Return the values of each key, in order."""
+    found: dict[str, list[Any]] = {}
+    for key, own in pairs:
+        found.setdefault(key, []).append(own)
+    return found

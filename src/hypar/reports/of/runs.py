@@ -14,7 +14,7 @@ from hypar.document import Column, Document, Figure, Note, Table
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
-from hypar.reports.of.base import data
+from hypar.reports.of.base import data, grouped
 from hypar.reports.words import asked, fit, on_machine, tone_of, words_of
 from hypar.sharding.conventions import DIRECT, MOVED
 from hypar.sharding.dims import choice_word
@@ -188,14 +188,6 @@ def _lines(
     return Figure(x=x, x_label=x_label, series=series, **own)
 
 
-def _grouped(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
-    """Return the values of each key, in order."""
-    found: dict[str, list[Any]] = {}
-    for key, own in pairs:
-        found.setdefault(key, []).append(own)
-    return found
-
-
 # Comparisons: strategies by the times of their steps, or without a machine by their costs
 
 
@@ -232,14 +224,14 @@ def _compared_row(found: Comparison, run: Run) -> dict[str, Any]:
 
 def _claims(found: Comparison, ranked: Sequence[int]) -> Iterator[Note]:
     """Yield each plan's claim or why there is none, and how costs and scores count."""
-    claims = _grouped((found[at].note, found[at].name) for at in ranked)
+    claims = grouped((found[at].note, found[at].name) for at in ranked)
     yield from (Note(", ".join(names), claim) for claim, names in claims.items())
     plans = {run.name: run.plan for run in found if run.plan}
     direct = [name for name, own in plans.items() if own.score and score_convention(own) == DIRECT]
     if 0 < len(direct) < len(plans):
         others = f"{', '.join(direct)}, and are added up at once in the others"
         yield Note("bytes", f"errors go directly in the scores of {others}")
-    planned = _grouped((own.cost.name, name) for name, own in plans.items())
+    planned = grouped((own.cost.name, name) for name, own in plans.items())
     if {*planned} != {load_strategy(BASELINE).cost}:
         named = (f"{', '.join(names)} planned by {cost}" for cost, names in planned.items())
         yield Note("cost", "; ".join(named))
@@ -310,7 +302,7 @@ def _along(runs: Sweep, *axes: str) -> Figure | None:
 
 def _explored(found: Exploration, top: int = SHOWN) -> Document:
     plan, number = found.plan, f"{len(found):,} points"
-    heads = [Column(key=layer, head=f"{layer} {_levels(own)}") for layer, own in _grouped(found.ways).items()]
+    heads = [Column(key=layer, head=f"{layer} {_levels(own)}") for layer, own in grouped(found.ways).items()]
     rows = {
         rank: {**_words(found, point), "said": "the plan" * point.own}
         for rank, point in enumerate(found[:top])
@@ -346,7 +338,7 @@ def _explored_row(found: Exploration, run: Run) -> dict[str, Any]:
 def _words(found: Exploration, run: Run) -> dict[str, str]:
     """Return the words of each free layer, level by level, in those of the plan's tables; one for all if they are equal."""
     words, grids = words_of(found.plan), found.plan.in_grids
-    named = _grouped(
+    named = grouped(
         (layer, choice_word(choice.degrees, found.ways[layer, level], words, grids=grids))
         for (layer, level), choice in run.axes.items()
     )
