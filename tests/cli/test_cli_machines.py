@@ -253,7 +253,7 @@ def test_explore_tells_grids_apart() -> None:
 
 def test_explore_marks_what_does_not_fit() -> None:
     arguments = ("explore", "vgg-a", "--hardware", "hmc", "--levels", "1", "--batch", "1024", "--vary", "fc1")
-    assert output(*arguments).count("B  does not fit\n") == 2
+    assert output(*arguments).count("  does not fit\n") == 2
     assert [point["fits"] for point in data(*arguments)] == [False, False]
 
 
