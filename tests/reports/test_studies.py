@@ -209,4 +209,3 @@ def test_an_explanation_begins_with_its_answer(layer: str) -> None:
     first, *_ = text_of(found.document()).splitlines()
     assert first.startswith(f"fc1 {one.place}: ")
     assert first.endswith(" more")
-    assert repr(found) == "<Explanation of lenet-c: fc1>"

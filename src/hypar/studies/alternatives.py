@@ -30,15 +30,12 @@ from hypar.solve.cliques import min_marginals
 from hypar.solve.elimination.order import Trace, trace
 from hypar.solve.elimination.rules import Reduction, reduced
 from hypar.solve.solvers.base import cheapest, load_solver
-from hypar.studies.grid import MOST_RUNS, Hardware, Run, Runs, grid, network_of, plan_and_score
+from hypar.studies.grid import MOST_RUNS, AnyMachine, Hardware, Run, Runs, grid, network_of, plan_and_score
 from hypar.studies.remarks import on_this_machine
-from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -133,9 +130,8 @@ class Explanation(Result):
     explained: tuple[LayerExplanation, ...]
 
     def __repr__(self) -> str:
-        """Name the network and the layers; ``to_frame`` and a notebook show the rest."""
-        layers = ", ".join(dict.fromkeys(one.layer for one in self.explained)) or "its eliminations"
-        return f"<Explanation of {self.plan.model.name}: {layers}>"
+        """Return the answer; ``to_frame`` and a notebook show the rest."""
+        return f"<Explanation of {self.document().title}>"
 
 
 def explain_plan(
@@ -143,7 +139,7 @@ def explain_plan(
     model: LayerGraph,
     *,
     layer: str = "",
-    machine: Machine | HeterogeneousMachine | None = None,
+    machine: AnyMachine | None = None,
     profile: Profile | None = None,
 ) -> Explanation:
     """Explain a plan for a network, with the machine of its score and the measured times that its cost used.
@@ -255,12 +251,6 @@ class Exploration(Runs):
         del run
         return self.baseline
 
-    def __repr__(self) -> str:
-        """Return the size and the fastest point, short enough for a prompt."""
-        text = f"{len(self):,} points, the fastest {format_seconds(self[0].time_s)}"
-        over = f"{self.speedup(self[0]):.3g} times as fast as dp"
-        return f"<Exploration of {self.plan.model.name}: {text}, {over}>"
-
 
 def explore_model(
     model: LayerGraph | str | Path,
@@ -317,7 +307,7 @@ def explore_model(
 
 
 def _axes(
-    plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine, vary: Sequence[str]
+    plan: Plan, graph: LayerGraph, machine: AnyMachine, vary: Sequence[str]
 ) -> tuple[dict[Place, Nodes], dict[Place, list[Choices]]]:
     """Return each layer at each level that some texts name, level by level for each text, and its choices."""
     if plan.staged and plan.heterogeneous:
@@ -376,9 +366,7 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
     return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
 
 
-def _scored(
-    point: Plan, request: Resolved, graph: LayerGraph, machine: Machine | HeterogeneousMachine
-) -> Score:
+def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: AnyMachine) -> Score:
     """Return the score of a point, with chunks as the plan asks for them."""
     choices = choices_of(point, graph, Path("plan"))
     work, ran, _ = run_again(point, request, graph, choices, "chunks")

@@ -30,7 +30,6 @@ from hypar.registry import plugin_names
 from hypar.schedule.scoring import Totals, totals_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.studies.remarks import on_this_machine
-from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
     Chosen = dict[Any, Any]
     Progress = Callable[[int, int], None]
 
-Hardware = Machine | HeterogeneousMachine | str | Path
+AnyMachine = Machine | HeterogeneousMachine
+Hardware = AnyMachine | str | Path
 """A machine, or the name of one."""
 
 MOST_RUNS = 10_000
@@ -78,9 +78,7 @@ class Run:
     own: bool = False
 
     @classmethod
-    def of(
-        cls, axes: Mapping[Any, Any], plan: Plan, machine: Machine | HeterogeneousMachine | None = None
-    ) -> Self:
+    def of(cls, axes: Mapping[Any, Any], plan: Plan, machine: AnyMachine | None = None) -> Self:
         """Return the run of a plan on a machine, without the plan."""
         score = plan.score
         return cls(
@@ -122,6 +120,10 @@ class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute
         made = super().__new__(cls, runs)
         vars(made).update(about, convention=convention)
         return made
+
+    def __repr__(self) -> str:
+        """Return what they are about and the answer, short enough for a prompt."""
+        return f"<{type(self).__name__} of {self.document().title}>"
 
     def base(self, run: Run) -> Run:
         """Return the run that a run is compared with: the first."""
@@ -180,14 +182,7 @@ def plan_and_score(
     return plan.model_copy(update={"score": score})
 
 
-def asked_of(strategy: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments for a strategy beside others: the baseline keeps its own space and equal shares."""
-    return of_baseline(asked) if strategy == BASELINE else asked
-
-
-def costs_of(
-    plan: Plan, graph: LayerGraph, convention: str, machine: Machine | HeterogeneousMachine | None
-) -> tuple[float, ...]:
+def costs_of(plan: Plan, graph: LayerGraph, convention: str, machine: AnyMachine | None) -> tuple[float, ...]:
     """Return the cost of each level of a plan for a machine, counted by a convention; of uneven shares as the plan has it."""
     own = plan.convention or PAPER
     if plan.heterogeneous or not follows(plan.cost.name) or convention == own:
@@ -213,17 +208,6 @@ class Comparison(Runs):
         """Return the time of a strategy's step, without a machine its cost if it is the first one's; infinity if not known."""
         alike = run.totals is None and run.plan and run.plan.cost.name == self.plan.cost.name
         return run.cost if alike else run.time_s
-
-    def __repr__(self) -> str:
-        """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
-        plan = self.plan
-        texts = (
-            f"{row.name} {format_seconds(row.totals.time_s) if row.totals else amount(row.cost, row.plan.cost.unit)}"
-            for row in self
-            if row.plan
-        )
-        named = plan.model.name + (f" on {plan.score.hardware}" if plan.score else "")
-        return f"<Comparison of {named}: {', '.join(texts)}>"
 
 
 def compare_strategies(
@@ -265,9 +249,8 @@ def compare_strategies(
     names = tuple(dict.fromkeys((BASELINE, *(named or alike))))
 
     def answer(chosen: Chosen) -> Run:
-        plan = plan_and_score(
-            graph, chosen["strategy"], counted, machine, **asked_of(chosen["strategy"], asked)
-        )
+        own = of_baseline(asked) if chosen["strategy"] == BASELINE else asked
+        plan = plan_and_score(graph, chosen["strategy"], counted, machine, **own)
         costs = costs_of(plan, graph.with_batch(plan.model.batch), counted, machine)
         return replace(Run.of(chosen, plan, machine), plan=plan, costs=costs)
 
