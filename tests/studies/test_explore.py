@@ -134,6 +134,15 @@ def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) 
         assert point.totals == totals_of(plan.score)
 
 
+def test_a_plan_in_stages_with_chunks_is_one_of_its_points() -> None:
+    asked: dict[str, Any] = {"array": [4], "stages": 2, "chunks": "best", "batch": 32}
+    found = explore_model("resnet18", vary="fc@H1", hardware="p100-4x4", **asked)
+    assert found.plan.chunks is not None
+    (own,) = (point for point in found if point.own)
+    assert own.totals == totals_of(found.plan.score)
+    assert own.time_s < found.plan.chunks.alone_s
+
+
 def test_the_space_and_the_pins_are_those_of_a_plan() -> None:
     asked: dict[str, Any] = {"hardware": "hmc", "levels": 2, "space": "all", "pins": ["conv*=dp"]}
     found = explore_model("lenet-c", vary="fc1", **asked)
