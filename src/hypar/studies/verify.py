@@ -168,7 +168,7 @@ def verify_plan(
     graph = _sized(plan, whole, batch, shrink=shrink)
     tell(f"lowering {graph.name} by {plan.strategy} over {plan.num_devices} devices")
     program = lowered(plan, graph, run_by, LESS)
-    numbers = None if count else _run(plan, program)
+    numbers = None if count else _run(plan, program, shrink=shrink)
     tell(f"comparing the counts of {graph.name}")
     levels = _levels(plan, len(program.places.parts))
     transfers = [*_transfers(program, microbatches_of(plan), numbers, levels)]
@@ -214,14 +214,14 @@ def _sized(plan: Plan, whole: LayerGraph, batch: int | None, *, shrink: bool) ->
     return shrunk(plan, whole, parts, batch) if shrink else graph
 
 
-def _run(plan: Plan, program: Program) -> Verification:
+def _run(plan: Plan, program: Program, *, shrink: bool) -> Verification:
     """Run the program of a microbatch; raises ``PlanError`` where it would be too large."""
     name, elements = program.graph.name, most_elements(program)
     if elements > MOST_ELEMENTS:
         found = f"to run a step of {name!r} on {plan.num_devices:,} devices takes {elements:,} elements"
         hint = f"{LESS}, or --count to count alone"
         raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ELEMENTS:,}", hint)
-    faster = " (--shrink runs a smaller network)" if elements > MANY_ELEMENTS else ""
+    faster = " (--shrink runs a smaller network)" if elements > MANY_ELEMENTS and not shrink else ""
     tell(f"running {name} on {plan.num_devices} simulated devices, and on one{faster}")
     return verify_program(program, microbatches=microbatches_of(plan))
 
