@@ -65,13 +65,13 @@ INSIDE = {
     "network": "training windows einsum keeping ops layer spec trails contraction graph build gradients",
     "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_latent config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",
-    "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured load_heterogeneous",
+    "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured",
     "plan": "records stages score request content plan diff",
     "schedule": "chunks alike joined moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy tape lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
-    "studies": "step shrink verify pieces grid explain sweep explore remarks",
+    "studies": "step shrink pieces verify grid explain sweep explore remarks",
     "reports": "words palette svg text charts plots exports html terminal steps renderers trace of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

@@ -17,7 +17,6 @@ def test_public_names_are_pinned() -> None:
         "Explanation",
         "Exploration",
         "Exported",
-        "HeterogeneousMachine",
         "HyparError",
         "LayerGraph",
         "Machine",
@@ -39,7 +38,6 @@ def test_public_names_are_pinned() -> None:
         "from_jax",
         "from_onnx",
         "from_torch",
-        "load_heterogeneous",
         "load_machine",
         "load_model",
         "machines",
@@ -62,7 +60,7 @@ def test_public_names_are_pinned() -> None:
 def test_no_module_takes_the_place_of_a_name_that_is_imported_when_used() -> None:
     """A module that is imported becomes an attribute of its package, and would hide the name."""
     hypar.plan_model("lenet-c", levels=2, hardware="tpu-v2-v3")
-    assert hypar.load_heterogeneous("tpu-v2-v3").num_devices == 256
+    assert hypar.load_machine("tpu-v2-v3").num_devices == 256
     assert not {module.name for module in pkgutil.iter_modules(hypar.__path__)} & {*hypar.__all__}
 
 

@@ -13,8 +13,8 @@ import pytest
 from html5lib import HTMLParser
 
 import hypar
-from hypar.document import Origin, origin_of
 from hypar.errors import OptionError, PlanError
+from hypar.plan.plan import Origin, origin_of
 from hypar.plan.score import Score
 from hypar.studies.grid import Run
 
@@ -80,7 +80,7 @@ def test_a_result_is_one_valid_element_in_a_notebook(result: Any) -> None:
 
 def test_a_result_is_a_picture(result: Any) -> None:
     if result is made("explanation of no layer"):
-        with pytest.raises(OptionError, match="there is nothing to draw"):
+        with pytest.raises(OptionError, match="this result has no picture"):
             result.plot()
         return
     picture = ET.fromstring(result.plot()._repr_svg_())
@@ -170,7 +170,7 @@ def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
     assert plan.score
     loose = Score.model_validate(plan.score.model_dump())
     assert origin_of(loose).plan is None
-    with pytest.raises(OptionError, match="nothing to draw; a score that knows its plan has a step"):
+    with pytest.raises(OptionError, match="this result has no picture"):
         loose.plot()
     assert loose._repr_html_()
     assert Origin() != Origin()

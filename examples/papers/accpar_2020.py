@@ -47,9 +47,9 @@ def graph(name: str) -> hypar.LayerGraph:
 
 
 @cache
-def boards(links: Links = Links()) -> hypar.HeterogeneousMachine:  # noqa: B008 (a constant)
+def boards(links: Links = Links()) -> Any:  # noqa: B008 (a constant)
     """Return the heterogeneous boards, with other links if asked for."""
-    base = hypar.load_heterogeneous("tpu-v2-v3")
+    base = hypar.load_machine("tpu-v2-v3")
     groups = []
     for group in base.groups:
         machine: Any = group.machine

@@ -59,7 +59,8 @@ def graph(name: str, batch: int = BATCH, classes: int = 0) -> hypar.LayerGraph:
 @cache
 def machine(overlap: str = "none") -> hypar.Machine:
     """Load the cluster, with transfers after computation or beside it."""
-    return hypar.load_machine("p100-4x4", {"overlap": overlap})
+    machine: hypar.Machine = hypar.load_machine("p100-4x4", {"overlap": overlap})
+    return machine
 
 
 @cache

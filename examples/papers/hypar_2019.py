@@ -89,7 +89,8 @@ TORUS, ORDERED = (
 @cache
 def machine(hardware: str, changes: str) -> hypar.Machine:
     """Load a machine."""
-    return hypar.load_machine(hardware, json.loads(changes))
+    machine: hypar.Machine = hypar.load_machine(hardware, json.loads(changes))
+    return machine
 
 
 @cache

@@ -6,9 +6,7 @@ from hypar.importers.jax_function import from_jax as from_jax
 from hypar.importers.onnx_file import from_onnx as from_onnx
 from hypar.importers.torch_module import from_torch as from_torch
 from hypar.machine.accelergy import read_energies as read_energies
-from hypar.machine.heterogeneous import HeterogeneousMachine as HeterogeneousMachine
 from hypar.machine.load import load_machine as load_machine
-from hypar.machine.load_heterogeneous import load_heterogeneous as load_heterogeneous
 from hypar.machine.machine import Machine as Machine
 from hypar.machine.profiles import Profile as Profile, read_profile as read_profile
 from hypar.network.build import load_model as load_model

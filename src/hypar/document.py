@@ -18,7 +18,7 @@ from hypar.units import amount, format_count, format_gain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
@@ -52,7 +52,7 @@ class Column:
     @property
     def title(self) -> str:
         """The head that readers see."""
-        return self.key if self.head is None else self.head
+        return f"{self.group} {self.key if self.head is None else self.head}".strip()
 
     @property
     def numeric(self) -> bool:
@@ -98,8 +98,13 @@ class Table(NamedTuple):
             if own.show and any(row.get(own.key) not in (None, "") for row in rows)
         ]
 
+    @property
+    def has_bars(self) -> bool:
+        """Whether it has bars, and so is drawn too."""
+        return any(own.unit == "bar" for own in self.shown)
+
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows with every key, as JSON, CSV and data frames have them; a heading is no row."""
+        """Return the rows with every key, as JSON, CSV and data frames have them; one without any is none."""
         keys = [own.key for own in self.columns if own.data and own.unit != "bar"]
         found = ({key: plain(row.get(key)) for key in keys} for row in self.rows)
         return [row for row in found if any(value is not None for value in row.values())]
@@ -120,11 +125,11 @@ class Figure:
     ``limit`` is drawn as a line, as a device's memory; ``marks`` are texts beside values of the first series, by position.
     """
 
-    kind: Literal["bars", "lines"]
     title: str
     x: Sequence[str] | Sequence[float]
     series: Mapping[str, Sequence[float | None]]
     unit: str
+    kind: Literal["bars", "lines"] = "lines"
     x_label: str = ""
     x_unit: str = "count"
     y_label: str = ""
@@ -186,6 +191,22 @@ class Document:
         """The tables that stand in no section."""
         return tuple(part for part in self.parts if isinstance(part, Table))
 
+    def walk(self, *, full: bool = True) -> Iterator[tuple[int, Part]]:
+        """Yield what readers see with the number of sections around it: parts, a section before its own, then notes.
+
+        Without ``full`` notes on details are left out.
+        """
+
+        def inside(parts: Iterable[Part], depth: int) -> Iterator[tuple[int, Part]]:
+            for part in parts:
+                detail = isinstance(part, Note) and part.detail and not full
+                if not detail and not (isinstance(part, Table) and not part.shown):
+                    yield depth, part
+                if isinstance(part, Section):
+                    yield from inside(part.parts, depth + 1)
+
+        return inside((*self.parts, *self.notes), 0)
+
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of the first table: raw numbers by key."""
         return self.tables[0].records() if self.tables else []
@@ -218,24 +239,3 @@ class Result:
 
     def _repr_html_(self) -> str:
         return str(import_module("hypar.reports.html").fragment(self.document()))
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Origin:
-    """From what a plan or a score was made; None is what the names in it find, beside ``file``, the plan's."""
-
-    plan: Any = None
-    network: Any = None
-    machine: Any = None
-    profile: Any = None
-    file: Path = Path("plan")
-
-
-def remember(result: Any, origin: Origin) -> None:
-    """Note the origin of a plan or a score; it is no part of the record, of its equality or of its file."""
-    object.__setattr__(result, "_origin", origin)
-
-
-def origin_of(result: Any) -> Origin:
-    """Return the origin of a plan or a score; an empty one if it is not known."""
-    return cast("Origin", getattr(result, "_origin", Origin()))

@@ -15,7 +15,6 @@ import pytest
 
 from hypar import (
     explore_model,
-    load_heterogeneous,
     load_machine,
     load_model,
     plan_model,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from hypar import HeterogeneousMachine, Machine
 
 Asked = dict[str, Any]
 
@@ -67,16 +65,11 @@ SCORES = [
 """At four levels: vgg16 within 1 ms, resnet50 within 3."""
 
 
-def loaded(hardware: str) -> Machine | HeterogeneousMachine:
-    """Load a machine of either kind."""
-    return load_heterogeneous(hardware) if hardware == "tpu-v2-v3" else load_machine(hardware)
-
-
 @pytest.mark.parametrize("name", PLANS)
 def test_planning(benchmark: BenchmarkFixture, name: str) -> None:
     """Network to plan."""
     model, asked = PLANS[name]
-    known = {"hardware": loaded(asked["hardware"])} if "hardware" in asked else {}
+    known = {"hardware": load_machine(asked["hardware"])} if "hardware" in asked else {}
     assert benchmark(plan_model, load_model(model), **asked | known).layers
 
 

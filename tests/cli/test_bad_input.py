@@ -16,7 +16,7 @@ from hypar.errors import DocumentError, InputError, ModelError
 from hypar.files.text import MOST_BYTES, write_text
 from hypar.files.validation import MOST_FAULTS
 from hypar.files.yaml_file import parse_yaml
-from hypar.machine.load_heterogeneous import as_hardware, load_hardware
+from hypar.machine.load import load_machine
 from tests.kit import one_line, refused, run
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -178,7 +178,7 @@ def test_plans_of_different_costs_are_not_compared() -> None:
 
 def test_a_loaded_machine_is_not_changed_again() -> None:
     with pytest.raises(InputError, match="found a loaded machine"):
-        as_hardware(load_hardware("tpu-v2-v3"), {"duplex": "half"})
+        load_machine(load_machine("tpu-v2-v3"), {"duplex": "half"})
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from hypar import (
-    load_heterogeneous,
     load_machine,
     load_model,
     plan_model,
@@ -154,7 +153,7 @@ def test_hardware_shows_a_layer_on_a_device_of_each_group() -> None:
     rows = data("hardware", "tpu-v2-v3", "--model", "lenet-c", "--batch", "64")
     groups = dict.fromkeys(row["group"] for row in rows)
     assert [*groups] == ["tpu-v2", "tpu-v3"]
-    machine = load_heterogeneous("tpu-v2-v3")
+    machine = load_machine("tpu-v2-v3")
     for name, own, _ in machine.identical():
         mine = [{key: row[key] for key in row if key != "group"} for row in rows if row["group"] == name]
         assert mine == whole_times_data(own, load_model("lenet-c", batch=64))

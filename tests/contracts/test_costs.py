@@ -54,9 +54,9 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
 @pytest.mark.parametrize("model", ["sfc", "lenet-c"])
 def test_the_joint_optimum_is_that_of_exhaustive_search(name: str, model: str) -> None:
     asked = {"levels": 2, "cost": name, "search": "joint", "hardware": HMC}
-    best = plan_model(model, solver="exhaustive", **asked)  # type: ignore[arg-type]
-    assert plan_model(model, **asked).cost.value == pytest.approx(best.cost.value, rel=1e-12)  # type: ignore[arg-type]
-    greedy = plan_model(model, **{**asked, "search": "greedy"})  # type: ignore[arg-type]
+    best = plan_model(model, solver="exhaustive", **asked)
+    assert plan_model(model, **asked).cost.value == pytest.approx(best.cost.value, rel=1e-12)
+    greedy = plan_model(model, **{**asked, "search": "greedy"})
     assert greedy.cost.value >= best.cost.value * (1 - 1e-12)
 
 

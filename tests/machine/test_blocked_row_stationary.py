@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from hypar import load_model
 from hypar.files.yaml_file import read_yaml
 from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStationary
-from hypar.machine.load import machine_in
+from hypar.machine.load import machine_of
 from hypar.machine.machine import local_shape
 from hypar.machine.spatial.zeros import run_length_words
 from hypar.network.dims import CUTTABLE
@@ -61,7 +62,8 @@ def edited(compute: dict[str, Any], **device: Any) -> Machine:
     document = read_yaml(data_file("hardware", "eyeriss"))
     for part, changes in ((document.data["device"]["compute"], compute), (document.data["device"], device)):
         part.update({name: {"value": value, "source": "a test"} for name, value in changes.items()})
-    return machine_in(document)
+    machine: Machine = machine_of(document.file, json.dumps(document.data))
+    return machine
 
 
 def test_the_backward_phase_of_a_stride_is_folded() -> None:

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from hypar.errors import HardwareError
-from hypar.files.yaml_file import parse_yaml
 from hypar.machine import hops as machine_hops
 from hypar.machine import loads, routing
 from hypar.machine.collectives.steps import Exchange
 from hypar.machine.exchanged import route_sets
 from hypar.machine.hops import _every_hops, level_hops
-from hypar.machine.load import load_machine, machine_in
+from hypar.machine.load import load_machine, machine_of
 from hypar.machine.routing import joined_link, level_links, wired_level
 from hypar.sharding.redistribution import COLLECTIVES
 from tests.machine import simulator
@@ -81,7 +80,7 @@ def two_tiers(fields: dict[str, Any]) -> Any:
         f"  - topology: {inner}\n    devices: {{value: 4, source: a test}}\n"
         "    link_bandwidth: {value: 3 GB/s, source: a test}\n    latency: {value: 0.5 us, source: a test}\n"
     )
-    return machine_in(parse_yaml(text, Path("two.yaml")))
+    return machine_of(Path("two.yaml"), text)
 
 
 def splits(count: int) -> list[tuple[int, ...]]:

@@ -13,8 +13,7 @@ from hypothesis import settings
 from hypar.errors import OptionError
 from hypar.files.yaml_file import read_yaml
 from hypar.machine.energy import phase_energy
-from hypar.machine.load import parse_change
-from hypar.machine.load_heterogeneous import load_hardware, load_heterogeneous
+from hypar.machine.load import load_machine, parse_change
 from hypar.machine.machine import Machine
 from hypar.machine.routing import primes
 from hypar.machine.setting import Setting
@@ -176,7 +175,7 @@ def scored(machine: Machine | HeterogeneousMachine, name: str, batch: int) -> Ou
 
 def uneven(machine: HeterogeneousMachine, name: str, batch: int) -> tuple[LayerGraph, Plan]:
     """Return a plan with equal shares, made for the machine as it is shipped if it has as many devices."""
-    shipped = load_heterogeneous(machine.name)
+    shipped = load_machine(machine.name)
     made_for = shipped if shipped.num_devices == machine.num_devices else machine
     graph = load_model(name).with_batch(batch)
     key = made_for.digest, name, batch
@@ -223,15 +222,15 @@ def outcomes(machine: Machine | HeterogeneousMachine, devices: int, *, many: boo
 
 @cache
 def as_shipped(name: str, many: bool, beside: tuple[tuple[str, Any], ...]) -> list[Outcome]:
-    machine = load_hardware(name, dict(beside))
+    machine = load_machine(name, dict(beside))
     return outcomes(machine, machine.num_devices, many=many)
 
 
 def moved(case: Case, factor: float) -> dict[str, list[int]]:
     """Return for time and energy whether it falls (-1), stays (0), or rises (1) with a change, for each network."""
     beside, many = BESIDE.get(case[:2], {}), case.key.endswith("devices")
-    machine = load_hardware(case.machine, case.change(factor) | beside)
-    changed = outcomes(machine, load_hardware(case.machine).num_devices, many=many)
+    machine = load_machine(case.machine, case.change(factor) | beside)
+    changed = outcomes(machine, load_machine(case.machine).num_devices, many=many)
     pairs = [*zip(changed, as_shipped(case.machine, many, tuple(beside.items())), strict=True)]
     found: dict[str, list[int]] = {}
     for quantity in Outcome._fields:
@@ -259,7 +258,7 @@ def test_half_and_twice_move_a_step_as_expected(case: Case) -> None:
     """Never the wrong way for any network, and one of both moves a step at all; the quick run stops at one that does."""
     if case[:2] in REFUSED:
         with pytest.raises(OptionError, match=f"^change {case.key}=.*: {REFUSED[case[:2]]}"):
-            load_hardware(case.machine, case.change(2))
+            load_machine(case.machine, case.change(2))
         if case[:2] not in BESIDE:
             return
     last = case.key.rpartition(".")[2]
@@ -289,13 +288,13 @@ def test_half_and_twice_move_a_step_as_expected(case: Case) -> None:
 )
 def test_half_and_twice_the_capacity_move_what_fits(case: Case) -> None:
     """Of two mini-batches, one needs three quarters of the memory, the other one and a half times as much."""
-    machine = load_hardware(case.machine)
+    machine = load_machine(case.machine)
     assert isinstance(machine, Machine)
     sample = held(machine, 1024) / 1024
     for part, fits in ((0.75, (False, True, True)), (1.5, (False, False, True))):
         batch = round(part * (machine.memory_bytes or 0.0) / sample)
         found = [
-            load_hardware(case.machine, case.change(factor)).fits(held(machine, batch))  # type: ignore[union-attr]
+            load_machine(case.machine, case.change(factor)).fits(held(machine, batch))
             for factor in (0.5, 1, 2)
         ]
         assert tuple(found) == fits

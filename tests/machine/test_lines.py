@@ -52,7 +52,8 @@ def test_every_line_kept_is_needed(given_lines: list[Line]) -> None:
 @cache
 def boards(latency: str) -> Machine:
     """Sixty-four boards whose levels have several algorithms worth using."""
-    return load_machine("tpu-v3", {"devices": 64, "latency": latency})
+    machine: Machine = load_machine("tpu-v3", {"devices": 64, "latency": latency})
+    return machine
 
 
 ASKED: list[dict[str, Any]] = [

@@ -17,7 +17,6 @@ from hypar.errors import HardwareError, InputError
 from hypar.machine.changes import CHANGEABLE
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
-from hypar.machine.load_heterogeneous import load_hardware
 from hypar.registry import data_file, data_folder, data_names
 from tests.effort import late
 
@@ -46,19 +45,22 @@ def read(name: str) -> dict[str, Any]:
 
 @cache
 def digest(name: str) -> str:
-    return load_hardware(name).digest
+    digest: str = load_machine(name).digest
+    return digest
 
 
 def written(data: Any, name: str = "other") -> Machine:
     """The machine of a file with this content."""
     Path(f"{name}.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
-    return load_machine(f"{name}.yaml")
+    machine: Machine = load_machine(f"{name}.yaml")
+    return machine
 
 
 def spelled(data: Any) -> Machine | HeterogeneousMachine:
     """As ``written``, of identical devices or heterogeneous."""
     Path("spelled.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
-    return load_hardware("spelled.yaml")
+    machine: Machine | HeterogeneousMachine = load_machine("spelled.yaml")
+    return machine
 
 
 def numbers(data: Any, where: Where = ()) -> Iterator[Where]:
@@ -81,7 +83,7 @@ def at(data: Any, where: Where) -> Any:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_machine_loads(name: str) -> None:
-    found = load_hardware(name)
+    found = load_machine(name)
     assert found.name == name
     machines = (
         [machine for _, machine, _ in found.identical()]
@@ -227,15 +229,15 @@ def test_each_of_several_networks_is_changed_by_its_number() -> None:
 
 
 def test_the_links_between_groups_are_changed() -> None:
-    before = load_hardware("tpu-v2-v3")
-    machine = load_hardware("tpu-v2-v3", {"outward.latency": "3 us", "outward.bandwidth": "1 GB/s"})
+    before = load_machine("tpu-v2-v3")
+    machine = load_machine("tpu-v2-v3", {"outward.latency": "3 us", "outward.bandwidth": "1 GB/s"})
     assert isinstance(machine, HeterogeneousMachine)
     assert {(group.latency_s, group.bytes_per_s) for group in machine.groups} == {(3e-6, 1e9)}
     assert machine.digest != before.digest
     with pytest.raises(
         HardwareError, match=r"^change outward\.latency=3: found 3; allowed: a number with a unit"
     ):
-        load_hardware("tpu-v2-v3", {"outward.latency": 3})
+        load_machine("tpu-v2-v3", {"outward.latency": 3})
 
 
 def test_an_energy_left_out_does_not_change_the_hash_that_stored_plans_have() -> None:
@@ -324,7 +326,7 @@ def test_a_machine_as_yaml_is_equal_to_it(name: str) -> None:
     result = CliRunner().invoke(main, ["hardware", name, "--yaml"])
     assert (result.exit_code, result.stderr) == (0, "")
     Path("mine.yaml").write_text(result.stdout, encoding="utf-8")
-    mine, own = load_hardware("mine.yaml"), load_hardware(name)
+    mine, own = load_machine("mine.yaml"), load_machine(name)
     assert (mine.digest, mine.num_devices) == (own.digest, own.num_devices)
     assert CliRunner().invoke(main, ["hardware", "mine.yaml", "--yaml"]).stdout == result.stdout
 

@@ -29,7 +29,8 @@ BINARY = [(2,), (2, 2), (2, 2, 2), (2, 2, 2, 2)]
 def links(topology: Any, array: tuple[int, ...], **changes: Any) -> tuple[LevelLink, ...]:
     """The levels of a machine of just these devices, each link with its own bandwidth."""
     asked = {"topology": topology, "devices": math.prod(array), "bandwidth": "link", **changes}
-    return load_machine("hmc", asked).links(array)
+    links: tuple[LevelLink, ...] = load_machine("hmc", asked).links(array)
+    return links
 
 
 def per_byte(

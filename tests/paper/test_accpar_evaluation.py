@@ -12,7 +12,7 @@ import pytest
 from accpar_2020 import LEVELS, NETWORKS, PUBLISHED
 
 from hypar import load_model, plan_model
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load import load_machine
 from tests.effort import late
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def graph(name: str) -> LayerGraph:
 
 @cache
 def machine(name: str) -> Machine | HeterogeneousMachine:
-    return load_hardware(name)
+    machine: Machine | HeterogeneousMachine = load_machine(name)
+    return machine
 
 
 @cache

@@ -13,7 +13,6 @@ from hypar import (
     load_model,
     plan_model,
 )
-from hypar.machine.load_heterogeneous import as_hardware
 from hypar.planning.resolved import BASELINES, FIXED
 from hypar.registry import data_file
 from hypar.studies.remarks import remarks
@@ -38,7 +37,7 @@ def graph(name: str) -> LayerGraph:
 @cache
 def resnet() -> Plan:
     """A plan of which the search alone loses to dp."""
-    return plan_model(graph("resnet50"), **RESNET)  # type: ignore[arg-type]
+    return plan_model(graph("resnet50"), **RESNET)
 
 
 def seconds(plan: Plan) -> float:
@@ -192,7 +191,7 @@ class TestRemarks:
         ],
     )
     def test_the_faster_of_dp_and_owt_is_named(self, hardware: str, asked: dict[str, Any]) -> None:
-        model, machine = asked["model"], as_hardware(hardware)
+        model, machine = asked["model"], load_machine(hardware)
         plan = plan_model(**asked, hardware=machine)
         kept = {name: value for name, value in asked.items() if name != "strategy"}
         times = {name: seconds(plan_model(**kept, strategy=name, hardware=machine)) for name in FIXED}

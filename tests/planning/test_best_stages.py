@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from hypar import HeterogeneousMachine, load_machine, load_model, machines, plan_model, read_plan
+from hypar import load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.asked import plan_command
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages import best, ends
@@ -87,7 +87,7 @@ def test_a_difference_of_balances_is_said() -> None:
 
 def require_fastest(graph: LayerGraph, hardware: str, **asked: Any) -> None:
     """The best stages are no slower than no stages and every power of two of them."""
-    machine = load_hardware(hardware)
+    machine = load_machine(hardware)
     mixed, others = isinstance(machine, HeterogeneousMachine), 0
     levels = None if mixed else LEVELS
     fastest = plan_model(graph, hardware=machine, levels=levels, stages="best", **asked).score
@@ -108,7 +108,7 @@ def require_fastest(graph: LayerGraph, hardware: str, **asked: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "hardware",
-    [name for name in machines() if name == "tpu-v2-v3" or load_hardware(name).num_devices % 2**LEVELS == 0],
+    [name for name in machines() if name == "tpu-v2-v3" or load_machine(name).num_devices % 2**LEVELS == 0],
 )
 @pytest.mark.parametrize("model", [*NETWORKS, *TRANSFORMERS])
 def test_the_best_stages_are_never_slower(model: str, hardware: str) -> None:
@@ -136,7 +136,7 @@ def test_bounds_leave_out_no_better_stages(
 ) -> None:
     """The plan is the same, to the byte, as if all candidates are divided into stages."""
     own: dict[str, Any] = {} if hardware == "tpu-v2-v3" else {"levels": LEVELS}
-    own |= {"hardware": load_hardware(hardware), "stages": "best", **asked}
+    own |= {"hardware": load_machine(hardware), "stages": "best", **asked}
     found = plan_model(ALEXNET, **own)
     for bound in ("least_share", "least_seconds"):
         monkeypatch.setattr(best, bound, lambda *_, **__: 0.0)
@@ -212,7 +212,7 @@ def test_stages_of_many_layers_end_between_blocks(
 def test_no_stages_on_device_groups_where_none_are_faster(tmp_path: Path) -> None:
     kinds = {"a": kind(devices=4, peak="2 TFLOP/s", link="2 GB/s"), "b": kind(devices=4, overlap="full")}
     groups = [group(f"{name}.yaml", bandwidth="1 GB/s") for name in kinds]
-    machine = load_hardware(write_machine(tmp_path, kinds, groups))
+    machine = load_machine(write_machine(tmp_path, kinds, groups))
     plan = plan_model("lenet-c", hardware=machine, stages="best", array=[2, 4], batch=1)
     assert not plan.staged
     assert plan.arrays == {"a": [4], "b": [4]} == staged(plan).arrays

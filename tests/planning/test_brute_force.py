@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import plan_model
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load import load_machine
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.sites import spans_of
 from tests.effort import examples, late
@@ -82,7 +82,8 @@ def machine_of(folder: Path, drawn: dict[str, Any]) -> Hardware:
     if len(groups) > 2:
         groups = [groups[0], groups_of("pair", *groups[1:], bandwidth=rate)]
     file = write_machine(folder, drawn["kinds"], groups)
-    return load_hardware(folder / "a.yaml" if len(groups) == 1 else file)
+    found: Hardware = load_machine(folder / "a.yaml" if len(groups) == 1 else file)
+    return found
 
 
 def every(graph: LayerGraph, nodes: int, **asked: Any) -> Iterator[Plan]:

@@ -13,7 +13,6 @@ from cgdp_2018 import groupings
 
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, score_plan
 from hypar.errors import OptionError
-from hypar.machine.load_heterogeneous import load_hardware
 from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
 from hypar.schedule.step import exchanging, lower_lanes
@@ -47,7 +46,8 @@ OVERLAPPING: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 @cache
 def machine_of(name: str) -> Machine:
-    return load_machine(name.split(maxsplit=1)[0], OVERLAPPING[name][1])
+    machine: Machine = load_machine(name.split(maxsplit=1)[0], OVERLAPPING[name][1])
+    return machine
 
 
 def planned(model: str, name: str, **asked: Any) -> Plan:
@@ -191,7 +191,7 @@ def test_refinement_comes_first_with_every_layer_by_itself() -> None:
 
 @pytest.fixture(scope="module")
 def uneven() -> dict[str | None, Plan]:
-    machine = load_hardware("tpu-v2-v3")
+    machine = load_machine("tpu-v2-v3")
     asked: dict[str, Any] = {"strategy": "accpar", "hardware": machine}
     return {chunks: plan_model("vgg11", chunks=chunks, **asked) for chunks in (None, "layers", "one", "best")}
 

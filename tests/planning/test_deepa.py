@@ -43,8 +43,8 @@ def equal_blocks(count: int) -> LayerGraph:
 def test_a_plan_of_equal_blocks_costs_what_counting_everything_out_finds(count: int, space: str) -> None:
     network = equal_blocks(count)
     asked = {"array": [4], "strategy": "deepa", "space": space, "hardware": MACHINE}
-    every = plan_model(network, solver="exhaustive", **asked)  # type: ignore[arg-type]
-    plan = plan_model(network, solver="elimination", **asked)  # type: ignore[arg-type]
+    every = plan_model(network, solver="exhaustive", **asked)
+    plan = plan_model(network, solver="elimination", **asked)
     assert plan.cost.value == pytest.approx(every.cost.value, rel=1e-12)
 
 

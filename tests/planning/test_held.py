@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load import load_machine
 from tests.effort import crossed, examples, late
 from tests.held import held_by
 from tests.heterogeneous import (
@@ -65,7 +65,7 @@ def test_networks_built_by_hand_are_held_as_the_score_says(
     """On one group of identical devices or several; equal to the byte, or at most a tenth more."""
     kinds = {letter: kind(devices=count) for letter, count in zip("abc", devices, strict=False)}
     file = write_machine(tmp_path, kinds, [group(f"{letter}.yaml") for letter in kinds])
-    machine = load_hardware(file if len(devices) > 1 else tmp_path / "a.yaml")
+    machine = load_machine(file if len(devices) > 1 else tmp_path / "a.yaml")
     graph = load_model({"source": "made up", **NETWORKS[network]}, name="net")
     found = held_by(plan_model(graph, hardware=machine, **asked), graph)
     assert found
@@ -78,7 +78,7 @@ def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
     file = write_machine(tmp_path, kinds, [group("a.yaml"), pair])
     layers = INPUT.format(8, 8, 4) + CONV.format("conv", 16, "input") + "  - {name: flat, op: flatten}\n"
     graph = written(layers + LINEAR.format("fc", 8, "flat") + LINEAR.format("last", 24, "fc"), 64)
-    plan = plan_model(graph, hardware=load_hardware(file), strategy="optimal", convention="moved")
+    plan = plan_model(graph, hardware=load_machine(file), strategy="optimal", convention="moved")
     assert all(memory.within for memory in held_by(plan, graph))
 
 
@@ -99,7 +99,7 @@ def test_joins_are_held_as_the_score_says(
         asked |= {"schedule": "interleaved", "parts": parts} if parts > 1 else {"schedule": "gpipe"}
     else:
         asked["levels"] = levels + 1
-    plan = plan_model(graph, hardware=load_hardware("tpu-v2"), **asked)
+    plan = plan_model(graph, hardware=load_machine("tpu-v2"), **asked)
     found = held_by(plan, graph)
     assert found
     assert all(memory.within for memory in found)

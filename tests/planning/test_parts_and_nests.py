@@ -9,7 +9,6 @@ import pytest
 
 from hypar import Plan, load_machine, load_model, plan_model, verify_plan
 from hypar.errors import InputError
-from hypar.machine.load_heterogeneous import load_heterogeneous
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.division import held_in
 from hypar.planning.stages.replay import stored_stages
@@ -134,7 +133,7 @@ def flat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def on_groups(file: Path, **asked: Any) -> Plan:
-    return plan_model(SMALL.with_batch(8), hardware=load_heterogeneous(file), microbatches=2, **asked)
+    return plan_model(SMALL.with_batch(8), hardware=load_machine(file), microbatches=2, **asked)
 
 
 def test_a_group_of_groups_holds_stages_with_shares_of_their_own(nested: Path) -> None:

@@ -252,7 +252,7 @@ def test_a_refined_plan_states_no_bound_that_its_own_choices_can_go_below(
     machine = load_machine("h100-8x", {"overlap": "full"})
     asked = {"levels": 3, "strategy": "hypar", "cost": "time", "hardware": machine}
     asked |= {"solver": "bounded", "search": search}
-    plan = plan_model(graph("alexnet"), refine=True, **asked)  # type: ignore[arg-type]
+    plan = plan_model(graph("alexnet"), refine=True, **asked)
     assert plan.refined is not None
     assert plan.refined.after_s == scored(plan).time_s <= plan.refined.before_s
     assert (plan.bounds and len(plan.bounds)) == count
@@ -263,7 +263,7 @@ def test_a_refined_plan_states_no_bound_that_its_own_choices_can_go_below(
         assert plan.bounds[0] <= plan.cost.value
         assert plan.claim.startswith("optimal, all levels jointly, over ")
     assert plan.claim.endswith("then refined")
-    assert plan_model(graph("alexnet"), **asked).bounds is not None  # type: ignore[arg-type]
+    assert plan_model(graph("alexnet"), **asked).bounds is not None
 
 
 def test_level_by_level_devices_are_left_idle_at_the_innermost_level_alone() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import load_heterogeneous, load_machine, plan_model
+from hypar import load_machine, plan_model
 from hypar.costs.base import GroupRates
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
 from hypar.plan.stages import RULES
@@ -278,7 +278,7 @@ def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_a
 
 def test_a_group_of_groups_computes_as_fast_as_all_of_them() -> None:
     """The seconds of a split times its rate are its work, which is that of the splits inside."""
-    machine = load_heterogeneous("tests/made/nested.yaml")
+    machine = load_machine("tests/made/nested.yaml")
     nodes = machine.groups[0].machine
     assert isinstance(nodes, HeterogeneousMachine)
     fast, slow = nodes.groups

@@ -282,7 +282,8 @@ def machines(draw: st.DrawFn) -> Machine:
             rate=draw(st.sampled_from((1, 10, 100))),
             latency=draw(st.sampled_from((0, 1, 100))),
         )
-    return machine_of(Path("drawn.yaml"), text)
+    machine: Machine = machine_of(Path("drawn.yaml"), text)
+    return machine
 
 
 @settings(max_examples=examples(400, short=4))

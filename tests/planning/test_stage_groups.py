@@ -8,7 +8,7 @@ import pytest
 
 from hypar import Plan, load_model, plan_model
 from hypar.errors import MemoryLimitError
-from hypar.machine.load_heterogeneous import load_heterogeneous
+from hypar.machine.load import load_machine
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.replay import stored_stages
 from tests.heterogeneous import group, kind, write_machine
@@ -18,9 +18,9 @@ from tests.studies.test_pipeline import chain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar import HeterogeneousMachine
+    from hypar.machine.heterogeneous import HeterogeneousMachine
 
-MIXED = load_heterogeneous("tpu-v2-v3")
+MIXED = load_machine("tpu-v2-v3")
 
 
 def names_of(plan: Plan) -> list[str | None]:
@@ -38,7 +38,10 @@ def unlike(tmp_path_factory: pytest.TempPathFactory) -> HeterogeneousMachine:
         group("slow.yaml", bandwidth="2 GB/s", latency="3 us"),
         group("fast.yaml", bandwidth="1 GB/s", latency="5 us"),
     ]
-    return load_heterogeneous(write_machine(tmp_path_factory.mktemp("unlike"), kinds, groups))
+    machine: HeterogeneousMachine = load_machine(
+        write_machine(tmp_path_factory.mktemp("unlike"), kinds, groups)
+    )
+    return machine
 
 
 # Partitions and orders
@@ -124,7 +127,7 @@ def test_equal_groups_with_links_as_inside_are_identical_devices(tmp_path: Path)
 
 def test_no_stages_fit_in_any_order(tmp_path: Path) -> None:
     kinds = {name: kind(devices=1, memory="100 kB") for name in ("a", "b")}
-    machine = load_heterogeneous(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
+    machine = load_machine(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
     with pytest.raises(
         MemoryLimitError, match="hardware 'mixed': no 2 stages fit 100 kB, the memory of a device"
     ):

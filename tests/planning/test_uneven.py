@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import HeterogeneousMachine, Plan, load_heterogeneous, plan_model
+from hypar import Plan, load_machine, plan_model
 from hypar.errors import HardwareError
 from hypar.sharding.conventions import BY_LEVELS
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar import LayerGraph
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from tests.heterogeneous import Drawn
 
 
@@ -31,12 +32,13 @@ def two(
 ) -> HeterogeneousMachine:
     """Two groups beside each other."""
     groups = [group("a.yaml", bandwidth=bandwidth), group("b.yaml", bandwidth=bandwidth)]
-    return load_heterogeneous(write_machine(folder, {"a": first, "b": second}, groups))
+    machine: HeterogeneousMachine = load_machine(write_machine(folder, {"a": first, "b": second}, groups))
+    return machine
 
 
 def test_a_heterogeneous_machine_is_loaded_again_and_again() -> None:
     """In a process of its own, where nothing was imported before."""
-    code = "import hypar; print([hypar.load_heterogeneous('tpu-v2-v3').num_devices for _ in range(2)])"
+    code = "import hypar; print([hypar.load_machine('tpu-v2-v3').num_devices for _ in range(2)])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[256, 256]"
 
@@ -44,7 +46,7 @@ def test_a_heterogeneous_machine_is_loaded_again_and_again() -> None:
 def test_machines_of_equal_files_and_changes_share_their_groups() -> None:
     """So that what is known of the devices, and what was planned for them, is found again."""
     first, second, slower = (
-        load_heterogeneous("tpu-v2-v3", changes) for changes in (None, {}, {"latency": "3 us"})
+        load_machine("tpu-v2-v3", changes) for changes in (None, {}, {"latency": "3 us"})
     )
     for one, other, changed in zip(first.groups, second.groups, slower.groups, strict=True):
         assert one.machine is other.machine is not changed.machine
@@ -91,7 +93,7 @@ def test_a_side_without_any_share_is_idle(tmp_path: Path) -> None:
     """Adding up takes the first group longer than the other all of the work, so what balances them leaves it nothing."""
     alike = kind(devices=2, link="1 MB/s")
     groups = [group("a.yaml", bandwidth="1 MB/s"), group("b.yaml", bandwidth="1 GB/s")]
-    machine = load_heterogeneous(write_machine(tmp_path, {"a": alike, "b": alike}, groups))
+    machine = load_machine(write_machine(tmp_path, {"a": alike, "b": alike}, groups))
     network = written(
         VECTOR.replace("channels: 300", "channels: 8").replace("features: 300", "features: 1"), 2
     )
@@ -110,7 +112,8 @@ def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> Heterogene
     kinds = {name: kind(devices=2, memory=memory) for name, memory in zip("abc", memories, strict=True)}
     first, second, third = (group(f"{name}.yaml") for name in kinds)
     groups = [first, groups_of("pair", second, third)] if nested else [first, second, third]
-    return load_heterogeneous(write_machine(folder, kinds, groups))
+    machine: HeterogeneousMachine = load_machine(write_machine(folder, kinds, groups))
+    return machine
 
 
 @crossed(
@@ -178,7 +181,7 @@ def test_the_volume_of_unlike_groups_is_summed_over_all_splits(
     drawn: Drawn, strategy: str, graph: LayerGraph, convention: str, folder: Path
 ) -> None:
     """And is what the engine counts: bytes that all devices receive."""
-    machine = load_heterogeneous(write_machine(folder, *drawn))
+    machine = load_machine(write_machine(folder, *drawn))
     plan = plan_model(graph, hardware=machine, strategy=strategy, cost="volume", convention=convention)
     assert plan.path is None
     assert plan.summed == tuple(plan.splits)
@@ -191,7 +194,7 @@ def test_the_volume_of_unlike_groups_is_summed_over_all_splits(
 @given(drawn=machines(most=6), graph=networks)
 @settings(max_examples=examples(50, 3), deadline=None)
 def test_shares_of_more_freedom_are_never_dearer(drawn: Drawn, graph: LayerGraph, folder: Path) -> None:
-    machine = load_heterogeneous(write_machine(folder, *drawn))
+    machine = load_machine(write_machine(folder, *drawn))
     plans: dict[str, Plan] = {
         shares: plan_model(graph, hardware=machine, strategy="accpar", shares=shares)
         for shares in ("equal", "linear", "exact", "layers")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import load_heterogeneous, load_model, plan_model
+from hypar import load_machine, load_model, plan_model
 from hypar.program.of_plan import program_of
 from hypar.studies.explain import explain_plan
 from tests.effort import late
@@ -16,7 +16,8 @@ from tests.heterogeneous import group, kind, write_machine, written
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar import HeterogeneousMachine, LayerGraph, Plan
+    from hypar import LayerGraph, Plan
+    from hypar.machine.heterogeneous import HeterogeneousMachine
 
 TYPES = ("batch", "in_channels", "out_channels")
 
@@ -31,7 +32,10 @@ THREE = """
 def pair(folder: Path, **second: Any) -> HeterogeneousMachine:
     """Two devices beside each other, equal ones unless the second has other fields."""
     kinds = {"a": kind(devices=1), "b": {**kind(devices=1, **second)}}
-    return load_heterogeneous(write_machine(folder, kinds, [group("a.yaml"), group("b.yaml")]))
+    machine: HeterogeneousMachine = load_machine(
+        write_machine(folder, kinds, [group("a.yaml"), group("b.yaml")])
+    )
+    return machine
 
 
 def every(graph: LayerGraph) -> list[list[str]]:
@@ -84,7 +88,7 @@ EXPLAINED = [
 )
 def test_explanations_have_the_costs_of_the_plan(asked: dict[str, str]) -> None:
     """At every split and level the plan's own choices cost what the plan says: each tensor once, where it is read."""
-    machine = load_heterogeneous("tpu-v2-v3")
+    machine = load_machine("tpu-v2-v3")
     plan = plan_model("lenet-c", hardware=machine, levels=3, **asked)  # type: ignore[arg-type]
     found = explain_plan(plan, load_model("lenet-c"), layer="*", machine=machine)
     alone = {split.group for split in plan.splits if len(plan.splits) == 1}

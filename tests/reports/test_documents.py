@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load import load_machine
 from hypar.reports.html import fragment
-from hypar.reports.renderers import to_csv, to_json, to_markdown
+from hypar.reports.renderers import rendered, to_markdown
 from hypar.reports.text import plain, render
 from tests.kit import output
 from tests.reports.documents import parse_cell
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SHOWN: dict[str, Callable[[], Any]] = {
     "models resnet18": lambda: hypar.load_model("resnet18"),
     "models llama3-8b": lambda: hypar.load_model("llama3-8b"),
-    "hardware hmc": lambda: load_hardware("hmc"),
-    "hardware tpu-v2-v3": lambda: load_hardware("tpu-v2-v3"),
+    "hardware hmc": lambda: load_machine("hmc"),
+    "hardware tpu-v2-v3": lambda: load_machine("tpu-v2-v3"),
 }
 
 
@@ -47,7 +47,7 @@ def test_what_a_command_prints_is_what_a_notebook_shows(
 def test_data_are_those_of_json(command: str) -> None:
     result = SHOWN[command]()
     data = json.loads(output(*command.split(), "--json"))
-    rows = json.loads(to_json(result.document()))
+    rows = json.loads(json.dumps(result.document().records()))
     assert sorted(map(str, rows)) == sorted(map(str, data))
     assert result.to_frame().columns.tolist() == [*data[0]]
-    assert len(to_csv(result.document()).splitlines()) >= 1 + len(data)
+    assert len(rendered(result.document(), "csv").splitlines()) >= 1 + len(data)

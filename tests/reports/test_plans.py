@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load import load_machine
 from hypar.reports.of.plan import plan_document, planned_document
 from hypar.reports.words import MOST_ROWS, cells_of, fold
 
@@ -78,7 +78,7 @@ def test_a_plan_with_pins_is_not_compared_with_dp() -> None:
 
 
 def test_items_that_overlap_are_said_to_add_up_to_more() -> None:
-    machine = load_hardware("hmc", {"overlap": "full"})
+    machine = load_machine("hmc", {"overlap": "full"})
     for hardware, overlaps in (("hmc", False), (machine, True)):
         text = words_by_label(hypar.plan_model("alexnet", levels=4, hardware=hardware).document())["time"]
         assert (" overlap" in text) == overlaps
@@ -174,7 +174,7 @@ def test_a_plan_that_is_read_has_the_document_of_its_file_alone(tmp_path: Any) -
     plan = hypar.plan_model("lenet-c", levels=2, hardware="hmc")
     plan.write(tmp_path / "plan.json")
     read = hypar.read_plan(tmp_path / "plan.json").document()
-    machine = load_hardware("hmc", {})
+    machine = load_machine("hmc", {})
     assert plan.document() == planned_document(plan, hypar.load_model("lenet-c"), machine)
     assert read == plan_document(plan)
     assert {*read.notes} - {*plan.document().notes} <= {note for note in read.notes if note.label == "time"}
@@ -182,7 +182,7 @@ def test_a_plan_that_is_read_has_the_document_of_its_file_alone(tmp_path: Any) -
 
 @pytest.mark.parametrize("stages", [None, 2])
 def test_chunks_have_rows_with_and_without_stages(stages: int | None) -> None:
-    machine = load_hardware("hmc", {"overlap": "full"})
+    machine = load_machine("hmc", {"overlap": "full"})
     plan = hypar.plan_model(
         "lenet-c", levels=1, stages=stages, strategy="dp", chunks="layers", hardware=machine
     )

@@ -6,6 +6,7 @@ would break it: 100 machines in the quick run, 1,000 in the long one. ``HYPAR_FA
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from functools import cache, partial
@@ -16,9 +17,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hypar import load_heterogeneous, load_model, plan_model, score_plan
-from hypar.files.yaml_file import Document
-from hypar.machine.load import machine_in
+from hypar import load_machine, load_model, plan_model, score_plan
+from hypar.machine.load import machine_of
 from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import Lane
@@ -32,7 +32,8 @@ from tests.heterogeneous import CONV, INPUT, LINEAR, group, kind, write_machine,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar import HeterogeneousMachine, LayerGraph, Machine
+    from hypar import LayerGraph, Machine
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.schedule.chunked import Chunks
     from hypar.sharding.placement import Options
 
@@ -83,12 +84,9 @@ class Parts(NamedTuple):
             kind(peak=peak, memory_bandwidth=memory, link=f"{link} GB/s", **dict(self.others))
             for link in self.links
         ]
-        return machine_in(
-            Document(
-                file=Path("drawn.yaml"),
-                data={**tiers[0], "interconnect": [tier["interconnect"] for tier in tiers]},
-            )
-        )
+        data = {**tiers[0], "interconnect": [tier["interconnect"] for tier in tiers]}
+        machine: Machine = machine_of(Path("drawn.yaml"), json.dumps(data))
+        return machine
 
 
 RATES = (0.1, 0.3, 0.7, 1.0, 1.5, 3.0, 10.0, 30.0)
@@ -193,7 +191,8 @@ def test_a_step_on_unlike_groups_is_never_slower_on_a_faster_machine(seed: int, 
             group(f"{name}.yaml", bandwidth=f"{outward} GB/s")
             for name, outward in zip(kinds, rates[4:], strict=True)
         ]
-        return load_heterogeneous(write_machine(folder, kinds, nested))
+        machine: HeterogeneousMachine = load_machine(write_machine(folder, kinds, nested))
+        return machine
 
     plan = plan_model(graph, hardware=written(rates), strategy="accpar", shares="equal", convention="paper")
     doubled = [(1 + (number in twice)) * rate for number, rate in enumerate(rates)]

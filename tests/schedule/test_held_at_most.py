@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import load_heterogeneous, plan_model
+from hypar import load_machine, plan_model
 from hypar.errors import InputError
 from hypar.planning.uneven.replay import branch_of
 from hypar.schedule.memory import held_at_most, held_besides, memory_of
@@ -42,7 +42,7 @@ def test_no_device_of_a_group_holds_more(
     convention: str,
 ) -> None:
     """Whatever the shares, of which devices hold whole elements, and whatever the convention of the run."""
-    machine = load_heterogeneous(write_machine(tmp_path_factory.mktemp("tree"), *drawn))
+    machine = load_machine(write_machine(tmp_path_factory.mktemp("tree"), *drawn))
     asked = {"shares": shares} if strategy == "accpar" else {}
     try:
         plan = plan_model(graph, hardware=machine, strategy=strategy, **asked)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import LayerGraph, load_heterogeneous, plan_model
+from hypar import LayerGraph, load_machine, plan_model
 from hypar.planning.replay import ScoredStep, run_plan
 from tests.effort import examples
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
@@ -51,7 +51,7 @@ def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none
         group("a.yaml", bandwidth="10 GB/s"),
         group("b.yaml", bandwidth="5 GB/s", latency="1 us"),
     ]
-    machine = load_heterogeneous(write_machine(folder, kinds, groups))
+    machine = load_machine(write_machine(folder, kinds, groups))
     plan = plan_model(
         network, hardware=machine, strategy="accpar", shares="equal", pins=pins, convention="paper"
     )
@@ -152,7 +152,7 @@ def test_all_groups_of_a_side_receive_together(tmp_path: Path) -> None:
         name: kind(devices=2, peak=f"{speed} TFLOP/s") for name, speed in zip("abc", (1, 2, 3), strict=True)
     }
     first, second, third = (group(f"{name}.yaml") for name in kinds)
-    machine = load_heterogeneous(write_machine(tmp_path, kinds, [groups_of("pair", first, second), third]))
+    machine = load_machine(write_machine(tmp_path, kinds, [groups_of("pair", first, second), third]))
     network = written(ONE, B)
     plan = plan_model(
         network, hardware=machine, strategy="accpar", shares="equal", pins="fc=batch", convention="paper"
@@ -184,7 +184,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=examples(25), deadline=None)
 def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, folder: Path) -> None:
     """No task before what it waits for; on a group without overlap one after another; a transfer after its senders."""
-    machine = load_heterogeneous(write_machine(folder, *drawn))
+    machine = load_machine(write_machine(folder, *drawn))
     plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares, convention="paper")
     done = run_plan(plan, hardware=machine, model=graph, convention="paper")
     timeline, step = done.timeline, done.step

@@ -32,7 +32,8 @@ graph_of = cache(load_model)
 def wired(topology: str, devices: int, latency: str = "0 s", overlap: str = "none") -> Machine:
     """``hmc`` with as many devices as an array has."""
     changes = {"topology": topology, "devices": devices, "latency": latency, "overlap": overlap}
-    return load_machine("hmc", changes)
+    machine: Machine = load_machine("hmc", changes)
+    return machine
 
 
 @st.composite

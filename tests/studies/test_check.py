@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from hypar import Plan, check_plan, plan_model, profile_model, read_plan
 from hypar.cli.main import main
 from hypar.errors import HyparError, PlanError
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load import load_machine
 from hypar.network.build import load_model
 from hypar.planning.planner import follow
 from hypar.planning.resolved import Resolved
@@ -229,7 +229,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load and plan nothing twice."""
     monkeypatch.setattr("hypar.planning.sources.load_model", lru_cache(load_model))
-    monkeypatch.setattr("hypar.planning.sources.load_hardware", once(load_hardware))
+    monkeypatch.setattr("hypar.planning.sources.load_machine", once(load_machine))
     monkeypatch.setattr("hypar.studies.check.follow", once(follow))
 
 
@@ -260,7 +260,7 @@ def digests(argument: Resolved | LayerGraph | object) -> str:
 
 def planned(*, hardware: str | None = None, changes: Any = None, **asked: Any) -> Plan:
     """The plan of the network that is asked for."""
-    machine = None if hardware is None else load_hardware(hardware, changes or {})
+    machine = None if hardware is None else load_machine(hardware, changes or {})
     return plan_model(**{"model": "net.yaml", "hardware": machine, **asked})
 
 

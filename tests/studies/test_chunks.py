@@ -9,7 +9,6 @@ import pytest
 
 from hypar import check_plan, load_machine, plan_model, verify_plan
 from hypar.errors import OptionError, ProfileError
-from hypar.machine.load_heterogeneous import load_hardware
 from hypar.machine.measured import measured_devices, read_overlap_table, whole_array, with_times
 from hypar.network.gradients import gradients_of
 from hypar.planning.replay import run_plan
@@ -56,7 +55,7 @@ def layers(step: ScoredStep) -> list[list[str]]:
     return [row["layers"] for row in StepRows(step).chunks]
 
 
-MACHINES = [name for name in data_names("hardware") if load_hardware(name).num_devices > 1]
+MACHINES = [name for name in data_names("hardware") if load_machine(name).num_devices > 1]
 QUICK = {("alexnet", "h100-8x"), ("resnet18", "p100-4x4"), ("lenet-c", "tpu-v2-v3"), ("sfc", "hmc")}
 CASES = [
     pytest.param(model, hardware, marks=[] if (model, hardware) in QUICK else pytest.mark.slow)
@@ -70,7 +69,7 @@ CASES = [
 
 @crossed({"model,hardware": CASES, "chunks": ["best", "one", "layers", 2]})
 def test_rows_are_the_chunks_of_the_plan(model: str, hardware: str, chunks: str | int) -> None:
-    machine: Any = load_hardware(hardware)
+    machine: Any = load_machine(hardware)
     array = whole_array(machine) if hasattr(machine, "tiers") else None
     step = ran(model, hardware=machine, array=array, chunks=chunks)
     rows, plan = StepRows(step).chunks, step.plan
@@ -85,7 +84,7 @@ def test_rows_are_the_chunks_of_the_plan(model: str, hardware: str, chunks: str 
 
 
 def test_a_heterogeneous_machine_exchanges_chunks_across_its_groups() -> None:
-    changed: Any = load_hardware("tpu-v2-v3", {"overlap": "full", "collectives": ["ring"]})
+    changed: Any = load_machine("tpu-v2-v3", {"overlap": "full", "collectives": ["ring"]})
     best, one = (ran("vgg11", hardware=changed, chunks=chunks) for chunks in ("best", "one"))
     assert best.timeline.makespan < one.timeline.makespan
     names = [task.name for task in one.timeline.tasks]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from hypar import explain_plan, load_heterogeneous, load_machine, load_model, plan_model
+from hypar import explain_plan, load_machine, load_model, plan_model
 from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
@@ -187,7 +187,7 @@ def test_one_level_is_explained_alone_as_among_all() -> None:
     ],
 )
 def test_stages_on_device_groups_are_explained_by_the_costs_of_the_plan(asked: dict[str, Any]) -> None:
-    machine = load_heterogeneous("tpu-v2-v3")
+    machine = load_machine("tpu-v2-v3")
     plan = plan_model("lenet-c", batch=32, hardware=machine, **asked)
     found = explain_plan(plan, load_model("lenet-c"), layer="*", machine=machine)
     for split in plan.splits:

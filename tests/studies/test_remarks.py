@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_machine, load_model, plan_model
-from hypar.machine.load_heterogeneous import load_hardware
 from hypar.planning.replay import run_plan
 from hypar.registry import data_names, plugin_names
 from hypar.studies.remarks import remarks
@@ -59,7 +58,7 @@ def test_no_task_of_a_step_computes_a_layer_without_a_weight() -> None:
     ],
 )
 def test_devices_that_are_not_used_are_remarked(hardware: str, asked: dict[str, int], line: str) -> None:
-    graph, machine = image(), load_hardware(hardware)
+    graph, machine = image(), load_machine(hardware)
     plan = plan_model(graph.with_batch(256), hardware=machine, **asked)  # type: ignore[arg-type]
     said = remarks(plan, graph, machine)
     assert [own.text for own in said if own.label == "machine"] == [line] * bool(line)

@@ -224,7 +224,7 @@ def hardware(
     if as_yaml and (as_json or validate or model is not None):
         raise click.UsageError("--yaml excludes --json, --validate and --model")
     if as_yaml and hardware is not None:
-        rows.print_data(use("machine.load_heterogeneous:hardware_yaml")(hardware, changes))
+        rows.print_data(use("machine.load:hardware_yaml")(hardware, changes))
         return
     found, document = _machine(hardware, changes, model, batch)
     if validate:
@@ -239,7 +239,7 @@ def _machine(
     hardware: str | None, changes: dict[str, Any], model: str | None, batch: int | None
 ) -> tuple[Any, Any]:
     """Return the data and the document of all machines, of one, or of the times of a model's layers on it."""
-    load, of = use("machine.load_heterogeneous:load_hardware"), "reports.of.catalogue:"
+    load, of = use("machine.load:load_machine"), "reports.of.catalogue:"
     if hardware is None:
         every = [use(f"{of}machine_entry")(load(name)) for name in data_names("hardware")]
         return every, use(f"{of}machines_document")(every)

@@ -133,7 +133,7 @@ def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool
         raise OptionError(where, "no machine is named", "one, as --hardware hmc")
     if hardware is None:
         return None
-    return use("machine.load_heterogeneous:load_hardware")(hardware, changes)
+    return use("machine.load:load_machine")(hardware, changes)
 
 
 def network_of(model: str, inputs: tuple[str, ...]) -> Any:
@@ -198,7 +198,7 @@ class Study(NamedTuple):
         wrote(*files.values())
         unfit = use(self.unfit)(found) if self.unfit else ()
         for line in unfit if printed["as_json"] else ():
-            use("reports.terminal:warn")(line, to_stderr=True)
+            use("reports.terminal:warn")(line)
         forms = {form: printed.pop(form) for form in ("as_json", "as_csv") if form in printed}
         document = partial(use(f"reports.of.{self.of}:plugin"), found, **printed)
         show(
@@ -247,5 +247,5 @@ def unfit(score: Score | None, *, fit: bool, as_data: bool) -> bool:
     """Return whether a plan exceeds its machine's memory, if asked to; say so on stderr where stdout carries data."""
     exceeds = score is not None and not score.fits
     if exceeds and as_data:
-        use("reports.terminal:warn")(use("reports.words:fit")(score), to_stderr=True)
+        use("reports.terminal:warn")(use("reports.words:fit")(score))
     return fit and exceeds

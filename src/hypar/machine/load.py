@@ -1,28 +1,30 @@
-"""Machines of identical devices, read from hardware files."""
+"""Machines read from hardware files: of identical devices, or of groups of different ones."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import (
-    HardwareError,
-    OptionError,
-    UnknownNameError,
-    Where,
-    shown,
-)
+from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml
-from hypar.machine.changes import change_at, changed, require_name
+from hypar.machine.changes import OUTWARD, change_at, changed, require_name, with_source
+from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
 from hypar.machine.machine import Machine
-from hypar.machine.schema import MOST_HELD, HardwareFile, Network
+from hypar.machine.schema import (
+    MOST_GROUPS,
+    MOST_HELD,
+    GroupEntry,
+    HardwareFile,
+    HeterogeneousFile,
+    Network,
+    group_name,
+)
 from hypar.machine.tiers import Tier
 from hypar.registry import data_file, load_plugin, plugin_names
 
@@ -32,90 +34,123 @@ if TYPE_CHECKING:
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
 
+WHOLE = "all"
+"""Name of the group of all devices."""
+
 FIRST = ["direct", "ring"]
 """The algorithms of collectives that machines had before a file could name them."""
 
 
 def load_machine(
-    hardware: str | Path, changes: Mapping[str, Any] | None = None, asked: Mapping[str, Any] | None = None
-) -> Machine:
-    """Read a hardware file.
+    hardware: Machine | HeterogeneousMachine | str | Path, changes: Mapping[str, Any] | None = None
+) -> Any:
+    """Read a hardware file, of identical devices or of groups of different ones.
 
     Args:
-        hardware: a path, or the bare name of a machine that comes with hypar.
-        changes: other values, by the names of ``machine/changes.py``, as written in a file.
-        asked: those of them that the machine names as changes; all if not given. A heterogeneous machine's file has others.
+        hardware: a path, or the bare name of a machine that comes with hypar; a loaded machine is returned as it is.
+        changes: other values, by the names of ``machine/changes.py``, as written in a file; of every group, if it has groups.
+
+    Returns:
+        The ``Machine``; a ``HeterogeneousMachine`` if its file has groups.
 
     Raises:
-        InputError: the file or a change is invalid.
+        InputError: the file or a change is invalid, a loaded machine is to be changed, or it is no machine.
+    """
+    if isinstance(hardware, str | Path):
+        file = data_file("hardware", str(hardware))
+        return machine_of(file, read_text(file), changes)
+    if not isinstance(hardware, Machine | HeterogeneousMachine):
+        raise OptionError("hardware", f"found {shown(hardware)}", "a machine, or the name or file of one")
+    if changes:
+        found = f"found a loaded machine, to be changed in {next(iter(changes))}"
+        raise OptionError("hardware", found, "its name or file")
+    return hardware
+
+
+def machine_of(file: Path, text: str, changes: Mapping[str, Any] | None = None) -> Any:
+    """Return the machine of a file's text, with other values; an invalid file is refused before its changes."""
+    document, changes = _document(file, text), dict(changes or {})
+    if _has_groups(document):
+        return _Groups(document, changes).machine()
+    return _identical(file, text, _Changes(changes), _Changes(changes))
+
+
+def hardware_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
+    """Return the text of a hardware file to start from: the file itself, or with some values changed.
+
+    Raises:
+        InputError: the file or a change is invalid, or a heterogeneous machine is to be changed.
     """
     file = data_file("hardware", str(hardware))
-    return machine_of(file, read_text(file), changes, asked)
+    text = read_text(file)
+    machine_of(file, text, changes)
+    document = _document(file, text)
+    if not changes:
+        return text
+    _require_identical(document)
+    return format_yaml(changed(document.data, changes)[0])
 
 
-def machine_of(
-    file: Path,
-    text: str,
-    changes: Mapping[str, Any] | None = None,
-    asked: Mapping[str, Any] | None = None,
-) -> Machine:
-    """Return the machine of a file's text, with other values; an invalid file is refused before its changes."""
-    machine = _unchanged(file, text)
-    every = changes or {}
-    named = every if asked is None else asked
-    if not every and not named:
-        return machine
-    return _with_changes(file, text, _Changes(repr((every, named)), every, named))
+def parse_change(text: str) -> tuple[str, Any]:
+    """Read ``NAME=VALUE``, the value as in a hardware file.
 
-
-@lru_cache(maxsize=32)
-def _unchanged(file: Path, text: str) -> Machine:
-    """Return the machine of a file's text; equal texts share it, with all times that are cached by it."""
-    return machine_in(document_of(file, text))
+    Raises:
+        OptionError: the name is unknown, or the value missing.
+    """
+    name, equals, written = text.partition("=")
+    require_name(name if equals else "", text, "NAME=VALUE with one of ")
+    return name, parse_yaml(written or "''", Path(f"change {name}")).data
 
 
 @lru_cache(maxsize=32)
-def document_of(file: Path, text: str) -> Document:
+def _document(file: Path, text: str) -> Document:
     """Parse the text of a file; equal texts share what they say, which nobody changes."""
-    return parse_yaml(text, file)
-
-
-def machine_in(document: Document) -> Machine:
-    """Build a machine from a parsed file."""
-    file = document.file
+    document = parse_yaml(text, file)
     if not isinstance(document.data, dict):
         raise HardwareError(document.at(()), f"found {shown(document.data)}", "a mapping with a device")
-    if has_groups(document):
-        found = f"hardware {file.stem!r} is a heterogeneous machine"
+    return document
+
+
+def _has_groups(document: Document) -> bool:
+    return "groups" in document.data
+
+
+def _require_identical(document: Document) -> None:
+    if _has_groups(document):
+        found = f"hardware {document.file.stem!r} is a heterogeneous machine"
         raise HardwareError(document.at(("groups",)), found, "a machine of identical devices")
-    return _machine(file.stem, document.data, document.at, {})
 
 
-@dataclass(frozen=True)
-class _Changes:
-    """Changes of a file, which are equal if they are written alike.
+class _Changes(dict[str, Any]):
+    """Changes of a file, which are equal if they are written alike."""
 
-    Attributes:
-        text: all of them as text.
-        every: the changes.
-        asked: those that the machine names.
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(repr(self))
+
+    def __eq__(self, other: object) -> bool:
+        return repr(self) == repr(other)
+
+
+@lru_cache(maxsize=64)
+def _identical(file: Path, text: str, changes: _Changes, asked: _Changes) -> Machine:
+    """Build a machine of identical devices; equal texts and changes share it, with all times that are cached by it.
+
+    Args:
+        file: its file.
+        text: the file's text.
+        changes: other values.
+        asked: those of them that the machine names as changes; a heterogeneous machine's file has others.
     """
-
-    text: str
-    every: Mapping[str, Any] = field(compare=False)
-    asked: Mapping[str, Any] = field(compare=False)
-
-
-@lru_cache(maxsize=32)
-def _with_changes(file: Path, text: str, given: _Changes) -> Machine:
-    """Build a machine from a valid file and other values; equal texts and changes share it, as above."""
-    document, changes = document_of(file, text), given.every
+    document = _document(file, text)
+    _require_identical(document)
+    if changes:
+        _identical(file, text, _Changes(), _Changes())
     data, places = changed(document.data, changes)
 
     def place(where: Where) -> str:
         return change_at(where, changes, places) or document.at(where)
 
-    machine = _machine(document.file.stem, data, place, dict(given.asked))
+    machine = _machine(file.stem, data, place, dict(asked))
     _require_effect(machine, changes, places)
     return machine
 
@@ -142,34 +177,6 @@ def _require_effect(machine: Machine, changes: Mapping[str, Any], places: Mappin
             raise OptionError(f"change {key}={changes[key]}", found)
 
 
-def changed_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
-    """Return the text of a hardware file with some values changed.
-
-    Raises:
-        InputError: the file or a change is invalid.
-    """
-    file = data_file("hardware", str(hardware))
-    text = read_text(file)
-    machine_of(file, text, changes)
-    return format_yaml(changed(document_of(file, text).data, changes)[0])
-
-
-def has_groups(document: Document) -> bool:
-    """Return whether a hardware file has groups."""
-    return isinstance(document.data, dict) and "groups" in document.data
-
-
-def parse_change(text: str) -> tuple[str, Any]:
-    """Read ``NAME=VALUE``, the value as in a hardware file.
-
-    Raises:
-        OptionError: the name is unknown, or the value missing.
-    """
-    name, equals, written = text.partition("=")
-    require_name(name if equals else "", text, "NAME=VALUE with one of ")
-    return name, parse_yaml(written or "''", Path(f"change {name}")).data
-
-
 def _machine(
     name: str, data: dict[str, Any], place: Callable[[Where], str], changes: dict[str, Any]
 ) -> Machine:
@@ -179,13 +186,9 @@ def _machine(
     tiers = tuple(
         _tier(network, content, index, place) for index, network in enumerate(content.interconnect or ())
     )
-    held = math.prod(tier.devices for tier in tiers)
-    if held > MOST_HELD:
-        raise HardwareError(
-            place(("interconnect", len(tiers) - 1, "devices")),
-            f"found {held:,} devices in all",
-            f"at most {MOST_HELD:,}",
-        )
+    _require_number(
+        math.prod(tier.devices for tier in tiers), place(("interconnect", len(tiers) - 1, "devices"))
+    )
     buffer, word = content.device.buffer, content.device.word.value
     return Machine(
         name=name,
@@ -335,3 +338,111 @@ def _without_sources(data: Any) -> Any:
     if isinstance(data, dict):
         return {key: _without_sources(value) for key, value in data.items() if key != "source"}
     return [_without_sources(item) for item in data] if isinstance(data, list) else data
+
+
+class _Groups:
+    """Reader of a file of groups, which refuses repeated names."""
+
+    def __init__(self, document: Document, changes: dict[str, Any]) -> None:
+        self.document, self.changes = document, changes
+        self.outward = {key: value for key, value in changes.items() if key.startswith(f"{OUTWARD}.")}
+        self.names = {WHOLE}
+
+    def machine(self) -> HeterogeneousMachine:
+        """Read the file."""
+        for key, value in self.outward.items():
+            require_name(key, f"{key}={value}")
+        data = self.with_outward(self.document.data)
+        content = validated(HeterogeneousFile, data, place=self.place, error=HardwareError, every=True)
+        machine = self.side_by_side(self.document.file.stem, content.source, content.groups, ("groups",))
+        _require_number(machine.num_devices, self.document.at(("groups",)))
+        return machine
+
+    def place(self, where: Where) -> str:
+        """Return where a value stands: in the file, or in a change."""
+        key = ".".join(map(str, where[where.index(OUTWARD) :][:2])) if OUTWARD in where else ""
+        return f"change {key}={self.outward[key]}" if key in self.outward else self.document.at(where)
+
+    def with_outward(self, data: Any) -> Any:
+        """Return a file's content with other links between all its groups."""
+        if not self.outward or not isinstance(data, dict):
+            return data
+        if isinstance(data.get(OUTWARD), dict):
+            given = {key.partition(".")[2]: with_source(value) for key, value in self.outward.items()}
+            data = {**data, OUTWARD: {**data[OUTWARD], **given}}
+        if isinstance(data.get("groups"), list):
+            data = {**data, "groups": [self.with_outward(entry) for entry in data["groups"]]}
+        return data
+
+    def side_by_side(
+        self, name: str, source: str, entries: Sequence[GroupEntry], where: Where
+    ) -> HeterogeneousMachine:
+        """Read groups side by side."""
+        if not 2 <= len(entries) <= MOST_GROUPS:
+            raise HardwareError(self.place(where), f"found {len(entries)} groups", f"2 to {MOST_GROUPS}")
+        groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
+        return HeterogeneousMachine(name=name, source=source, groups=groups, changes=self.changes)
+
+    def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
+        """Read one group."""
+        groups = entry.groups is not None
+        faults = (
+            (groups and entry.hardware is not None, "both 'hardware' and 'groups'", "one of them"),
+            (not groups and entry.hardware is None, "neither 'hardware' nor 'groups'", "one of them"),
+            (groups and entry.changes, "changes of groups", "changes where 'hardware' is named"),
+            (groups and entry.name is None, "groups without a name", "a name"),
+        )
+        for faulty, found, allowed in faults:
+            if faulty:
+                raise HardwareError(self.place(where), f"found {found}", allowed)
+        name = entry.name or self.named(str(entry.hardware), where)
+        if name in self.names:
+            allowed = "each group a name of its own" + ("; all is the whole" if name == WHOLE else "")
+            raise HardwareError(self.place(where), f"found a second group {shown(name)}", allowed)
+        self.names.add(name)
+        machine = (
+            self.identical(entry, where)
+            if entry.groups is None
+            else self.side_by_side(name, source, entry.groups, (*where, "groups"))
+        )
+        outward = entry.outward
+        return DeviceGroup(
+            name=name,
+            machine=machine,
+            num_devices=machine.num_devices,
+            bytes_per_s=outward.bandwidth.value,
+            latency_s=outward.latency.value,
+        )
+
+    def named(self, hardware: str, where: Where) -> str:
+        """Return the name of a group called like its hardware file."""
+        try:
+            return group_name(Path(hardware).stem)
+        except ValueError as error:
+            found = f"found a group named {shown(Path(hardware).stem)} as its hardware file"
+            raise HardwareError(self.place(where), found, f"{error}: give it another") from None
+
+    def identical(self, entry: GroupEntry, where: Where) -> Machine:
+        """Read a group of identical devices from its hardware file."""
+        named = str(entry.hardware)
+        inside = {key: value for key, value in self.changes.items() if key not in self.outward}
+        own = self.document.file.parent / named if named.endswith((".yaml", ".yml")) else named
+        try:
+            file = data_file("hardware", str(own))
+            return _identical(file, read_text(file), _Changes(entry.changes | inside), _Changes(self.changes))
+        except UnknownNameError as error:
+            if error.where or error.name != named:
+                raise
+            where = (*where, "hardware")
+            raise UnknownNameError(error.kind, error.name, error.known, self.place(where)) from None
+        except InputError as error:
+            key = next((key for key in entry.changes if error.where.startswith(f"change {key}=")), None)
+            if key is None or key in self.changes:
+                raise
+            at = self.place((*where, "changes", key))
+            raise HardwareError(at, error.found, error.allowed, error.hint) from None
+
+
+def _require_number(devices: int, where: str) -> None:
+    if devices > MOST_HELD:
+        raise HardwareError(where, f"found {devices:,} devices in all", f"at most {MOST_HELD:,}")

@@ -189,7 +189,8 @@ def measured_devices(file: Path, changes: Mapping[str, Any]) -> Machine:
         file: the table, after which the machine is named.
         changes: changed assumptions.
     """
-    return machine_of(file, _DEVICES, changes)
+    machine: Machine = machine_of(file, _DEVICES, changes)
+    return machine
 
 
 def _layer_times(layer: MeasuredLayer) -> LayerTimes:

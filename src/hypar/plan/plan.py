@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 
 from pydantic import model_validator
 
-from hypar.document import Origin, Result, remember
+from hypar.document import Result
 from hypar.errors import OptionError, PlanError, Where, field_name, shown
 from hypar.files.text import format_json, read_json, write_text
 from hypar.files.validation import validated
@@ -137,3 +138,24 @@ def read_plan(file: str | Path) -> Plan:
     if plan.score is not None:
         remember(plan.score, Origin(plan=plan, file=path))
     return plan
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Origin:
+    """From what a plan or a score was made; None is what the names in it find, beside ``file``, the plan's."""
+
+    plan: Any = None
+    network: Any = None
+    machine: Any = None
+    profile: Any = None
+    file: Path = Path("plan")
+
+
+def remember(result: Any, origin: Origin) -> None:
+    """Note the origin of a plan or a score; it is no part of the record, of its equality or of its file."""
+    object.__setattr__(result, "_origin", origin)
+
+
+def origin_of(result: Any) -> Origin:
+    """Return the origin of a plan or a score; an empty one if it is not known."""
+    return cast("Origin", getattr(result, "_origin", Origin()))

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.activity import collecting_seldom, tell
-from hypar.document import Origin, remember
 from hypar.errors import OptionError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Origin, remember
 from hypar.plan.request import BEST, PARAMETERS, Request
 from hypar.planning.answers import searched
 from hypar.planning.checks.levels import checked_array, checked_arrays
@@ -146,7 +146,11 @@ def resolve(request: Request, network: LayerGraph) -> Resolved:
     """
     strategy = USUAL if request.strategy is None else request.strategy
     named = load_strategy(strategy)
-    machine = None if request.hardware is None else _hardware(request.hardware)
+    machine = request.hardware
+    if machine is not None:
+        from hypar.machine.load import load_machine  # noqa: PLC0415 (only where a machine is named)
+
+        machine = load_machine(machine)
     pins = (request.pins,) if isinstance(request.pins, str) else tuple(map(str, request.pins))
     request = replace(request, hardware=machine, pins=pins)
     if is_step_table(request.profile):
@@ -261,12 +265,6 @@ def _arrays(asked: Asked, stages: int | str | None) -> dict[str, tuple[int, ...]
     from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
     return stage_arrays(machine, stages, levels, array, asked.outside)
-
-
-def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:
-    from hypar.machine.load_heterogeneous import as_hardware  # noqa: PLC0415 (only where a machine is named)
-
-    return as_hardware(hardware)
 
 
 def _profile(profile: Profile | str | Path | None) -> Profile | None:

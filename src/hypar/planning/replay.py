@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hypar.activity import tell
-from hypar.document import Origin, origin_of, remember
 from hypar.errors import InputError, OptionError, PlanError
-from hypar.machine.load_heterogeneous import as_hardware
+from hypar.machine.load import load_machine
 from hypar.network.graph import LayerGraph
 from hypar.plan.content import rooted
-from hypar.plan.plan import Plan, read_plan
+from hypar.plan.plan import Origin, Plan, origin_of, read_plan, remember
 from hypar.plan.request import checked
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.counting import score_convention
@@ -131,7 +130,7 @@ def run_plan(
     graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
     graph = as_planned(plan, graph, file)
     tell(f"scoring {graph.name} by {plan.strategy}")
-    machine = machine_of(plan, file, changes=changes) if hardware is None else as_hardware(hardware, changes)
+    machine = machine_of(plan, file, changes=changes) if hardware is None else load_machine(hardware, changes)
     if machine is None:
         raise OptionError("score", "no machine is named", "one, as --hardware hmc")
     require_groups(plan, machine, file)

@@ -6,15 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import origin_of
 from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load import load_machine
 from hypar.machine.profiles import Profile, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
 from hypar.network.build import FOREIGN, load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.plan import Plan
+from hypar.plan.plan import Plan, origin_of
 from hypar.plan.records import FilesRecord
 from hypar.registry import DATA, data_names
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -153,7 +152,9 @@ def machine_of(
         place = f"{file}: score.hardware"
         raise PlanError(place, f"no hardware {shown(name)}", hint=_gone(plan, "hardware") + looked)
     try:
-        machine = load_hardware(found, {**record.hardware_changes, **(changes or {})})
+        machine: Machine | HeterogeneousMachine = load_machine(
+            found, {**record.hardware_changes, **(changes or {})}
+        )
     except (HardwareError, OptionError) as error:
         raise _of_plan(error, file, record.hardware_changes, changes) from None
     require_groups(plan, machine, file)
@@ -173,7 +174,7 @@ def _measured(
         machine: Machine | HeterogeneousMachine = measured_devices(times, changes)
     else:
         own = _recorded(plan, "hardware", file, name) or _found(plan, name, file, "hardware") or name
-        machine = load_hardware(hardware or own, changes)
+        machine = load_machine(hardware or own, changes)
     found = measured_machine(times, machine, network_of(plan))
     if found.measured is None or f"sha256:{found.measured.digest}" != plan.profile.digest:
         raise PlanError(f"{file}: profile.digest", f"{times} is not what was planned with: it has changed")

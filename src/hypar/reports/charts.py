@@ -1,284 +1,157 @@
-"""Figures, grids of choices and timelines of documents as pictures: rectangles on tracks, and lines between axes."""
+"""Tables, timelines and figures of documents as pictures: rows with a track of bars or of times, and lines between axes."""
 
 from __future__ import annotations
 
 import math
 import re
-from itertools import accumulate, chain, groupby, pairwise, zip_longest
+from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.document import Cell, Column, Grid, Span, Timeline
+from hypar.document import Cell, Column, Figure, Section, Span, Table, Timeline
 from hypar.reports.palette import TIMES
-from hypar.reports.svg import ROW, WIDTH, WORDS, Picture, ticks, wide
-from hypar.reports.text import longest_bar
+from hypar.reports.svg import ROW, WIDTH, Picture, wide
+from hypar.reports.text import columns_of
+from hypar.reports.words import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from hypar.document import Figure
+    from hypar.document import Part
+    from hypar.reports.text import Shown
 
-GAP, UNIT, TALL = 8, 30, 26
-"""A gap, the width of a halving, and the height of a row whose spans have labels."""
-
-LONGEST_NAME = 36
-DECADES = 30.0
-"""The ratio of the largest to the smallest number from which an axis counts their multiples."""
+GAP, UNIT, TALL, TRACK = 14, 30, 26, 440
+"""A gap, the width of a halving, the height of a row whose spans have labels, and the least width of a track."""
 
 LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
 """The ends and the height of lines."""
 
+WORDS = {
+    "computes": "computes",
+    "receives": "receives",
+    **{kind: kind for kind in TIMES},
+    "communication": "receives",
+}
+"""The words for the kinds of spans, which are the names of their colours; first those of the parts of a bar."""
 
-def picture(*parts: Figure | Grid | Timeline, title: str = "") -> Picture:
-    """Return parts of a document below each other; a timeline that has the rows of the grid before it, beside that."""
-    found, grid = Picture(title or parts[0].title), None
-    for part, after in zip_longest(parts, parts[1:]):
-        if part is not parts[0] and grid is None:
-            found.text(0, found.y + 40, part.title)
-            found.y += 56
-        if isinstance(part, Timeline):
-            _timeline(found, part, grid)
-        elif not isinstance(part, Grid):
-            _figure(found, part)
-        elif isinstance(after, Timeline) and after.tracks == tuple(name for name, _ in part.rows):
-            grid = part
-            continue
-        else:
-            _rows(found, [*_grid_rows(found, part)], part.columns)
-            kinds = dict.fromkeys(kind for bar in part.bars for kind in bar)
-            found.legend({**part.keys, **{_known(kind): kind for kind in kinds}})
-        grid = None
+
+def picture(parts: Sequence[Part], title: str) -> Picture:
+    """Return what is drawn of parts of a document below each other: figures, timelines and tables with bars.
+
+    A timeline whose tracks are the names of the table before it is drawn beside that, in place of its bars.
+    """
+    found, table, head = Picture(title), None, ""
+    for part, after in zip(parts, [*parts[1:], None], strict=False):
+        if isinstance(part, Section):
+            head = part.title
+        if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == _names(part):
+            table = part
+        elif isinstance(part, Figure | Timeline) or (isinstance(part, Table) and part.has_bars):
+            if found.shapes:
+                found.text(0, found.y + 40, part.title or head)
+                found.y += 56
+            if isinstance(part, Figure):
+                _lines(found, part)
+            elif isinstance(part, Table):
+                _bars(found, columns_of(part))
+            else:
+                _times(found, columns_of(table or _tracks(part)), part)
+            table = None
     return found
 
 
-def _short(name: str) -> str:
-    """Return a name that fits, its middle left out."""
-    return name if len(name) <= LONGEST_NAME else f"{name[:17]}\u2026{name[-18:]}"
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(columns_of(table)[0].texts[: len(table.rows)]) if table.shown else ()
 
 
-def _text(value: float | None, unit: str) -> str:
-    return "" if value is None else Column(key="", unit=unit).text(value)
+def _tracks(timeline: Timeline) -> Table:
+    return Table((Column(key=""),), [{"": track} for track in timeline.tracks])
 
 
-def _left(names: Iterable[str]) -> float:
-    """Return the place beside the longest of names."""
-    return max((wide(_short(name)) for name in names), default=0.0) + GAP
-
-
-def _colours(figure: Figure) -> list[str]:
-    several = len(figure.series) > 1
-    return [f"series-{at % 8}" if several else "backward" for at in range(len(figure.series))]
-
-
-def _figure(found: Picture, figure: Figure) -> None:
-    """Draw the legend of a figure and its values, and say the first ones in words."""
-    said = (
-        f"{x} {name} {_text(own[at], figure.unit)}"
-        for at, x in enumerate(figure.x[:12])
-        for name, own in figure.series.items()
-    )
-    found.about += f"{figure.y_label or figure.title}: {'; '.join(said)}. "
-    if len(figure.series) > 1:
-        found.legend(dict(zip(_colours(figure), figure.series, strict=True)))
-    if figure.kind == "lines":
-        _lines(found, figure)
-    else:
-        _rows(found, [*_bars(figure)])
-
-
-class _Row(NamedTuple):
-    """A row: its name, its cells, a text, and rectangles on a track."""
-
-    name: str
-    text: str
-    spans: Sequence[Span]
-    cells: tuple[Cell, ...] = ()
-
-
-def _bars(figure: Figure) -> Iterator[_Row]:
-    """Yield a row for each value, those of one name below each other."""
-    series = [*zip(_colours(figure), figure.series.values(), strict=True)]
-    for at, x in enumerate(figure.x):
-        name, mark = str(x), figure.marks.get(at, "")
-        for colour, own in series:
-            text = f"{mark}  {_text(own[at], figure.unit)}".strip()
-            yield _Row(name, text, [Span(name, 0.0, own[at] or 0.0, colour)])
-            name = mark = ""
-
-
-def _grid_rows(found: Picture, grid: Grid) -> Iterator[_Row]:
-    """Yield a row for each of a grid with the sum of its lengths, and say the first ones in words."""
-    words = "; ".join(f"{name} {', '.join(cell.text for cell in cells)}" for name, cells in grid.rows[:24])
-    found.about += f"{len(grid.rows)} rows: {words}."
-    for (name, cells), bar in zip(grid.rows, grid.bars or [{} for _ in grid.rows], strict=True):
-        ends = [*accumulate(bar.values(), initial=0.0)]
-        spans = [Span(name, *own, _known(kind)) for kind, own in zip(bar, pairwise(ends), strict=True)]
-        yield _Row(name, _text(ends[-1], grid.unit) if bar else "", spans, cells)
-
-
-def _known(kind: str) -> str:
-    """Return the colour of a kind of length."""
-    return kind if kind in {"computes", "receives"} else "backward"
-
-
-def _timeline(found: Picture, timeline: Timeline, grid: Grid | None = None) -> None:
-    """Draw when each track works, beside the cells of a grid that has its rows if one is given."""
-    end = max((span.end for span in timeline.spans), default=0.0)
-    found.about += (
-        f"{len(timeline.spans)} spans on {len(timeline.tracks)} tracks in {_text(end, 'seconds')}. "
-    )
-    rows = [*_grid_rows(found, grid)] if grid else [_Row(track, "", ()) for track in timeline.tracks]
-    spans = {track: [span for span in timeline.spans if span.track == track] for track in timeline.tracks}
-    merged = [row._replace(spans=[*_merged(spans[row.name], end / WIDTH / 4)]) for row in rows]
-    _rows(found, merged, grid.columns if grid else (), times=True)
-    used = {span.kind for span in timeline.spans}
-    kinds = {kind: WORDS.get(kind, kind) for kind in TIMES if kind in used}
-    found.legend({**(grid.keys if grid else {}), **kinds})
-
-
-def _merged(spans: list[Span], gap: float) -> Iterator[Span]:
-    """Yield spans in their order, the low ones last; those of one kind and label, or that nearly touch, as one."""
-    last = None
-    for span in sorted(spans, key=lambda span: (not span.critical, span.start, span.end)):
-        if last is not None and span[3:] == last[3:] and (span.label or span.start - last.end < gap):
-            last = last._replace(end=max(last.end, span.end))
-            continue
-        if last is not None:
-            yield last
-        last = span
-    if last is not None:
-        yield last
-
-
-def _rows(found: Picture, rows: Sequence[_Row], heads: Sequence[str] = (), *, times: bool = False) -> None:
-    """Draw rows below their heads, with an axis of times; without it a bar far longer than the others is cut."""
-    widths = [_width(head, [row.cells[at] for row in rows]) for at, head in enumerate(heads)]
-    starts = [*accumulate((width + 3 for width in widths), initial=_left(row.name for row in rows))]
-    for head, x, width in zip(heads, starts, widths, strict=False):
-        found.text(x + width / 2, found.y + 12, head, "muted", anchor="middle")
-    found.y += ROW * bool(heads)
-    ends = [max((span.end for span in row.spans), default=0.0) for row in rows]
-    longest = max(ends, default=0.0) if times else longest_bar([(end,) for end in ends])
-    texts = max((wide(row.text) for row in rows), default=0.0)
-    x, high = (
-        starts[-1] + texts + GAP * bool(texts),
-        TALL if any(own.label for row in rows for own in row.spans) else ROW,
-    )
-    found.width = max(WIDTH, x + 440)
-    axis = _Axis(0.0, longest or 1.0, x, found.width - 1)
-    if times:
-        _times(found, axis, found.y + high * len(rows))
-    for row in rows:
-        found.text(0, found.y + high / 2 + 4, _short(row.name), mono=True)
-        found.text(x - GAP, found.y + high / 2 + 4, row.text, anchor="end")
-        for cell, start, width in zip(row.cells, starts, widths, strict=False):
-            _cell(found, cell, start, width)
-        for span in row.spans:
-            _span(found, span, axis, high)
-        found.y += high
-    found.y += 26 if times else GAP
-
-
-def _times(found: Picture, axis: _Axis, bottom: float) -> None:
-    """Draw a line for each time that is named."""
-    for tick in axis.ticks(5):
-        x = axis.place(tick)
-        found.line(x, found.y - 2, x, bottom)
-        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", anchor="middle" if tick else "start")
-
-
-def _span(found: Picture, span: Span, axis: _Axis, row: float) -> None:
-    """Draw a span, cut at the end of its axis, off the critical path in two fifths of the height, with its label if there is room."""
-    x, last, high = axis.place(span.start), axis.place(span.end), (row - 4) * (1 if span.critical else 0.4)
-    width = min(last, axis.end) - x
-    found.rect(x, found.y + row - 2 - high, width, high, span.kind)
-    if last > axis.end + 0.1:
-        found.rect(axis.end - 12, found.y + 2, 4, high, "ground")
-    if span.label and width > wide(span.label):
-        found.text(x + width / 2, found.y + row / 2 + 4, span.label, "ground", anchor="middle")
-
-
-class _Axis(NamedTuple):
-    """Numbers between two places: from 0, or by their multiples where they are far apart."""
-
-    least: float
-    most: float
-    start: float
-    end: float
-
-    @classmethod
-    def of(cls, values: Sequence[float], start: float, end: float) -> _Axis:
-        """Return the axis of values."""
-        far = 0 < DECADES * min(values) <= max(values)
-        return cls(min(values) if far else 0.0, max(values), start, end)
-
-    def place(self, value: float) -> float:
-        """Return the place of a number."""
-        share = value / (self.most or 1.0)
-        if self.least:
-            least, most, own = map(math.log, (self.least, self.most, value))
-            share = (own - least) / (most - least)
-        return self.start + (self.end - self.start) * share
-
-    def ticks(self, count: int) -> list[float]:
-        """Return the numbers to name, about so many."""
-        if self.least:
-            return [self.least ** (1 - at / 3) * self.most ** (at / 3) for at in range(4)]
-        return ticks(self.most, count)
-
-
-def _lines(found: Picture, figure: Figure) -> None:
-    """Draw lines over numbers between axes, with the limit and marks."""
-    xs, series = [float(x) for x in figure.x], [*figure.series.values()]
-    every = [own for row in (*series, [figure.limit]) for own in row if own is not None] or [1.0]
-    bottom = found.y + 18 + HIGH
-    across, up = _Axis.of(xs, LEFT, RIGHT), _Axis.of(every, bottom, bottom - HIGH)
-    found.text(LEFT, found.y + 8, figure.y_label, "muted")
-    for level in up.ticks(4):
-        found.line(LEFT, up.place(level), RIGHT, up.place(level))
-        found.text(LEFT - GAP, up.place(level) + 4, _text(level, figure.unit), "muted", anchor="end")
-    for x in xs if len(xs) <= 8 else across.ticks(6):
-        found.text(across.place(x), bottom + 18, _text(x, figure.x_unit), "muted", anchor="middle")
-    found.text(RIGHT, bottom + 36, figure.x_label, "muted", anchor="end")
-    if figure.limit is not None:
-        y = up.place(figure.limit)
-        found.line(LEFT, y, RIGHT, y, colour="ink")
-        found.text(LEFT + 4, y - 4, f"limit {_text(figure.limit, figure.unit)}")
-    for colour, row in zip(_colours(figure), series, strict=True):
-        places = [
-            None if own is None else (across.place(x), up.place(own)) for x, own in zip(xs, row, strict=True)
+def _bars(found: Picture, columns: Sequence[Shown]) -> None:
+    bar = next(own for own in columns if own.column.unit == "bar")
+    x = _columns(found, columns, ROW)
+    for at, text in enumerate(bar.texts):
+        found.text(x, found.y + ROW * at + 13, text)
+    rows = [
+        [
+            Span("", *ends, kind)
+            for kind, ends in zip(WORDS, pairwise(accumulate(parts, initial=0.0)), strict=False)
         ]
-        _line(found, colour, places)
-    for at, note in figure.marks.items():
-        x, y = across.place(xs[at]), up.place(series[0][at] or 0.0)
-        found.rect(x - 3, y - 3, 6, 6, "ink")
-        found.text(x, y - 7, note, anchor="start" if x < (LEFT + RIGHT) / 2 else "end")
-    found.y = bottom + (42 if figure.x_label else 24)
+        for parts in bar.bars
+    ]
+    _spans(found, rows, _Axis(bar.scale, x, found.width - 1), ROW)
+    found.y += GAP
+    kinds = _kinds(rows)
+    found.legend({**_dims(columns), **(kinds if len(kinds) > 1 else {})})
 
 
-def _line(found: Picture, colour: str, places: Iterable[tuple[float, float] | None]) -> None:
-    """Draw a line through places, with gaps where one is not known."""
-    for known, run in groupby(places, key=bool):
-        if known:
-            own = [*chain.from_iterable(filter(None, run))]
-            found.line(*own, *own[-2:], colour=colour)
+def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None:
+    high = TALL if any(span.label for span in timeline.spans) else ROW
+    x, most = _columns(found, columns, high), max((span.end for span in timeline.spans), default=0.0)
+    axis, bottom = _Axis(most, x, found.width - 1), found.y + high * len(columns[0].texts)
+    for tick in axis.ticks(5):
+        found.line(axis.place(tick), found.y - 2, axis.place(tick), bottom)
+        anchor = "middle" if tick else "start"
+        found.text(axis.place(tick), bottom + 15, _text(tick, "seconds"), "muted", anchor=anchor)
+    rows = [_merged(timeline.spans, name, most / WIDTH / 4) for name in columns[0].texts]
+    _spans(found, rows, axis, high)
+    found.y += 26
+    found.legend({**_dims(columns), **_kinds(rows)})
 
 
-def _width(head: str, cells: Sequence[Cell]) -> float:
-    """Return the width of a column: one unit for each halving, and room for its words."""
-    words = max((wide(cell.text) for cell in cells), default=0.0)
-    halvings = max((sum(_halvings(own[2]) for own in pieces(cell)) for cell in cells), default=1.0)
-    return max(UNIT * halvings, words + 6, wide(head))
+def _kinds(rows: Iterable[Iterable[Span]]) -> dict[str, str]:
+    used = {span.kind for row in rows for span in row}
+    return {kind: word for kind, word in WORDS.items() if kind in used}
 
 
-def _cell(found: Picture, cell: Cell, x: float, width: float) -> None:
+def _columns(found: Picture, columns: Iterable[Shown], high: float) -> float:
+    """Draw the heads, texts and choices of rows, say the first ones in words, and return the place beside them."""
+    told = [own for own in columns if own.column.unit != "bar" and not own.column.prose]
+    found.y += ROW * any(own.column.title for own in told)
+    x = 0.0
+    for own in told:
+        x += _column(found, own, x, high)
+    found.width = max(found.width, x + TRACK)
+    said = (" ".join(filter(None, row)) for row in zip(*(own.texts for own in told), strict=True))
+    found.about += f"{'; '.join([*said][:24])}. "
+    return x
+
+
+def _column(found: Picture, own: Shown, x: float, high: float) -> float:
+    """Draw the head of a column and its texts or choices, and return its width with a gap."""
+    cells = [pieces(value) if isinstance(value, Cell) and value.text else [] for value in own.values]
+    units = max((sum(_halvings(degree) for *_, degree in cell) for cell in cells), default=0)
+    width = max(UNIT * units, *map(wide, (own.column.title, *own.texts)))
+    side = "end" if own.column.numeric else "middle" if units else "start"
+    place = x + {"start": 0, "middle": width / 2, "end": width}[side]
+    found.text(place, found.y - ROW + 12, own.column.title, "muted", anchor=side)
+    for at, (text, cell) in enumerate(zip(own.texts, cells, strict=True)):
+        y = found.y + high * at + (high - ROW) / 2
+        if cell:
+            _cell(found, cell, x, y, width)
+        else:
+            found.text(place, y + 13, text, anchor=side, mono=not own.column.numeric)
+    return width + (3 if units else GAP)
+
+
+def _cell(found: Picture, parts: Sequence[tuple[str, str, int]], x: float, y: float, width: float) -> None:
     """Draw a choice: a part for each dim that it cuts, as wide as its halvings, and one for copies."""
-    parts = pieces(cell)
     unit = width / sum(_halvings(degree) for _, _, degree in parts)
     for word, dim, degree in parts:
         own = unit * _halvings(degree)
-        found.rect(x + 0.5, found.y + 1.5, own - 1, ROW - 4, dim)
-        found.text(x + own / 2, found.y + 13, word, f"{dim}-t", anchor="middle", mono=True)
+        found.rect(x + 0.5, y + 1.5, own - 1, ROW - 4, dim)
+        found.text(x + own / 2, y + 13, word, f"{dim}-t", anchor="middle", mono=True)
         x += own
+
+
+def _dims(columns: Iterable[Shown]) -> dict[str, str]:
+    """Return what the colour of each dim of choices means, with its word."""
+    cells = dict.fromkeys(value for own in columns for value in own.values if isinstance(value, Cell))
+    parts = [(dim, word.rstrip("0123456789")) for cell in cells for word, dim, _ in pieces(cell)]
+    words = {dim: word for dim, word in reversed(parts) if word.isidentifier()}
+    return {
+        dim: f"{word} cuts {PLACES[dim]}" if dim in PLACES else word for dim, word in [*words.items()][::-1]
+    }
 
 
 def pieces(cell: Cell) -> list[tuple[str, str, int]]:
@@ -300,3 +173,90 @@ def pieces(cell: Cell) -> list[tuple[str, str, int]]:
 
 def _halvings(degree: int) -> float:
     return math.log2(max(degree, 2))
+
+
+def _merged(spans: Sequence[Span], track: str, gap: float) -> list[Span]:
+    """Return a track's spans in their order, the low ones last; those of one kind and label, or that nearly touch, as one."""
+    found: list[Span] = []
+    own = (span for span in spans if span.track == track)
+    for span in sorted(own, key=lambda span: (not span.critical, span.start, span.end)):
+        last = found[-1] if found else span
+        if found and span[3:] == last[3:] and (span.label or span.start - last.end < gap):
+            found[-1] = last._replace(end=max(last.end, span.end))
+        else:
+            found.append(span)
+    return found
+
+
+def _spans(found: Picture, rows: Sequence[Sequence[Span]], axis: _Axis, high: float) -> None:
+    """Draw the spans of rows, those off the critical path low; one that ends beyond the axis is cut, a label needs room."""
+    for row in rows:
+        for span in row:
+            x, last, own = (
+                axis.place(span.start),
+                axis.place(span.end),
+                (high - 4) * (1 if span.critical else 0.4),
+            )
+            width = min(last, axis.end) - min(x, axis.end)
+            found.rect(x, found.y + high - 2 - own, width, own, span.kind)
+            if last > axis.end + 0.1:
+                found.rect(axis.end - 12, found.y + 2, 4, own, "ground")
+            if span.label and width > wide(span.label):
+                found.text(x + width / 2, found.y + high / 2 + 4, span.label, "ground", anchor="middle")
+        found.y += high
+
+
+class _Axis(NamedTuple):
+    """Numbers from 0 between two places."""
+
+    most: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        return self.start + (self.end - self.start) * value / (self.most or 1.0)
+
+    def ticks(self, count: int) -> list[float]:
+        """Return round numbers from 0 to at most the largest, about so many."""
+        if self.most <= 0:
+            return [0.0]
+        rough = self.most / count
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(own * power for own in (1, 2, 5, 10) if own * power >= rough * 0.999)
+        return [at * step for at in range(int(self.most / step * (1 + 1e-9)) + 1)]
+
+
+def _text(value: float, unit: str) -> str:
+    return Column(key="", unit=unit).text(value)
+
+
+def _lines(found: Picture, figure: Figure) -> None:
+    """Draw lines over numbers between axes, with the limit and marks."""
+    series = [*figure.series.values()]
+    colours = [f"series-{at % 8}" if len(series) > 1 else "backward" for at in range(len(series))]
+    found.legend(dict(zip(colours, figure.series, strict=True)) if len(series) > 1 else {})
+    every = [own for row in (*series, [figure.limit]) for own in row if own is not None]
+    bottom = found.y + 18 + HIGH
+    across, up = _Axis(max(figure.x), LEFT, RIGHT), _Axis(max(every, default=1.0), bottom, bottom - HIGH)
+    found.text(LEFT, found.y + 8, figure.y_label, "muted")
+    for level in up.ticks(4):
+        found.line(LEFT, up.place(level), RIGHT, up.place(level))
+        found.text(LEFT - 8, up.place(level) + 4, _text(level, figure.unit), "muted", anchor="end")
+    for x in figure.x if len(figure.x) <= 8 else across.ticks(6):
+        found.text(across.place(x), bottom + 18, _text(x, figure.x_unit), "muted", anchor="middle")
+    found.text(RIGHT, bottom + 36, figure.x_label, "muted", anchor="end")
+    if figure.limit is not None:
+        found.line(LEFT, up.place(figure.limit), RIGHT, up.place(figure.limit), colour="ink")
+        found.text(LEFT + 4, up.place(figure.limit) - 4, f"limit {_text(figure.limit, figure.unit)}")
+    for colour, row in zip(colours, series, strict=True):
+        for known, run in groupby(zip(figure.x, row, strict=True), key=lambda own: own[1] is not None):
+            at = [*chain.from_iterable((across.place(x), up.place(own or 0.0)) for x, own in run)]
+            if known:
+                found.line(*at, *at[-2:], colour=colour)
+    for place, note in figure.marks.items():
+        x, y = across.place(figure.x[place]), up.place(series[0][place] or 0.0)
+        found.rect(x - 3, y - 3, 6, 6, "ink")
+        found.text(x, y - 7, note, anchor="start" if x < (LEFT + RIGHT) / 2 else "end")
+    said = (_text(own, figure.unit) for row in series for own in row[:12] if own is not None)
+    found.about += f"{figure.y_label or figure.title}: {'; '.join(said)}. "
+    found.y = bottom + (42 if figure.x_label else 24)

@@ -5,11 +5,9 @@ A fragment is one element with its own style, and without ids, scripts or links.
 
 from __future__ import annotations
 
-import math
 import re
 from html import escape
 from importlib.resources import files
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 from hypar.document import Cell, Note, Section, Table
@@ -19,7 +17,7 @@ from hypar.reports.svg import svg
 from hypar.reports.text import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.document import Column, Document, Part
     from hypar.reports.text import Shown
@@ -58,11 +56,10 @@ def tag(element: str, *content: Content, **attributes: str | int | None) -> Mark
 
 def fragment(document: Document, *, full: bool = False) -> str:
     """Return a document as an element for a notebook, with the words that the terminal shows; ``plot`` draws its figures."""
-    known = (Note, Section, Table)
-    parts = [own for own in (*document.parts, *document.notes) if isinstance(own, known)]
+    known = [own for own in (*document.parts, *document.notes) if isinstance(own, Note | Section | Table)]
     title = tag("p", prose(document.title), class_=f"title {document.tone}".strip())
-    body = [title, _line("p", document.about), [_part(own, full=full) for own in parts]]
-    return tag("div", tag("style", Markup("\n" + style())), *body, class_="hy") + "\n"
+    body = [title, _line("p", document.about), [_part(own, full=full) for own in known]]
+    return tag("div", _style(), *body, class_="hy") + "\n"
 
 
 def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> str:
@@ -70,8 +67,8 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
 
     The ids of its sections are the first words of their titles.
     """
-    sections = [own for own in document.parts if isinstance(own, Section)]
-    links = [(_id(own), own.title) for own in sections] + [("again", "Make it again")] * bool(commands)
+    sections = {own.title.split()[0].lower(): own for own in document.parts if isinstance(own, Section)}
+    links = [(name, own.title) for name, own in sections.items()] + [("again", AGAIN)] * bool(commands)
     head = tag(
         "header",
         tag("h1", prose(document.title), class_=document.tone or None),
@@ -82,10 +79,14 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
         id="headline",
     )
     lines = tag("pre", "\n".join(commands), tabindex=0)
-    again = tag("section", tag("h2", "Make it again"), lines, id="again") if commands else None
-    main = tag("main", head, [_section(own, id=_id(own)) for own in sections], again, _line("footer", footer))
-    top = tag("head", Markup(HEAD), tag("title", prose(document.title)), tag("style", Markup("\n" + style())))
+    again = tag("section", tag("h2", AGAIN), lines, id="again") if commands else None
+    body = [_part(own, id=name) for name, own in sections.items()]
+    main = tag("main", head, body, again, _line("footer", footer))
+    top = tag("head", Markup(HEAD), tag("title", prose(document.title)), _style())
     return f'<!DOCTYPE html>\n<html lang="en">\n{top}{tag("body", main, class_="hy")}\n</html>\n'
+
+
+AGAIN = "Make it again"
 
 
 def style() -> str:
@@ -96,6 +97,10 @@ def style() -> str:
 def prose(text: str) -> str:
     """Return a text whose numbers are not split from their units."""
     return _QUANTITY.sub(rf"\1{THIN}\2", text)
+
+
+def _style() -> Markup:
+    return tag("style", Markup("\n" + style()))
 
 
 def _markup(content: Content) -> str:
@@ -118,80 +123,59 @@ def _scrolled(content: Markup, label: str) -> Markup:
     return tag("div", content, class_="x", tabindex=0, role="region", aria_label=label)
 
 
-def _id(section: Section) -> str:
-    return section.title.split()[0].lower()
-
-
-def _section(section: Section, *, full: bool = True, **attributes: str) -> Markup:
-    """Return a section, inside which sections are folded."""
-    return tag("section", tag("h2", section.title), _inside(section, full=full), **attributes)
-
-
-def _inside(section: Section, *, full: bool) -> Iterator[Content]:
-    yield _line("p", section.about, "note")
-    for own in section.parts:
-        if isinstance(own, Section):
-            folded = tag("div", _inside(own, full=full), class_="in")
-            yield tag("details", tag("summary", own.title), folded)
-        else:
-            yield _part(own, full=full)
-
-
-def _part(part: Part, *, full: bool = True) -> Content:
-    """Return a part of a document, ``full`` with the notes on details: what is no text is drawn."""
+def _part(part: Part, *, full: bool = True, folded: bool = False, id: str | None = None) -> Content:  # noqa: A002 (the attribute's name)
+    """Return a part of a document, ``full`` with the notes on details; what is no text is drawn, and sections in sections are folded."""
     if isinstance(part, Table):
-        return _table(part) if part.shown else None
+        return [_line("p", part.title, "title"), _table(part)] if part.shown else None
     if isinstance(part, Note):
         label = [tag("b", part.label), " "] if part.label else []
         return tag("p", label, prose(part.text), class_="note") if full or not part.detail else None
     if isinstance(part, Section):
-        return _section(part, full=full)
-    drawn = _scrolled(Markup(svg(charts.picture(part))), part.title or "picture")
-    return tag("figure", _line("figcaption", part.title), drawn)
+        body = [_line("p", part.about, "note"), [_part(own, full=full, folded=True) for own in part.parts]]
+        if folded:
+            return tag("details", tag("summary", part.title), tag("div", body, class_="in"))
+        return tag("section", tag("h2", part.title), body, id=id)
+    return tag("figure", _scrolled(Markup(svg(charts.picture([part], part.title))), part.title or "picture"))
 
 
-def _table(table: Table) -> list[Content]:
-    """Return a table with its title."""
-    shown = table.shown
-    groups = [(name, len([*run])) for name, run in groupby(shown, key=lambda own: own.group)]
-    above = [tag("th", name, scope="colgroup", colspan=count) for name, count in groups]
-    heads = tag("tr", _spaced(tag("th", own.title, scope="col", class_=_side(own)) for own in shown))
-    columns = [_cells(table, own) for own in columns_of(table)]
-    rows = [_spaced(row) for row in zip(*columns, strict=True)]
-    tones = [row.get("tone") or None for row in table.rows]
-    body = "\n".join(tag("tr", row, class_=tone) for row, tone in zip(rows, tones, strict=False))
+def _table(table: Table) -> Markup:
+    columns = columns_of(table)
+    heads = [tag("th", own.column.title, scope="col", class_=_side(own.column)) for own in columns]
+    cells = [
+        _spaced(_cell(own, at, first=own is columns[0]) for own in columns)
+        for at in range(len(columns[0].texts))
+    ]
+    body = [
+        tag("tr", own, class_=row.get("tone") or None) for own, row in zip(cells, table.rows, strict=False)
+    ]
     whole = tag(
         "table",
-        tag("thead", tag("tr", above) if any(name for name, _ in groups) else None, heads),
-        tag("tbody", Markup(body)),
-        tag("tfoot", tag("tr", rows[-1])) if table.total else None,
-        class_="full" if any(own.unit == "bar" for own in shown) else None,
+        tag("thead", tag("tr", _spaced(heads))),
+        tag("tbody", Markup("\n".join(body))),
+        tag("tfoot", tag("tr", cells[-1])) if table.total else None,
+        class_="full" if any(own.column.unit == "bar" for own in columns) else None,
     )
-    return [_line("p", table.title, "title"), _scrolled(whole, table.title or "table")]
+    return _scrolled(whole, table.title or "table")
 
 
-def _cells(table: Table, own: Shown) -> Iterator[Markup]:
-    """Yield the cells of a column, of the first one heads of rows."""
-    column = own.column
-    for value, text, parts in zip(own.values, own.texts, own.bars, strict=True):
-        content: Content = _choice(value) if isinstance(value, Cell) else prose(text)
-        if column.unit == "bar" and not text:
-            content = _bar(parts, own.scale)
-        if column is table.shown[0]:
-            yield tag("th", content, scope="row", class_="m" if column.key in NAMES else None)
-        else:
-            yield tag("td", content, class_=_side(column))
+def _cell(own: Shown, at: int, *, first: bool) -> Markup:
+    """Return the cell of a column at a row; of the first column it is the head of its row."""
+    column, value, text = own.column, own.values[at], own.texts[at]
+    content: Content = _choice(value) if isinstance(value, Cell) else prose(text)
+    if column.unit == "bar" and not text:
+        content = _bar(own.bars[at], own.scale)
+    if first:
+        return tag("th", content, scope="row", class_="m" if column.key in NAMES else None)
+    return tag("td", content, class_=_side(column))
 
 
 def _choice(value: Cell) -> Content:
-    """Return a choice in the colours of the dims that it cuts, each part as wide as its halvings."""
+    """Return a choice in the colours of the dims that it cuts."""
     parts = []
-    for word, dim, degree in charts.pieces(value) if value.text else ():
+    for word, dim, _ in charts.pieces(value) if value.text else ():
         ground, text, _ = colours_of(dim)
-        look = "" if dim == "whole" else f"background:{ground};color:{text};"
-        halvings = math.log2(max(degree, 2))
-        width = "" if halvings == 1 else f"--k:{halvings:.3g}"
-        parts.append(tag("i", word, class_=dim, style=(look + width).rstrip(";") or None))
+        look = None if dim == "whole" else f"background:{ground};color:{text}"
+        parts.append(tag("i", word, class_=dim, style=look))
     return tag("span", _spaced(parts), class_="choice") if parts else None
 
 

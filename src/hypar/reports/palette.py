@@ -25,6 +25,10 @@ TIMES = {"forward": "#7a91a6", "backward": "#52677a", "gradient": "#2b3a48", "up
 SERIES = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#5c4636", "#e69f00", "#d55e00", "#8c959f")
 """Source: Okabe and Ito, Color Universal Design, 2008; the fifth and the last replace yellow and black."""
 
+_NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES,
+          "computes": TIMES["backward"], "receives": TIMES["communication"],
+          **{f"series-{at}": colour for at, colour in enumerate(SERIES)}}  # fmt: skip
+
 _DIMS = {"batch": ("#bddaf3", "bright_blue"), "in_channels": ("#f0a02e", "yellow"), "out_channels": ("#8a3577", "magenta"),
          "height": ("#1f9e7a", "green"), "width": ("#f4e96a", "cyan"), "groups": ("#5c4636", "red"),
          "whole": (WHITE, "dim")}  # fmt: skip
@@ -49,6 +53,12 @@ def colours_of(dim: str | None) -> Colours:
         shares = hls_to_rgb(hue + 0.04 * ((shade + 1) % 3 - 1), lightness, 0.4 + 0.25 * (shade % 2))
         ground = "#" + "".join(f"{round(255 * share):02x}" for share in shares)
     return Colours(ground, max(BLACK, WHITE, key=lambda text: contrast(text, ground)), terminal)
+
+
+def colour_of(name: str) -> str:
+    """Return the colour of a name in a picture: of a phase, a series, a dim, or with ``-t`` of the text on a dim."""
+    colours = colours_of(name.removesuffix("-t"))
+    return _NAMED.get(name) or (colours.text if name.endswith("-t") else colours.ground)
 
 
 def contrast(one: str, other: str) -> float:

@@ -7,15 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Figure, Grid, Section, Timeline
+from hypar.document import Column, Figure, Grid, Table
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
 from hypar.reports.charts import picture
-from hypar.reports.svg import TEXT, colour_of, framed, svg_file
+from hypar.reports.palette import colour_of
+from hypar.reports.svg import TEXT, svg_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from hypar.document import Document, Part
     from hypar.reports.svg import Picture, Shape
 
@@ -36,10 +35,9 @@ def plot(document: Document, file: Path | None = None) -> Picture:
     """
     if file is not None:
         require_plot(file)
-    parts = [*_figures(document.parts)]
-    if not parts:
-        raise OptionError("plot", "there is nothing to draw", hint="a score that knows its plan has a step")
-    found = picture(*parts, title=document.title if len(parts) > 1 else "")
+    found = picture(_parts(document), document.title)
+    if not found.shapes:
+        raise OptionError("plot", "this result has no picture")
     if file is not None and file.suffix == ".svg":
         write_text(file, svg_file(found))
     elif file is not None:
@@ -69,12 +67,55 @@ def require_plot(file: str | Path, also: str = "") -> None:
         )
 
 
-def _figures(parts: Sequence[Part]) -> Iterator[Figure | Grid | Timeline]:
-    for part in parts:
-        if isinstance(part, Section):
-            yield from _figures(part.parts)
-        elif isinstance(part, Figure | Grid | Timeline):
-            yield part
+def _parts(document: Document) -> list[Part]:
+    """Return what is drawn; tables only where nothing else gives their bars."""
+    every = [part for _, part in document.walk()]
+    old = [
+        part for part in every if isinstance(part, Grid) or (isinstance(part, Figure) and part.kind == "bars")
+    ]
+    kept = [part for part in every if not (old and isinstance(part, Table))]
+    return [
+        _grid_table(part)
+        if isinstance(part, Grid)
+        else _bars_table(part)
+        if isinstance(part, Figure) and part.kind == "bars"
+        else part
+        for part in kept
+    ]
+
+
+def _grid_table(grid: Grid) -> Table:
+    heads = [Column(key=name) for name in grid.columns]
+    columns = (
+        Column(key="", head=""),
+        *heads,
+        Column(key="-", head="", unit=grid.unit),
+        Column(key="bar", head="", unit="bar"),
+    )
+    bars = [tuple(own.values()) for own in grid.bars] or [()] * len(grid.rows)
+    rows = [
+        {"": name, **dict(zip(grid.columns, cells, strict=True)), "-": sum(bar), "bar": bar}
+        for (name, cells), bar in zip(grid.rows, bars, strict=True)
+    ]
+    return Table(columns, rows, title=grid.title)
+
+
+def _bars_table(figure: Figure) -> Table:
+    keys = ("x", "series", "mark", "value", "bar")
+    units = ("text", "text", "text", figure.unit, "bar")
+    rows = [
+        dict(
+            zip(
+                keys,
+                (str(x), name, figure.marks.get(at), own[at], "-" if own[at] is None else own[at]),
+                strict=True,
+            )
+        )
+        for at, x in enumerate(figure.x)
+        for name, own in figure.series.items()
+    ]
+    columns = (Column(key=key, head="", unit=unit) for key, unit in zip(keys, units, strict=True))
+    return Table(tuple(columns), rows, title=figure.title)
 
 
 def _with_matplotlib(found: Picture, ending: str) -> bytes:
@@ -82,7 +123,7 @@ def _with_matplotlib(found: Picture, ending: str) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
 
-    (left, top, width, height), shapes = framed(found)
+    (left, top, width, height), shapes = found.framed()
     canvas = Canvas(figsize=(width / 100, height / 100), facecolor="white")
     FigureCanvasAgg(canvas)
     axes = canvas.add_axes((0, 0, 1, 1))
@@ -106,7 +147,7 @@ def _draw(axes: Any, shape: Shape) -> None:
         }
         axes.text(*at, shape.text.replace("$", r"\$"), color=colour, size=0.66 * shape.size, **look)
     elif shape.kind == "line":
-        axes.plot(at[::2], at[1::2], color=colour, linewidth=0.8)
+        axes.plot(at[::2], at[1::2], color=colour, linewidth=0.8, zorder=1)
     else:
         x, y, width, height = at
         edge = colour_of("rule") if shape.colour == "whole" else "none"

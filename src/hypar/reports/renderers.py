@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Note, Section, Table
 from hypar.errors import UnknownNameError
-from hypar.files.text import format_json
 from hypar.reports.html import fragment
 from hypar.reports.terminal import width
-from hypar.reports.text import columns_of, plain, render
+from hypar.reports.text import columns_of, plain, render, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hypar.document import Document, Part
 
@@ -34,19 +33,9 @@ def rendered(document: Document, form: str, *, full: bool = False) -> str:
 
 def to_markdown(document: Document, *, full: bool = True) -> str:
     """Return a document with its tables in GitHub's syntax, and without its pictures."""
-    parts = (block for part in (*document.parts, *document.notes) for block in _part(part, 2, full=full))
-    blocks = [*_paragraph(document.title, "**"), *_paragraph(document.about), *parts]
-    return "\n".join(blocks).rstrip() + "\n"
-
-
-def to_csv(document: Document) -> str:
-    """Format the rows of a document's first table as CSV."""
-    return csv_text(document.records())
-
-
-def to_json(document: Document) -> str:
-    """Format the rows of a document's first table as JSON."""
-    return format_json(document.records())
+    blocks = [_paragraph(document.title, "**"), _paragraph(document.about)]
+    blocks += [_markdown(part, depth) for depth, part in document.walk(full=full)]
+    return "\n".join(filter(None, blocks)).rstrip() + "\n"
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -62,40 +51,35 @@ def _harmless(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell
 
 
-def _part(part: Part, level: int, *, full: bool) -> Iterable[str]:
-    """Yield the blocks of a part, those of tables and headings with an empty line behind them."""
-    if isinstance(part, Table) and part.shown:
-        yield from _paragraph(part.title, "**")
-        yield _table(part)
-    elif isinstance(part, Note) and (full or not part.detail):
-        yield f"- {f'{part.label}: ' if part.label else ''}{part.text}".translate(_TEXT)
-    elif isinstance(part, Section):
-        yield f"{'#' * level} {part.title.translate(_TEXT)}\n"
-        yield from _paragraph(part.about)
-        for own in part.parts:
-            yield from _part(own, level + 1, full=full)
+def _markdown(part: Part, depth: int) -> str:
+    """Return a part, of a section its head alone, with an empty line behind all but notes."""
+    if isinstance(part, Note):
+        return f"- {f'{part.label}: ' if part.label else ''}{part.text}".translate(_TEXT)
+    if isinstance(part, Section):
+        head = f"{'#' * (depth + 2)} {part.title.translate(_TEXT)}\n"
+        return "\n".join(filter(None, [head, _paragraph(part.about)]))
+    if isinstance(part, Table):
+        return "\n".join(filter(None, [_paragraph(part.title, "**"), _table(part)]))
+    return ""
 
 
-def _paragraph(text: str, mark: str = "") -> Iterable[str]:
-    return [f"{mark}{text.translate(_TEXT)}{mark}\n"] if text else []
+def _paragraph(text: str, mark: str = "") -> str:
+    return f"{mark}{text.translate(_TEXT)}{mark}\n" if text else ""
 
 
 def _table(table: Table) -> str:
     """Return a table without its bars, but with the texts that stand for them."""
-    columns = [
-        (own.column, own.texts) for own in columns_of(table) if own.column.unit != "bar" or any(own.texts)
-    ]
-    heads = [f"{own.group} {own.title}".strip() for own, _ in columns]
-    rule = "|".join("--:" if own.numeric else "---" for own, _ in columns)
+    columns = told(columns_of(table))
+    rule = "|".join("--:" if own.column.numeric else "---" for own in columns)
     first, *rows = (
         f"| {' | '.join(text.translate(_TEXT) for text in row)} |"
-        for row in (heads, *zip(*(texts for _, texts in columns), strict=True))
+        for row in zip(*([own.column.title, *own.texts] for own in columns), strict=True)
     )
     return "\n".join([first, f"|{rule}|", *rows, ""])
 
 
 FORMS: dict[str, Callable[..., str]] = {
-    "csv": lambda document, **_: to_csv(document),
+    "csv": lambda document, **_: csv_text(document.records()),
     "html": fragment,
     "markdown": to_markdown,
     "table": lambda document, full: plain(render(document, width(), full=full)),

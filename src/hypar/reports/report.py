@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.load_heterogeneous import as_hardware
+from hypar.machine.load import load_machine
 from hypar.machine.routing import primes
 from hypar.plan.plan import read_plan
 from hypar.plan.records import of_score
@@ -109,7 +109,7 @@ def read_reported(
     network = model_of(stored, path, model)
     sized = as_planned(stored, network, path)
     machine = (
-        machine_of(stored, path, changes=changes) if hardware is None else as_hardware(hardware, changed)
+        machine_of(stored, path, changes=changes) if hardware is None else load_machine(hardware, changed)
     )
     if machine is None and changes:
         raise OptionError("--set", "no machine is named", "one, as --hardware hmc")

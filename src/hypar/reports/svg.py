@@ -5,42 +5,27 @@ Places are pixels from the top left. No font is measured: a letter is taken to b
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from hypar.reports.palette import INK, LINE, MUTED, RULE, SERIES, TIMES, WHITE, colours_of
+from hypar.reports.palette import RULE, colour_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
 MONO = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace"
-WIDTH, TEXT, HEAD, ROW = 880.0, 12, 16, 19
-"""The width of a picture, the size of its text and of its title, and the height of a row."""
-
-MARGIN = 20
-WORDS = {"communication": "receives"}
-"""The words for colours whose name is none."""
-
-_NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES,
-          "computes": TIMES["backward"], "receives": TIMES["communication"],
-          **{f"series-{at}": colour for at, colour in enumerate(SERIES)}}  # fmt: skip
+WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
+"""The width of a picture, the size of its text and of its title, the height of a row, and what is left free around it."""
 
 
 class Shape(NamedTuple):
-    """A mark of a picture.
+    """A ``rect`` (x, y, width, height), a ``line`` (x and y of each corner) or a ``text`` (x, y of its base line).
 
-    Attributes:
-        kind: ``rect`` (x, y, width, height), ``line`` (x and y of each corner), ``text`` (x, y of its base line).
-        at: its place.
-        colour: the name of its colour, which is its class in SVG too.
-        text: what a text says.
-        anchor: the end of a text that is at its place.
-        mono: whether a text has letters of one width.
-        size: the size of a text; a larger one is bold.
+    Its colour is a name, which is its class in SVG too. The ``anchor`` is the end of a text that is at its place; a
+    ``mono`` text has letters of one width, and one larger than ``TEXT`` is bold.
     """
 
     kind: Literal["rect", "line", "text"]
@@ -54,15 +39,7 @@ class Shape(NamedTuple):
 
 @dataclass(slots=True, repr=False)
 class Picture:
-    """Shapes, and the place up to which the picture is drawn; a notebook shows it.
-
-    Attributes:
-        title: what it shows, in a line.
-        about: its first numbers, for those who do not see it.
-        width: its width.
-        y: the height that is drawn.
-        shapes: what is drawn.
-    """
+    """Shapes below a title and, for those who do not see them, what they show; ``y`` is the height that is drawn."""
 
     title: str
     about: str = ""
@@ -84,13 +61,6 @@ class Picture:
         """Draw a line through places."""
         self.shapes.append(Shape("line", at, colour))
 
-    def _repr_svg_(self) -> str:
-        return svg_file(self)
-
-    def __repr__(self) -> str:
-        """Return what it shows."""
-        return f"<Picture: {self.title}>"
-
     def legend(self, words: Mapping[str, str]) -> None:
         """Draw a mark and words for each colour, in as many lines as they need."""
         x = 0.0
@@ -102,46 +72,45 @@ class Picture:
             x += 32 + wide(each)
         self.y += ROW + 6 if words else 0
 
+    def framed(self) -> tuple[tuple[float, float, float, float], list[Shape]]:
+        """Return the box with margins (x, y, width, height), and the shapes on a ground and below the title."""
+        lines = wrap(self.title, int(self.width / (0.6 * HEAD)))
+        top = -1.3 * HEAD * len(lines) - 0.9 * HEAD
+        box = -MARGIN, top - MARGIN, self.width + 2 * MARGIN, self.y - top + 2 * MARGIN
+        bases = [top + HEAD * (1 + 1.3 * at) for at in range(len(lines))]
+        heads = [Shape("text", (0, y), "ink", line, size=HEAD) for y, line in zip(bases, lines, strict=True)]
+        return box, [Shape("rect", box, "ground"), *heads, *self.shapes]
 
-def framed(picture: Picture) -> tuple[tuple[float, float, float, float], list[Shape]]:
-    """Return the box of a picture with margins (x, y, width, height), and its shapes on a ground and below its title."""
-    lines = wrap(picture.title, int(picture.width / (0.6 * HEAD)))
-    top = -1.3 * HEAD * len(lines) - 0.9 * HEAD
-    box = -MARGIN, top - MARGIN, picture.width + 2 * MARGIN, picture.y - top + 2 * MARGIN
-    heads = (
-        Shape("text", (0, top + HEAD * (1 + 1.3 * at)), "ink", line, size=HEAD)
-        for at, line in enumerate(lines)
-    )
-    return box, [Shape("rect", box, "ground"), *heads, *picture.shapes]
+    def _repr_svg_(self) -> str:
+        return svg_file(self)
+
+    def __repr__(self) -> str:
+        """Return what it shows."""
+        return f"<Picture: {self.title}>"
 
 
-def colour_of(name: str) -> str:
-    """Return the colour of a name: of a phase, an energy, a series, a dim, or with ``-t`` of the text on a dim."""
-    colours = colours_of(name.removesuffix("-t"))
-    return _NAMED.get(name) or (colours.text if name.endswith("-t") else colours.ground)
+def wide(text: str) -> float:
+    """Return the width of a text."""
+    return 0.6 * TEXT * len(text)
 
 
 def svg(picture: Picture) -> str:
-    """Return a picture as an element of a page, which has its title beside it."""
-    return _svg(picture, "", (0, 0, picture.width, picture.y), picture.shapes)
+    """Return a picture as an element of a page."""
+    box, shapes = picture.framed()
+    left, top, width, height = map(_n, box)
+    size = f'viewBox="{left} {top} {width} {height}" width="{width}" height="{height}"'
+    known = f"<title>{escape(picture.title)}</title><desc>{escape(picture.about)}</desc>"
+    lines = "\n".join(map(_element, shapes))
+    return f'<svg {size} role="img" font-family="{SANS}" font-size="{TEXT}">{known}\n{lines}\n</svg>\n'
 
 
 def svg_file(picture: Picture) -> str:
-    """Return a picture as a file: with its title, on a ground of its own, whatever is around it."""
-    box, shapes = framed(picture)
-    size = f'xmlns="http://www.w3.org/2000/svg" width="{_n(box[2])}" height="{_n(box[3])}" '
-    return _svg(picture, size, box, shapes)
-
-
-def _svg(picture: Picture, size: str, box: Iterable[float], shapes: Iterable[Shape]) -> str:
-    look = f'viewBox="{" ".join(map(_n, box))}" role="img" font-family="{SANS}" font-size="{TEXT}"'
-    known = f"<title>{escape(picture.title)}</title><desc>{escape(picture.about)}</desc>"
-    lines = "\n".join(map(_element, shapes))
-    return f"<svg {size}{look}>{known}\n{lines}\n</svg>\n"
+    """Return a picture as a file."""
+    return svg(picture).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
 
 
 def _element(shape: Shape) -> str:
-    """Return a shape as an element with its class and, where no style is known, its colour."""
+    """Return a shape as an element with its class and its colour."""
     at, colour = [*map(_n, shape.at)], colour_of(shape.colour)
     look = f'class="{escape(shape.colour)}" fill="{colour}"'
     if shape.kind == "text":
@@ -152,29 +121,8 @@ def _element(shape: Shape) -> str:
     if shape.kind == "rect":
         edge = f' stroke="{RULE}"' if shape.colour == "whole" else ""
         return f'<rect x="{at[0]}" y="{at[1]}" width="{at[2]}" height="{at[3]}" {look}{edge}/>'
-    points = " ".join(f"{x},{y}" for x, y in zip(at[::2], at[1::2], strict=True))
-    return f'<polyline points="{points}" class="{escape(shape.colour)}" fill="none" stroke="{colour}"/>'
+    return f'<polyline points="{" ".join(at)}" class="{escape(shape.colour)}" fill="none" stroke="{colour}"/>'
 
 
 def _n(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
-
-
-def wide(text: str) -> float:
-    """Return the width of a text."""
-    return 0.6 * TEXT * len(text)
-
-
-def ticks(most: float, count: int) -> list[float]:
-    """Return round numbers from 0 to at most a number, about so many.
-
-    Examples:
-        >>> ticks(1.94, 5), ticks(0, 5)
-        ([0.0, 0.5, 1.0, 1.5], [0.0])
-    """
-    if most <= 0:
-        return [0.0]
-    rough = most / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(own * power for own in (1, 2, 5, 10) if own * power >= rough * 0.999)
-    return [at * step for at in range(int(most / step * (1 + 1e-9)) + 1)]

@@ -8,28 +8,24 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from hypar.activity import listening
 from hypar.document import Note
 from hypar.errors import printable
-from hypar.files.text import format_json, not_printed
-from hypar.reports.text import ASCII, FIRST, plain, render, wrapped
+from hypar.files.text import not_printed
+from hypar.reports.text import ASCII, plain, render
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from hypar.document import Document
-    from hypar.reports.text import Line
 
 NARROWEST, WIDTH_OF_A_PIPE = 20, 80
 """Columns that are assumed at least, and where stdout is no terminal and COLUMNS is not set."""
 
 PATIENCE_S, REFRESH_S, EVERY_S = 0.5, 0.1, 10.0
-"""Seconds of work before a progress bar appears, until it is brought up to date, and between lines where there is none."""
-
-BAR = 20
-"""Characters of a progress bar."""
+"""Seconds of work before progress is shown, until its line is brought up to date, and between lines where it cannot be."""
 
 _CODES = {
     "bold": 1,
@@ -42,9 +38,6 @@ _CODES = {
     "bright_blue": 94,
 }
 """The ANSI codes of the words of a style."""
-
-_ERASE, _HIDE, _SHOW = "\r\x1b[2K", "\x1b[?25l", "\x1b[?25h"
-"""The codes that erase a line, hide the cursor and show it."""
 
 
 def width(stream: TextIO | None = None) -> int:
@@ -59,7 +52,11 @@ def width(stream: TextIO | None = None) -> int:
 
 def show_document(document: Document, *, full: bool = False) -> None:
     """Print a document on stdout, in full with the notes on details, coloured on a terminal; raises as ``write``."""
-    print_lines(render(document, width(), full=full))
+    lines = render(document, width(), full=full)
+    if _coloured(sys.stdout):
+        write("".join("".join(_styled(*own) for own in line) + "\n" for line in lines), styled=True)
+    else:
+        write(plain(lines))
 
 
 def show_shortened(document: Document, *, full: bool, folded: bool = False) -> None:
@@ -73,20 +70,9 @@ def show_shortened(document: Document, *, full: bool, folded: bool = False) -> N
     show_document(replace(document, notes=(*document.notes, *more)), full=full)
 
 
-def print_lines(lines: Sequence[Line]) -> None:
-    """Print lines on stdout, coloured on a terminal; raises as ``write``."""
-    if _coloured(sys.stdout):
-        write("".join("".join(_styled(*own) for own in line) + "\n" for line in lines), styled=True)
-    else:
-        write(plain(lines))
-
-
-def warn(text: str, *, to_stderr: bool = False) -> None:
-    """Print an important line in red, on stderr where stdout carries data."""
-    if to_stderr:
-        note(text, style="bold red")
-    else:
-        print_lines([[(line, "bold red")] for line in wrapped(text, width())])
+def warn(text: str) -> None:
+    """Print an important line on stderr, in red."""
+    note(text, style="bold red")
 
 
 def note(text: str, style: str = "dim") -> None:
@@ -120,11 +106,6 @@ def write(text: str, *, document: bool = False, styled: bool = False) -> None:
         raise not_printed(error) from error
 
 
-def write_json(data: Any) -> None:
-    """Print plain data on stdout as JSON."""
-    write(format_json(data), document=True)
-
-
 def _encodable(text: str, stream: TextIO) -> str:
     """Return a text with characters that a stream's encoding has."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -151,46 +132,38 @@ def _styled(text: str, style: str) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on stderr what is done and how far it is: a terminal has a bar, removed at the end, anything else lines.
+    """Show on stderr what is done, how far it is and for how long: a terminal has a line, removed at the end, anything else lines.
 
     ``what`` is done until the work tells more (``hypar.activity``); yielded is a function that takes the number of finished
     steps and the number of all.
     """
-    state: dict[str, Any] = {"description": printable(what), "total": None, "completed": 0}
-    ended = threading.Event()
+    state, ended = {"what": what, "far": ""}, threading.Event()
     watching = threading.Thread(target=_watch, args=(state, ended), daemon=True)
     watching.start()
     try:
-        with listening(lambda told: state.update(description=printable(told))):
-            yield lambda done, of: state.update(completed=done, total=of)
+        with listening(lambda told: state.update(what=told)):
+            yield lambda done, of: state.update(far=f"{done:,} of {of:,}, ")
     finally:
         ended.set()
         watching.join()
 
 
-def _watch(state: dict[str, Any], ended: threading.Event) -> None:
+def _watch(state: dict[str, str], ended: threading.Event) -> None:
     """Show the state of some work until it has ended."""
-    began_s = time.monotonic()
-    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-        while not ended.wait(EVERY_S):
-            of = state["total"]
-            far = "" if of is None else f"{state['completed']:,} of {of:,}, "
-            note(f"{state['description']}: {far}{time.monotonic() - began_s:.0f} s")
-    elif not ended.wait(PATIENCE_S):
-        with suppress(OSError):
-            sys.stderr.write(_HIDE)
-            while not ended.wait(REFRESH_S):
-                sys.stderr.write(_ERASE + _bar(state, time.monotonic() - began_s))
-                sys.stderr.flush()
-            sys.stderr.write(_ERASE + _SHOW)
-            sys.stderr.flush()
+    began_s, stream = time.monotonic(), sys.stderr
+    live = stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    while not ended.wait(REFRESH_S if live else EVERY_S):
+        seconds = time.monotonic() - began_s
+        what, tail = printable(state["what"]), f": {state['far']}{seconds:.0f} s"
+        if not live:
+            note(what + tail)
+        elif seconds > PATIENCE_S:
+            _redraw(what[: max(width(stream) - len(tail) - 1, 0)] + tail)
+    if live and time.monotonic() - began_s > PATIENCE_S:
+        _redraw("")
 
 
-def _bar(state: dict[str, Any], seconds: float) -> str:
-    """Return one line: what is done, a bar and numbers of how far it is, and for how long."""
-    done, of = state["completed"], state["total"]
-    full = round(BAR * done / of) if of else 0
-    far = f" {FIRST * full}{' ' * (BAR - full)} {done:,}/{of:,}" if of else ""
-    tail = f"{far} {int(seconds) // 60}:{int(seconds) % 60:02d}"
-    room = width(sys.stderr) - len(tail) - 1
-    return _encodable(state["description"][: max(room, 0)] + tail, sys.stderr)
+def _redraw(line: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write("\r\x1b[2K" + _encodable(line, sys.stderr))
+        sys.stderr.flush()

@@ -1,7 +1,7 @@
 """Documents as lines of text for any width: no number parts from its unit, and no cell is cut.
 
-A table that is too wide gives up its bars, then the length of its lines of prose, then the second space between columns.
-Where even that is too wide, each row becomes a record: its name, and below it the other columns as ``head value`` pairs.
+A table that is too wide gives up its bars, then the length of its lines of prose and heads, then the second space between
+columns. Where even that is too wide, each row becomes a record: its name, and below it pairs of a head and a value.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ ASCII = str.maketrans(FIRST + SECOND + LITTLE, "=-.")
 OUTLIER = 20
 """A bar so many times longer than the median is cut, because the others would vanish beside it."""
 
+IS_CUT = f"{CUT} a bar that is far longer than the others is cut"
+
 TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "this": "bold"}
 """The colour of what a value means for its reader."""
 
@@ -59,21 +61,17 @@ def render(document: Document, width: int, *, full: bool = False) -> list[Line]:
     Only a word that is longer than the width makes a longer line.
     """
     title = _lines(document.title, width, f"bold {TONES[document.tone]}".strip())
-    blocks = [title + _lines(document.about, width), *_blocks(document.parts, width, full=full)]
-    notes = [note for note in document.notes if full or not note.detail]
-    if any(CUT in text for block in blocks for line in block for text, _ in line):
-        notes.append(Note("bars", f"one that ends in {CUT} is cut: it is far longer than the others"))
-    return apart([*blocks, note_lines(notes, width)])
+    blocks = [title + _lines(document.about, width)]
+    for _, run in groupby(document.walk(full=full), key=lambda own: (own[0], isinstance(own[1], Note))):
+        parts = [part for _, part in run]
+        blocks += [_block(part, width) for part in parts]
+        blocks.append(note_lines([part for part in parts if isinstance(part, Note)], width))
+    return [*chain.from_iterable([[], *block] for block in blocks if block)][1:]
 
 
 def plain(lines: Iterable[Line]) -> str:
     """Return lines without their styles."""
     return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
-
-
-def apart(blocks: Iterable[Sequence[Line]]) -> list[Line]:
-    """Return blocks of lines below each other, with an empty line between them."""
-    return [*chain.from_iterable([[], *block] for block in blocks if block)][1:]
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -100,25 +98,6 @@ def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
     return found
 
 
-def table_lines(table: Table, width: int) -> list[Line]:
-    """Return the lines of a table, columns beside each other if there is room, otherwise a record for each row."""
-    columns = columns_of(table)
-    if not columns:
-        return []
-    names = columns[0].texts
-    heads = {at: names[at] for at, row in enumerate(table.rows) if _heads(table, row)}
-    for at in heads:
-        names[at] = ""
-    told = [own for own in columns if own.column.unit != "bar" or any(own.texts)]
-    lines = (
-        _beside(_with_bars(columns, width), heads, width, whole=True)
-        or _beside(told, heads, width)
-        or _beside(told, heads, width, 1)
-        or _records(told, heads, width)
-    )
-    return _lines(table.title, width, "bold") + lines
-
-
 class Shown(NamedTuple):
     """A column that readers see: a text, a style, a value and the lengths of a bar's parts for each row and for the total.
 
@@ -134,23 +113,24 @@ class Shown(NamedTuple):
 
 
 def columns_of(table: Table) -> list[Shown]:
-    """Return the columns that readers see.
-
-    A row that has a name alone is a heading: it, and a total, have no dash for a number that they lack.
-    """
+    """Return the columns that readers see; a number that is not known is a dash, but what a total does not have is empty."""
     rows = [*table.rows, *([table.total] if table.total else [])]
     tones = ["bold" if row is table.total else TONES[row.get("tone", "")] for row in rows]
-    bare = [row is table.total or _heads(table, row) for row in rows]
     found = []
     for own in table.shown:
         values = [row.get(own.key) for row in rows]
-        known = [own.key in row or not few for row, few in zip(rows, bare, strict=True)]
+        known = [own.key in row or row is not table.total for row in rows]
         texts = [own.text(value) * here for value, here in zip(values, known, strict=True)]
         styles = [f"{_colour(value)} {tone}".strip() for value, tone in zip(values, tones, strict=True)]
         bars = [_bar_parts(value) if own.unit == "bar" else () for value in values]
         scale = longest_bar(bars, whole=table.total is not None)
         found.append(Shown(own, texts, styles, values, bars, scale))
     return found
+
+
+def told(columns: Iterable[Shown]) -> list[Shown]:
+    """Return the columns that have a text: bars only where texts stand for some."""
+    return [own for own in columns if own.column.unit != "bar" or any(own.texts)]
 
 
 def text_width(text: str) -> int:
@@ -172,30 +152,29 @@ def longest_bar(bars: Iterable[tuple[float, ...]], *, whole: bool = False) -> fl
     return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
 
 
+def table_lines(table: Table, width: int) -> list[Line]:
+    """Return the lines of a table, columns beside each other if there is room, otherwise a record for each row."""
+    columns = columns_of(table)
+    texts = told(columns)
+    tries = ((_drawn(columns, width), GAP, False), (texts, GAP, True), (texts, 1, True))
+    for own, gap, broken in tries:
+        sizes = _sizes(own, width, gap, broken=broken)
+        if sizes:
+            break
+    lines = _beside(own, sizes, gap) if sizes else _records(texts, len(table.rows), width)
+    cut = any(CUT in text for line in lines for text, _ in line)
+    return _lines(table.title, width, "bold") + lines + _lines(IS_CUT * cut, width, "dim")
+
+
 def _lines(text: str, width: int, style: str = "") -> list[Line]:
     return [[(line, style)] for line in wrapped(text, width)] if text else []
 
 
-def _blocks(parts: Iterable[Part], width: int, *, full: bool) -> list[list[Line]]:
-    """Return the lines of each part that has text; successive notes are one block."""
-    found: list[list[Line]] = []
-    for _, run in groupby(parts, key=lambda part: isinstance(part, Note)):
-        notes = []
-        for part in run:
-            if isinstance(part, Note):
-                notes += [part] * (full or not part.detail)
-            elif isinstance(part, Table):
-                found.append(table_lines(part, width))
-            elif isinstance(part, Section):
-                found.append(_lines(part.title, width, "bold") + _lines(part.about, width))
-                found += _blocks(part.parts, width, full=full)
-        found.append(note_lines(notes, width))
-    return found
-
-
-def _heads(table: Table, row: dict[str, Any]) -> bool:
-    shown = table.shown
-    return len(shown) > 1 and not any(own.key in row for own in shown[1:])
+def _block(part: Part, width: int) -> list[Line]:
+    """Return the lines of a table or of a section's head; others have no text."""
+    if isinstance(part, Section):
+        return _lines(part.title, width, "bold") + _lines(part.about, width)
+    return table_lines(part, width) if isinstance(part, Table) else []
 
 
 def _colour(value: Any) -> str:
@@ -205,23 +184,23 @@ def _colour(value: Any) -> str:
     return colours_of(value.parts[0][0] if value.parts else None).terminal
 
 
-def _with_bars(columns: Sequence[Shown], width: int) -> list[Shown]:
-    """Return the columns with bars as texts, each with its own text where it has no bar; none without room for them."""
-    others = [own for own in columns if own.column.unit != "bar"]
-    longest = min(width - sum(_width(own) + GAP for own in others), LONGEST_BAR)
-    if len(others) == len(columns) or longest < SHORTEST_BAR:
-        return []
-    texts = [
-        [t or _bar(b, own.scale, longest) for t, b in zip(own.texts, own.bars, strict=True)]
-        for own in columns
-    ]
-    return [own._replace(texts=drawn) for own, drawn in zip(columns, texts, strict=True)]
-
-
 def _bar_parts(value: Any) -> tuple[float, ...]:
     if isinstance(value, tuple):
         return value
     return () if value is None or isinstance(value, str) else (value,)
+
+
+def _drawn(columns: Sequence[Shown], width: int) -> list[Shown]:
+    """Return the columns with bars as texts; none without room for them."""
+    others = sum(_width(own) + GAP for own in columns if own.column.unit != "bar")
+    longest = min(width - others, LONGEST_BAR)
+    if longest < SHORTEST_BAR:
+        return []
+    texts = [
+        [text or _bar(bar, own.scale, longest) for text, bar in zip(own.texts, own.bars, strict=True)]
+        for own in columns
+    ]
+    return [own._replace(texts=drawn) for own, drawn in zip(columns, texts, strict=True)]
 
 
 def _bar(parts: tuple[float, ...], scale: float, longest: int) -> str:
@@ -239,76 +218,81 @@ def _width(own: Shown) -> int:
     return max(map(text_width, (own.column.title, *own.texts)))
 
 
-def _beside(
-    columns: Sequence[Shown], heads: dict[int, str], width: int, gap: int = GAP, *, whole: bool = False
-) -> list[Line]:
-    """Return the lines with columns beside each other; none if they do not fit, or prose would be broken that is to stay whole.
+def _above(own: Shown) -> str:
+    return own.column.title.rpartition(" ")[0]
 
-    ``heads`` are the rows that head others, by number, with the name, which may reach over the other columns.
+
+def _sizes(columns: Sequence[Shown], width: int, gap: int, *, broken: bool) -> list[int]:
+    """Return the widths of columns, of prose as little as needed; none if they do not fit.
+
+    Of a ``broken`` head the last word stands in a line of its own, and what is above it reaches over neighbours that have it too.
     """
-    sizes = _sizes(columns, width, gap, whole=whole)
-    if not sizes:
-        return []
-    names = ["", *(own.column.group for own in columns)]
-    groups = [(name * (name != before), "dim", False) for before, name in pairwise(names)]
-    lines = [_line(groups, sizes, gap)] if any(names) else []
-    if any(own.column.title for own in columns):
-        lines += _row([(own.column.title, "dim", own.column) for own in columns], sizes, gap)
-    for row, (_, *texts) in enumerate(zip(columns[0].styles, *(own.texts for own in columns), strict=True)):
-        styles = [own.styles[row] for own in columns]
-        cells = zip(texts, styles, (own.column for own in columns), strict=True)
-        lines += [[(heads[row], styles[0])]] if row in heads else _row(cells, sizes, gap)
-    return lines
-
-
-def _sizes(columns: Sequence[Shown], width: int, gap: int, *, whole: bool) -> list[int]:
-    """Return the widths of columns, with room for the name of each group; none if they do not fit."""
-    wide = [_width(own) for own in columns]
-    for name, run in groupby(range(len(columns)), key=lambda at: columns[at].column.group):
+    wide, groups = (
+        [_width(own) for own in columns],
+        groupby(range(len(columns)), key=lambda at: _above(columns[at])),
+    )
+    sizes = [_least(own, own.column.title.split()[-1:] if broken else [own.column.title]) for own in columns]
+    for above, run in groups if broken else ():
         *_, last = together = [*run]
-        wide[last] += max(0, text_width(name) - sum(wide[at] + gap for at in together) + gap)
-    sizes = [*wide]
-    for at, own in enumerate(columns):
-        if own.column.prose and not whole:
-            words = " ".join((own.column.title, *own.texts)).split()
-            sizes[at] = min(wide[at], max(LEAST_PROSE, *map(text_width, words), 0))
+        sizes[last] += max(0, text_width(above) - sum(sizes[at] + gap for at in together) + gap)
     left = width - sum(sizes) - gap * (len(columns) - 1)
     for at in sorted(range(len(columns)), key=wide.__getitem__):
-        more = min(max(left, 0), wide[at] - sizes[at])
+        more = min(max(left, 0), max(wide[at] - sizes[at], 0) * columns[at].column.prose)
         sizes[at], left = sizes[at] + more, left - more
     return sizes if left >= 0 else []
 
 
-def _row(cells: Iterable[tuple[str, str, Column]], sizes: Sequence[int], gap: int) -> list[Line]:
-    """Return the lines of a row of texts with their styles, several if a text of prose is wider than its column."""
-    broken = [
-        [(part, style, own.numeric) for part in (wrapped(text, size) if own.prose else [text])]
-        for (text, style, own), size in zip(cells, sizes, strict=True)
-    ]
-    return [_line(each, sizes, gap) for each in zip_longest(*broken, fillvalue=("", "", False))]
+def _least(own: Shown, head: Sequence[str]) -> int:
+    """Return the least width of a column below texts of its head, its prose broken between words."""
+    words = [word for text in own.texts for word in text.split()] if own.column.prose else own.texts
+    least = max(map(text_width, (*head, *words)), default=0)
+    return min(max(least, LEAST_PROSE), _width(own)) if own.column.prose else least
 
 
-def _line(cells: Iterable[tuple[str, str, bool]], sizes: Sequence[int], gap: int) -> Line:
-    """Return a line without blanks at its end, of texts, their styles, and whether they stand at the right."""
+def _beside(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Line]:
+    """Return a line for each row, or several where a text of prose is wider than its column, below their heads."""
+    found = _heads(columns, sizes, gap)
+    for row in zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True):
+        parts = [
+            [(part, style) for part in (wrapped(text, size) if text_width(text) > size else [text])]
+            for (text, style), size in zip(row, sizes, strict=True)
+        ]
+        found += [_line(line, columns, sizes, gap) for line in zip_longest(*parts, fillvalue=("", ""))]
+    return found
+
+
+def _heads(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Line]:
+    """Return a line of heads, and one above it where some are too long for their columns."""
+    heads, above = [own.column.title for own in columns], [""] * len(columns)
+    if any(text_width(head) > size for head, size in zip(heads, sizes, strict=True)):
+        names = ["", *map(_above, columns)]
+        above = [name * (name != before) for before, name in pairwise(names)]
+        heads = [(head.split() or [""])[-1] for head in heads]
+    lines = [[(head, "dim") for head in line] for line in (above, heads) if any(line)]
+    return [_line(line, columns, sizes, gap) for line in lines]
+
+
+def _line(cells: Iterable[tuple[str, str]], columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> Line:
+    """Return a line of texts with their styles, numbers at the right, without blanks at its end."""
     line: Line = []
     start = end = 0
-    for (text, style, right), size in zip(cells, sizes, strict=True):
+    for (text, style), own, size in zip(cells, columns, sizes, strict=True):
         if text:
-            at = start + (size - text_width(text) if right else 0)
+            at = start + (max(size - text_width(text), 0) if own.column.numeric else 0)
             line += [(" " * (at - end), ""), (text, style)]
             end = at + text_width(text)
         start += size + gap
     return line
 
 
-def _records(columns: Sequence[Shown], heads: dict[int, str], width: int) -> list[Line]:
-    """Return each row as its name and, below it, pairs of a head and a value."""
+def _records(columns: Sequence[Shown], count: int, width: int) -> list[Line]:
+    """Return each row as its head and name and, below it, pairs of a head and a value; those after ``count`` are a total."""
     names, *others = columns
     found: list[Line] = []
     for row, (name, style) in enumerate(zip(names.texts, names.styles, strict=True)):
-        found += _lines(heads.get(row, name), width, style)
-        filled = [(own.column, own.texts[row]) for own in others if own.texts[row]]
-        pairs = [(own.prose, " ".join(filter(None, (own.group, own.title, text)))) for own, text in filled]
+        found += _lines(f"{names.column.title * (row < count)} {name}".strip(), width, style)
+        filled = [own for own in others if own.texts[row]]
+        pairs = [(own.column.prose, f"{own.column.title} {own.texts[row]}".strip()) for own in filled]
         tied = [text.replace(" ", _TIED) if text_width(text) < width - GAP else text for _, text in pairs]
         joined = ", ".join(text for (prose, _), text in zip(pairs, tied, strict=True) if not prose)
         texts = [joined, *(text for prose, text in pairs if prose)]

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError
-from hypar.machine.load_heterogeneous import as_hardware
+from hypar.machine.load import load_machine
 from hypar.plan.content import rooted
 from hypar.plan.request import Request
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
@@ -101,7 +101,7 @@ def explore_model(
         InputError: the request cannot be met; nothing varies, or more than 10,000 points.
     """
     Request.of("explore_model", asked)
-    graph, machine, counted = network_of(model), as_hardware(hardware), convention_for(convention)
+    graph, machine, counted = network_of(model), load_machine(hardware), convention_for(convention)
     plan = plan_and_score(graph, strategy, counted, machine, **asked)
     graph = graph.with_batch(plan.model.batch)
     places = _places(plan, graph, machine)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hypar.document import Result
 from hypar.errors import HyparError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.load_heterogeneous import as_hardware
+from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
@@ -244,7 +244,7 @@ def compare_strategies(
     """
     Request.of("compare_strategies", asked)
     graph, counted = network_of(model), convention_for(convention)
-    machine = None if hardware is None else as_hardware(hardware)
+    machine = None if hardware is None else load_machine(hardware)
     named = (strategies,) if isinstance(strategies, str) else strategies
     cost = load_strategy(BASELINE).cost
     alike = (name for name in plugin_names("strategies") if load_strategy(name).cost == cost)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.load_heterogeneous import as_hardware
+from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.plan.request import Request
@@ -189,7 +189,7 @@ class _Ask:
         changes = {**{name: chosen[name] for name in self.changed}, **more}
         key = f"{_key(chosen['hardware'])} {changes!r}"
         if key not in self.machines:
-            self.machines[key] = as_hardware(chosen["hardware"], changes)
+            self.machines[key] = load_machine(chosen["hardware"], changes)
         return self.machines[key]
 
     def run(self, chosen: Chosen) -> Run:

@@ -8,13 +8,14 @@ from itertools import product, repeat
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 from hypar.activity import tell
-from hypar.document import Result, origin_of
+from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.lifetimes import most_elements
 from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
 from hypar.network.training import PHASES
 from hypar.plan.diff import changes_between
+from hypar.plan.plan import origin_of
 from hypar.plan.stages import FLUSHES
 from hypar.planning.counting import cost_convention
 from hypar.planning.replay import recosted, run_again, run_plan

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import MemoryLimitError, OptionError
 from hypar.planning.stages.ends import stage_ends
-from hypar.planning.stages.partition import best_partition
+from hypar.planning.stages.partition import best_partition, of_least_memory
 from hypar.planning.stages.running import fullest_moments, kept_in_flight, run_stages
 from hypar.planning.stages.shifting import shifted
 from hypar.planning.stages.sites import spans_of
@@ -65,6 +65,12 @@ class Divided(NamedTuple):
             return self.stages
         return [own.priced(*ends) for own, ends in zip(self.spans, pairwise(self.bounds), strict=True)]
 
+    @property
+    def held(self) -> Iterator[tuple[int, Lane, float]]:
+        """What ``held_in`` yields."""
+        order = self.request.schedule, len(self.spans) // (self.request.parts or 1)
+        return held_in(self.stages, fullest_moments(*order, self.microbatches, self.request.parts))
+
     def run(self) -> Staging:
         """Run the stages in the engine."""
         return run_stages(self.request, self.microbatches, self.stages)
@@ -87,10 +93,10 @@ def divided(
         limit: seconds that a step may take.
 
     Returns:
-        The stages, or None if the busiest stage alone takes longer than the limit.
+        The stages, or None if no partition fits the memory, or the busiest stage alone takes longer than the limit.
 
     Raises:
-        InputError: that number of stages is not possible, or no partition fits the memory.
+        InputError: that number of stages is not possible, or the given ones do not fit the memory.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
     names, stages = [layer.name for layer in graph.nodes(request.graph).layers], len(groups)
@@ -105,22 +111,38 @@ def divided(
     if request.starts:
         bounds = given_bounds(request.starts, graph, spans[0].whole)
         given = Divided(request, microbatches, tuple(bounds), spans)
-        _require_fits(given.stages, fullest_moments(request.schedule, stages, microbatches, request.parts))
+        _require_fits(given, graph)
         return given
     most = limit if request.balance == "time" else math.inf
     best = _best(replace(request, microbatches=microbatches), spans, stages, most)
-    if best is not None:
-        return Divided(request, microbatches, best, spans)
-    if most < math.inf:
-        return None
-    machines = [own.setting.machine for own in spans]
+    return None if best is None else Divided(request, microbatches, best, spans)
+
+
+def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) -> MemoryLimitError:
+    """Return why no partition fits, with the bytes of evenly divided stages; arguments as in ``divided``."""
+    stages, machine = len(groups), request.heterogeneous or request.machines[0]
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
+    spans = spans_of(request, graph, groups, microbatches)
+    kept = kept_in_flight(request.schedule, stages, microbatches, request.parts)
+    least = of_least_memory(spans, microbatches, kept)
+    assert least is not None  # noqa: S101 (there is room for every stage, and no limit)
+    own = Divided(request, microbatches, least.bounds, spans)
     sizes = " and ".join(
-        dict.fromkeys(format_bytes(own.memory_bytes) for own in machines if own.memory_bytes is not None)
+        dict.fromkeys(format_bytes(each.memory_bytes) for each in request.machines if each.memory_bytes)
     )
     words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
     problem = f"no {stages} stages{words} fit {sizes}, the memory of a device"
-    name = (request.heterogeneous or machines[0]).name
-    raise MemoryLimitError(f"hardware {name!r}", problem, hint="try more stages, or a smaller batch")
+    number, lane, held = max(
+        own.held, key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
+    )
+    if not lane.setting.machine.fits(held):
+        problem += f": divided evenly, stage {number} holds {format_bytes(held)}"
+    return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
+
+
+def _hint(own: Divided, graph: LayerGraph) -> str:
+    more = f"more microbatches than {own.microbatches}, " * (own.microbatches < graph.batch)
+    return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
 
 def _best(request: Resolved, spans: Sequence[CutSpans], stages: int, limit: float) -> tuple[int, ...] | None:
@@ -192,16 +214,15 @@ def held_in(
             )
 
 
-def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Moment]]) -> None:
+def _require_fits(given: Divided, graph: LayerGraph) -> None:
     """Refuse given stages of which one does not fit the memory.
 
     Raises:
         MemoryLimitError: one does not fit.
     """
-    for number, lane, held in held_in(stages, moments):
+    for number, lane, held in given.held:
         machine = lane.setting.machine
         if not machine.fits(held):
             found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
             allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
-            hint = "try more stages, or a smaller batch"
-            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, hint)
+            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, _hint(given, graph))

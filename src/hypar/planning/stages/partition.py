@@ -53,7 +53,7 @@ class _Table(NamedTuple):
         """Return the lower bounds."""
         least = LowerBounds(spans, microbatches)
         capacity = spans.setting.machine.memory_bytes
-        room = least.room(None if capacity is None else capacity / share, max(counts))
+        room = least.room(capacity / share if capacity and share else None, max(counts))
         # Memory alone depends on the number of microbatches in flight.
         alike = least.of(balance, 0).copy()
         costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
@@ -104,21 +104,36 @@ def best_partition(
         kept: for each stage, the largest number of microbatches whose activations it keeps.
         limit: what the costliest stage may cost.
         balance: the quantity that a stage costs, one of ``BALANCES``.
-        share: the number of stages that share a device's memory equally.
+        share: the number of stages that share a device's memory equally; 0 if memory does not count.
     """
-    tables, places = _tables(spans, microbatches, kept, balance, share), spans[0].ends
-    seams = spans[0].crossing_bytes[[*places]]
+    tables = _tables(spans, microbatches, kept, balance, share)
     while True:
-        fitting = _fitting(tables, kept, places)
-        found = partition(fitting.__getitem__, len(kept), seams, limit * (1 + ROUNDING))
+        found = _least(tables, kept, spans[0], limit)
         if found is None:
             return None
-        bounds = tuple(places[at] for at in found.bounds)
-        stages = [*zip(tables, pairwise(bounds), kept, strict=True)]
+        stages = [*zip(tables, pairwise(found.bounds), kept, strict=True)]
         planned = [table.plan(ends, microbatches, balance) for table, ends, _ in stages]
         # Memory is counted only where all else speaks for a partition.
         if not any(planned) and _all_fit(stages):
-            return Partition(bounds, found.bottleneck)
+            return found
+
+
+def of_least_memory(spans: Sequence[CutSpans], microbatches: int, kept: Sequence[int]) -> Partition | None:
+    """Return the partition whose fullest stage holds least by lower bounds, whether it fits the memory or not.
+
+    Arguments as in ``best_partition``.
+    """
+    return _least(_tables(spans, microbatches, kept, "memory", 0), kept, spans[0])
+
+
+def _least(
+    tables: Sequence[_Table], kept: Sequence[int], spans: CutSpans, limit: float = math.inf
+) -> Partition | None:
+    """Return the best partition by what is known of its spans, or None if none is within a limit."""
+    places = spans.ends
+    fitting = _fitting(tables, kept, places)
+    found = partition(fitting.__getitem__, len(kept), spans.crossing_bytes[[*places]], limit * (1 + ROUNDING))
+    return None if found is None else found._replace(bounds=tuple(places[at] for at in found.bounds))
 
 
 def _all_fit(stages: Sequence[tuple[_Table, tuple[int, int], int]]) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.errors import MemoryLimitError
 from hypar.plan.request import BEST
 from hypar.planning.stages.best import best_stages
-from hypar.planning.stages.division import divided
+from hypar.planning.stages.division import divided, unfit
 from hypar.planning.stages.sites import orders_of
 from hypar.sharding.pins import parse_pin
 
@@ -68,16 +67,11 @@ def _in_orders(request: Resolved, graph: LayerGraph, stages: int) -> tuple[Stagi
         InputError: that number of stages is not possible, or no partition fits the memory in any order.
     """
     found: list[tuple[Staging, tuple[CutSpans, ...]]] = []
-    refused: list[MemoryLimitError] = []
     known: KnownOf = {}
     for groups in orders_of(request, stages):
-        try:
-            own = divided(request, graph, groups, known)
-        except MemoryLimitError as error:
-            refused.append(error)
-            continue
-        assert own is not None  # noqa: S101 (without a limit there are stages, or an error)
-        found.append((own.run(), own.spans))
+        own = divided(request, graph, groups, known)
+        if own is not None:
+            found.append((own.run(), own.spans))
     if not found:
-        raise refused[0]
+        raise unfit(request, graph, next(iter(orders_of(request, stages))))
     return min(found, key=lambda one: one[0].ran.timeline.makespan)
