@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError, shown
+from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import ChunksRecord
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-    from hypar.plan.plan import Plan
     from hypar.sharding.placement import Choice
 
     Place = tuple[Any, ...]
@@ -62,9 +63,6 @@ COMMON = {
     ("cuts", "*"), ("stages", "layers", "*"), ("splits", "*", "choices", "*"), ("splits", "*", "costs", "*"),
 }  # fmt: skip
 """What is compared for the layers of both plans alone: a layer that only one has is named once."""
-
-ORDERED = {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")}
-"""Beginnings of the places of layers, splits and groups whose order counts."""
 
 ABSENT = {
     "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "refined": "no", "split": "idle",
@@ -120,15 +118,17 @@ class Change:
         return before, after
 
 
-def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
-    """Return all differences of two plans: of the request, then of choices, costs and scores.
+def diff_plans(before: Plan | str | Path, after: Plan | str | Path) -> tuple[Change, ...]:
+    """Return all differences of two plans or their files: of the request, then of choices, costs and scores.
 
     Levels of different arrays do not correspond: plans of such arrays are compared by their totals, and layer by layer
     by the cut over all levels.
 
     Raises:
+        InputError: a file cannot be read.
         PlanError: the plans are of different costs.
     """
+    before, after = (own if isinstance(own, Plan) else read_plan(own) for own in (before, after))
     costs = [
         f"{own.name} in {own.unit} ({', '.join(sorted(own.parameters)) or 'no parameters'})"
         for own in (before.cost, after.cost)
@@ -164,8 +164,7 @@ def _changes(before: dict[Place, Any], after: dict[Place, Any]) -> tuple[Change,
             old, new = before.get(place), after.get(place)
             if not same(old, new) and not (_kind(place) in COMMON and None in (old, new)):
                 found.append(_change(place, old, new))
-    ordered = sorted([*found, *_moved(before, after)], key=lambda one: one[0])
-    return tuple(change for _, change in ordered)
+    return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
 
 
 def _section(place: Place) -> Place:
@@ -186,16 +185,6 @@ def _named(place: Place) -> tuple[int, str]:
         return 5, " ".join(place[2:]).removeprefix("sides ")
     what = " ".join(place[place[0] in SECTIONS :]).removeprefix("parameters ")
     return 7 if RESULTS.fullmatch(what) else 0, what
-
-
-def _moved(before: dict[Place, Any], after: dict[Place, Any]) -> list[tuple[int, Change]]:
-    """Return the first place at which the layers, splits or groups of two plans are in another order, if there is one."""
-    common = {place for place in before.keys() & after.keys() if {place[:1], place[:2]} & ORDERED}
-    pairs = zip(*([place for place in own if place in common] for own in (before, after)), strict=True)
-    for one, other in (pair for pair in pairs if pair[0] != pair[1]):
-        at = next(at for at, keys in enumerate(zip(one, other, strict=False)) if keys[0] != keys[1])
-        return [_change((*one[: at - 1], f"order of {one[at - 1]}"), one[at], other[at])]
-    return []
 
 
 def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:

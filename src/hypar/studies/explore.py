@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
-from hypar.plan.content import rooted
+from hypar.plan.plan import rooted
 from hypar.plan.request import Request
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked

@@ -16,7 +16,8 @@ from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
 from hypar.network.training import PHASES
 from hypar.plan.diff import changes_between
-from hypar.plan.plan import Plan, origin_of, read_plan
+from hypar.plan.plan import Plan, read_plan
+from hypar.plan.records import origin_of
 from hypar.plan.stages import FLUSHES
 from hypar.planning.replay import choices_of, recosted, run_again, run_plan
 from hypar.planning.resolved import Resolved

@@ -147,7 +147,8 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     keys = ("label", "level", "change", "percent")
     units = {"percent": "percent"}
     columns = (
-        Column(key=key, head="", unit=units.get(key, "text"), prose=key == "change" and not sizes) for key in keys
+        Column(key=key, head="", unit=units.get(key, "text"), prose=key == "change" and not sizes)
+        for key in keys
     )
     return Table(tuple(columns), rows, title=title)
 
