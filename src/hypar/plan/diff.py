@@ -64,6 +64,9 @@ COMMON = {
 }  # fmt: skip
 """What is compared for the layers of both plans alone: a layer that only one has is named once."""
 
+ORDERED = {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")}
+"""Beginnings of the places of layers, splits and groups whose order counts."""
+
 ABSENT = {
     "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "refined": "no", "split": "idle",
     "layer": "not in the model", "convention": "paper", "score convention": "paper",
@@ -164,7 +167,8 @@ def _changes(before: dict[Place, Any], after: dict[Place, Any]) -> tuple[Change,
             old, new = before.get(place), after.get(place)
             if not same(old, new) and not (_kind(place) in COMMON and None in (old, new)):
                 found.append(_change(place, old, new))
-    return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
+    ordered = sorted([*found, *_moved(before, after)], key=lambda one: one[0])
+    return tuple(change for _, change in ordered)
 
 
 def _section(place: Place) -> Place:
@@ -185,6 +189,16 @@ def _named(place: Place) -> tuple[int, str]:
         return 5, " ".join(place[2:]).removeprefix("sides ")
     what = " ".join(place[place[0] in SECTIONS :]).removeprefix("parameters ")
     return 7 if RESULTS.fullmatch(what) else 0, what
+
+
+def _moved(before: dict[Place, Any], after: dict[Place, Any]) -> list[tuple[int, Change]]:
+    """Return the first place at which the layers, splits or groups of two plans are in another order, if there is one."""
+    common = {place for place in before.keys() & after.keys() if {place[:1], place[:2]} & ORDERED}
+    pairs = zip(*([place for place in own if place in common] for own in (before, after)), strict=True)
+    for one, other in (pair for pair in pairs if pair[0] != pair[1]):
+        at = next(at for at, keys in enumerate(zip(one, other, strict=False)) if keys[0] != keys[1])
+        return [_change((*one[: at - 1], f"order of {one[at - 1]}"), one[at], other[at])]
+    return []
 
 
 def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:

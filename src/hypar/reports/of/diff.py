@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
+from hypar.errors import HyparError
 from hypar.plan.diff import alike
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.of.base import grouped
@@ -61,8 +62,10 @@ def verdict_document(file: str, verdict: Verdict) -> Document:
     )
 
 
-def verdict_data(file: str, verdict: Verdict) -> dict[str, Any]:
-    """Return whether one plan holds, with every difference."""
+def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
+    """Return whether one plan holds, with every difference, or why it cannot be checked."""
+    if isinstance(verdict, HyparError):
+        return {"plan": file, "ok": False, "error": str(verdict)}
     return {
         "plan": file,
         "ok": verdict.ok,
