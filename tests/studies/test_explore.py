@@ -16,7 +16,7 @@ from hypar import (
 )
 from hypar.cli.main import main
 from hypar.errors import HyparError
-from hypar.plan.content import rooted
+from hypar.plan.plan import rooted
 from hypar.planning.checks.levels import checked_arrays
 from hypar.schedule.scoring import totals_of
 from tests.effort import crossed, late

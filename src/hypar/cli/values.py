@@ -86,22 +86,10 @@ read_share = _reader(_share, "tolerance", "a share, as 1e-6 or 1%")
 read_sizes = _reader(_sizes, "--input", "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens")
 
 
-def read_words(text: str) -> tuple[str, ...]:
-    """Read ``dp,hypar`` as names."""
-    return tuple(text.split(","))
-
-
 def writable(text: str) -> str:
     """Check that a file can be written."""
     require_writable(Path(text))
     return text
-
-
-def picture(text: str) -> str:
-    """Check that a picture as an SVG can be written."""
-    if not text.endswith(".svg"):
-        raise OptionError("picture", f"found the file {text!r}", "a name that ends in .svg")
-    return writable(text)
 
 
 def plot(text: str, also: str = "") -> str:
@@ -110,5 +98,10 @@ def plot(text: str, also: str = "") -> str:
         return writable(text)
     from hypar.reports.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
 
-    require_plot(text, also=also)
+    require_plot(text, also)
     return text
+
+
+def read_words(text: str) -> tuple[str, ...]:
+    """Read ``dp,hypar`` as names."""
+    return tuple(text.split(","))

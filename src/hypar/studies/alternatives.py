@@ -13,7 +13,7 @@ from hypar.costs.graphs.paper import structure
 from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
-from hypar.plan.content import rooted
+from hypar.plan.plan import rooted
 from hypar.plan.request import Request, checked
 from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
 from hypar.planning.chunks.search import run_chunked

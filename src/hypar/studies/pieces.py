@@ -12,7 +12,8 @@ from hypar.execution.lifetimes import MOST_ENTRIES, entries_of
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.machine import as_matrices
 from hypar.network.training import PHASES
-from hypar.plan.plan import Plan, origin_of, read_plan
+from hypar.plan.plan import Plan, read_plan
+from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
 from hypar.program.of_plan import program_of

@@ -15,7 +15,7 @@ from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
 from hypar.network.training import PHASES
 from hypar.plan.diff import changes_between
-from hypar.plan.plan import origin_of
+from hypar.plan.records import origin_of
 from hypar.plan.stages import FLUSHES
 from hypar.planning.counting import cost_convention
 from hypar.planning.replay import recosted, run_again, run_plan

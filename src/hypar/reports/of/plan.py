@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Grid, Note, Table
-from hypar.plan.plan import origin_of
+from hypar.plan.records import origin_of
 from hypar.planning.counting import cost_convention
 from hypar.reports.charts import pieces
 from hypar.reports.of.base import data

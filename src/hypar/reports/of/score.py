@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Document
 from hypar.errors import InputError
-from hypar.plan.plan import origin_of
+from hypar.plan.records import origin_of
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import network_of, scored_on
 from hypar.reports.of.base import data
