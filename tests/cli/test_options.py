@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from hypar.cli.main import main
 from hypar.cli.options import Command, Option
+from hypar.cli.rows import COMMANDS as TABLE
 from hypar.costs.deepa import MODES
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.parameter import HEADINGS, OTHER
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONTEXT = click.Context(main)
-COMMANDS = {name: main.get_command(CONTEXT, name) for name in main.list_commands(CONTEXT)}
+COMMANDS = {name: spec.command(name) for name, spec in TABLE.items()}
 OPTIONS = {
     f"{name} {param.opts[-1]}": param
     for name, command in COMMANDS.items()

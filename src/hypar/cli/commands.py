@@ -41,15 +41,13 @@ def plan(
         use("planning.refusals:require_explained")(machine, given)
     with doing(f"planning {network.name}") as progress, use("activity:keeping_interrupted")():
         found = use("planning.planner:plan_model")(network, hardware=machine, progress=progress, **given)
-    machine = machine if named is None else use("planning.sources:scored_on")(found)
-    profile = None if named is None or step_table else use("planning.sources:times_of")(found)
     if output is not None:
         found = _stored(found, output, model, inputs, hardware=hardware, profile=named)
     if plot is not None:
         found.plot(plot)
     wrote(output, plot)
-    _show((found, network, machine, profile), explained, full=full, as_json=as_json)
-    unfit = rows.unfit(found.score, fit=fit, as_data=as_json)
+    _show(found, explained, full=full, as_json=as_json)
+    unfit = rows.unfit(rows.unfit_score(found.score), fit=fit, as_data=as_json)
     if not unfit and found.limits is not None and found.limits.cut == "interrupt":
         raise KeyboardInterrupt
     return unfit
@@ -67,31 +65,26 @@ def _stored(plan: Any, output: str, model: str, inputs: tuple[str, ...], **used:
     return plan
 
 
-def _show(made: tuple[Any, ...], explained: str | None, *, full: bool, as_json: bool) -> None:
+def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> None:
     """Print a plan, with its reasons if asked to; those for a layer stand first."""
-    plan, network, machine, profile = made
-    document = None if as_json else use("reports.of.plan:planned_document")(*made, full=full)
-    if explained is None and as_json:
+    origin, of = use("plan.records:origin_of")(plan), "reports.of.explanation:"
+    made = plan, origin.network, origin.machine, origin.profile
+    found = None if explained is None else plan.explain(explained)
+    if as_json and found is not None:
+        rows.print_data({"plan": plan.to_data(), "explanation": use(f"{of}explanation_data")(found)})
+    elif as_json:
         rows.print_data(plan.to_json())
         for remark in use("studies.remarks:remarks")(*made):
             use("reports.terminal:note")(f"{remark.label}: {remark.text}" if remark.label else remark.text)
-        return
-    if explained is None:
-        rows.show_plan(document, len(plan.layers), full=full)
-        return
-    of = "reports.of.explanation:"
-    found = use("studies.alternatives:explain_plan")(
-        plan, network, layer=explained, machine=machine, profile=profile
-    )
-    if as_json:
-        data = {"plan": found.plan.to_data(), "explanation": use(f"{of}explanation_data")(found)}
-        rows.print_data(data)
-        return
-    both = [document, use(f"{of}document_of")(found)]
-    first, last = both[::-1] if found.explained else both
-    use("reports.terminal:show_document")(first)
-    use("reports.terminal:write")("")
-    use("reports.terminal:show_document")(last)
+    else:
+        document = use("reports.of.plan:planned_document")(*made, full=full)
+        if found is None:
+            rows.show_plan(document, len(plan.layers), full=full)
+            return
+        both = [document, use(f"{of}document_of")(found)]
+        for part in both[::-1] if found.explained else both:
+            use("reports.terminal:show_document")(part)
+            use("reports.terminal:write")("" * (part is both[0]))
 
 
 rows.studies(
@@ -176,11 +169,7 @@ def import_(source: tuple[str, ...], inputs: tuple[str, ...], output: str | None
     if kind[1:] or not {*kind} <= {*formats}:
         found = f"found {' '.join(kind)!r} before {network!r}"
         raise click.UsageError(f"{found}; allowed: {', '.join(formats)}, or nothing")
-    framework = kind[0] if kind else use("importers.formats:framework_of")(network)
-    if framework is None:
-        allowed = "a file .onnx, a config.json of Hugging Face, or my_module:build"
-        raise OptionError("import", f"found {network}", allowed)
-    made = rows.imported(framework, network, inputs, **given)
+    made = rows.imported(network, inputs, *kind, **given)
     if output is None:
         rows.print_data(made.text())
     else:
@@ -205,7 +194,11 @@ def hardware(
     model: str | None, batch: int | None, *, validate: bool, as_yaml: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """List the machines that come with hypar, or show one, by name or hardware file; exit 3 if the file is invalid."""
-    changes = {**changes, **_energies(energies, mapping)}
+    if (energies is None) != (not mapping):
+        missing = "--energies" if energies is None else "--map"
+        raise OptionError("energies", f"{missing} is missing", "--energies ERT.yaml --map buffer=glb.read")
+    if energies is not None:
+        changes = {**changes, **use("machine.accelergy:read_energies")(energies, mapping)}
     if hardware is None and (validate or as_yaml or model is not None or changes or batch is not None):
         raise OptionError("hardware", "no machine is named", ", ".join(data_names("hardware")))
     if model is None and batch is not None:
@@ -213,51 +206,36 @@ def hardware(
     load, of = use("machine.load:load_machine"), "reports.of.catalogue:"
     if hardware is None:
         every = [use(f"{of}machine_entry")(load(name)) for name in data_names("hardware")]
-        show(lambda: use(f"{of}machines_document")(every), lambda: every, as_json=as_json)
+        show(f"{of}machines_document", every, data=every, as_json=as_json)
     elif as_yaml:
         rows.print_data(use("machine.load:hardware_yaml")(hardware, changes))
     elif validate:
         load(hardware, changes)
         rows.print_data({"hardware": hardware, "ok": True} if as_json else f"{hardware}: ok")
     elif model is None:
-        machine = load(hardware, changes)
-        show(
-            lambda: use(f"{of}document_of")(machine),
-            lambda: use(f"{of}machine_data")(machine),
-            as_json=as_json,
-        )
+        show(f"{of}document_of", load(hardware, changes), data="machine_data", as_json=as_json)
     else:
         machine, graph = load(hardware, changes), use("network.build:load_model")(model, batch=batch)
         times = use(f"{of}whole_times_data")(machine, graph)
         title = f"{graph.name}, batch {graph.batch}, whole on one device of {machine.name}"
-        show(lambda: use(f"{of}times_document")(times, title), lambda: times, as_json=as_json)
-
-
-def _energies(file: str | None, mapping: dict[str, str]) -> dict[str, Any]:
-    """Read the energies of a table."""
-    if (file is None) != (not mapping):
-        missing = "--energies" if file is None else "--map"
-        raise OptionError("energies", f"{missing} is missing", "--energies ERT.yaml --map buffer=glb.read")
-    return {} if file is None else dict(use("machine.accelergy:read_energies")(file, mapping))
+        show(f"{of}times_document", times, title, data=times, as_json=as_json)
 
 
 @command(argument("model", "models", required=False), options=lambda: [rows.AS_JSON])
 def models(model: str | None, *, as_json: bool) -> None:
     """List the models that come with hypar, or the layers of one MODEL."""
     load, of = use("network.build:load_model"), "reports.of.catalogue:"
-    if model is None:
-        found = use(f"{of}models_document")(map(load, data_names("models")))
-    else:
-        found = use(f"{of}document_of")(load(model))
-    show(lambda: found, found.records, as_json=as_json)
+    found = [*map(load, data_names("models"))] if model is None else load(model)
+    name = f"{of}models_document" if model is None else f"{of}document_of"
+    show(name, found, data=use(name)(found).records(), as_json=as_json)
 
 
 @command(options=lambda: [rows.AS_JSON])
 def strategies(*, as_json: bool) -> None:
     """List the strategies with their space, cost and search."""
-    load, of = use("planning.strategies.base:load_strategy"), "reports.of.catalogue:strategies"
-    found = use(f"{of}_data")({name: load(name) for name in plugin_names("strategies")})
-    show(lambda: use(f"{of}_document")(found), lambda: found, as_json=as_json)
+    load, of = use("planning.strategies.base:load_strategy"), "reports.of.catalogue:"
+    found = use(f"{of}strategies_data")({name: load(name) for name in plugin_names("strategies")})
+    show(f"{of}strategies_document", found, data=found, as_json=as_json)
 
 
 @command(click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"])))

@@ -95,15 +95,7 @@ def _in_place_of(command: str, words: list[str]) -> str:
 
 
 class _Commands(click.Group):
-    """The commands of the table."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return their names."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return one command."""
-        return COMMANDS[cmd_name].command(cmd_name) if cmd_name in COMMANDS else None
+    """The commands of the table, of which only the one that is asked for is made with its options."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -113,12 +105,8 @@ class _Commands(click.Group):
             raise GoneError(_in_place_of(args[0], args[1:]))
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without their options."""
-        listed = {name: click.Command(name, help=COMMANDS[name].help) for name in sorted(COMMANDS)}
-        click.Group(commands=listed).format_commands(ctx, formatter)
+        name, found, words = super().resolve_command(ctx, args)
+        return name, found and COMMANDS[str(name)].command(str(name)), words
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
         """Read the options before the name of the command."""
@@ -132,7 +120,9 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+    cls=_Commands,
+    commands={name: click.Command(name, help=spec.help) for name, spec in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, prog_name="hypar")
 def main() -> None:

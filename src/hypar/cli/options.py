@@ -62,7 +62,9 @@ class Option(click.Option):
         super().__init__(row.flags.split(), show_default=shown, callback=read, **more, **how)
 
     def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
-        return value if value is None else self.row.read(value)
+        """Return what the row reads, or the value itself if it only checks it."""
+        found = None if value is None else self.row.read(value)
+        return value if found is None else found
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the flags and the help text with the names in it."""

@@ -11,6 +11,7 @@ from click.exceptions import Exit
 from hypar.cli import values
 from hypar.cli.options import Command, Option, argument
 from hypar.errors import OptionError
+from hypar.files.text import require_writable
 from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ AS_JSON = Parameter("--json as_json", OUTPUT, "Print JSON instead of a table.", 
 AS_CSV = Parameter("--csv as_csv", OUTPUT, "Print CSV instead of a table.", read=bool)
 FULL = Parameter("--full", OUTPUT, "Show every layer of a large network, and notes on details.", read=bool)
 FIT = Parameter("--fit", OUTPUT, "Exit 1 if a plan does not fit the memory of its machine.", read=bool)
-PLOT = Parameter("--plot", OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", values.plot)
-SAVE = Parameter("-o --output", OUTPUT, "Write the plan to a file.", "FILE", values.writable)
+PLOT = Parameter("--plot", OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", values.require_plot)
+SAVE = Parameter("-o --output", OUTPUT, "Write the plan to a file.", "FILE", require_writable)
 MODEL_FILE = Parameter("--model", NETWORK, "Model to use if the plan's model name is not found.", "MODEL", kind="models")
 INPUTS = Parameter("--input inputs", NETWORK, "Shape of one sample of each argument of my_net:build, as 3x224x224, or "
     "128:int64 for tokens.", "SIZES", several=True)
@@ -126,26 +127,21 @@ def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool
 
 def network_of(model: str, inputs: tuple[str, ...], sequence: int | None) -> Any:
     """Load a model, or import the network of another framework."""
-    if model.endswith(".py"):
-        raise OptionError(
-            "MODEL", f"found {model}", f"a function of it, as {model[:-3].replace('/', '.')}:build"
-        )
-    foreign = inputs or sequence is not None or ":" in model or ".json" in model
-    kind = use("importers.formats:framework_of")(model) if foreign else None
-    if kind is not None:
-        return imported(kind, model, inputs, sequence=sequence).graph()
-    if inputs or sequence is not None:
-        option = "--input" if inputs else "--sequence"
-        raise OptionError(option, f"given for {model}", "none, as a model file says it")
+    if (
+        inputs
+        or sequence is not None
+        or ":" in model
+        or model.endswith(".py")
+        or use("importers.formats:framework_of")(model) == "config"
+    ):
+        return imported(model, inputs, sequence=sequence).graph()
     return use("network.build:load_model")(model)
 
 
-def imported(kind: str, network: str, inputs: tuple[str, ...], **own: Any) -> Any:
+def imported(network: str, inputs: tuple[str, ...], framework: str | None = None, **own: Any) -> Any:
     """Import a network, and say on stderr how much of it is recognised."""
     with doing(f"importing {network}"):
-        sizes = [values.read_sizes(text) for text in inputs]
-        tokens = frozenset(number for number, text in enumerate(inputs) if text.endswith(values.WHOLE))
-        found = use("importers.formats:import_network")(kind, network, sizes, tokens=tokens, **own)
+        found = use("importers.formats:imported")(network, inputs, framework, **own)
         found.graph()
     for line in (str(found.coverage), *found.notes):
         use("reports.terminal:note")(line)
@@ -158,14 +154,14 @@ def wrote(*files: str | None) -> None:
         use("reports.terminal:note")(f"wrote {file}")
 
 
-def show(
-    document: Callable[[], Any], data: Callable[[], Any], *, as_json: bool, as_csv: bool = False
-) -> None:
-    """Print data as JSON or CSV, or a document."""
-    if as_json or as_csv:
-        print_data(data(), as_csv=as_csv)
-    else:
-        use("reports.terminal:show_document")(document())
+def show(of: str, *found: Any, data: Any = "", as_json: bool, as_csv: bool = False, **how: Any) -> None:
+    """Print a result as JSON or CSV, or the document that the function ``of`` makes; ``data`` may be a function's name too."""
+    if not (as_json or as_csv):
+        use("reports.terminal:show_document")(use(of)(*found, **how))
+        return
+    if isinstance(data, str):
+        data = use(f"{of.partition(':')[0]}:{data}")(*found) if data else found[0].to_json()
+    print_data(data, as_csv=as_csv)
 
 
 def print_data(data: Any, *, as_csv: bool = False) -> None:
@@ -176,15 +172,20 @@ def print_data(data: Any, *, as_csv: bool = False) -> None:
 
 def show_plan(document: Any, layers: int, *, full: bool) -> None:
     """Print the document of a plan."""
-    use("reports.terminal:show_document")(document, full=full, folded=layers > use("reports.words:MOST_ROWS"))
+    folded = layers > use("reports.words:MOST_ROWS")
+    use("reports.terminal:show_document")(document, full=full, folded=folded)
 
 
-def unfit(score: Score | None, *, fit: bool, as_data: bool) -> bool:
-    """Return whether a plan exceeds its machine's memory, if asked to; say so on stderr where stdout carries data."""
-    exceeds = score is not None and not score.fits
-    if exceeds and as_data:
-        use("reports.terminal:warn")(use("reports.words:fit")(score))
-    return fit and exceeds
+def unfit(lines: Iterable[str], *, fit: bool, as_data: bool) -> bool:
+    """Say on stderr which plans exceed their machine's memory, where stdout carries data; return whether that is the answer."""
+    for line in lines if as_data else ():
+        use("reports.terminal:warn")(line)
+    return bool(fit and lines)
+
+
+def unfit_score(score: Score | None) -> list[str]:
+    """Return a line if a plan exceeds its machine's memory."""
+    return [] if score is None or score.fits else [use("reports.words:fit")(score)]
 
 
 class Study(NamedTuple):
@@ -211,8 +212,7 @@ class Study(NamedTuple):
     def run(self, *, fit: bool = False, **given: Any) -> bool:
         """Run it, and return whether the answer is no."""
         meanwhile, subject = self.doing.format(**given), given.pop(str(self.argument.name))
-        shown = {name: given.pop(name) for name in ("full", "top") if name in given}
-        forms = {name: given.pop(name) for name in ("as_json", "as_csv") if name in given}
+        shown = {name: given.pop(name) for name in ("full", "top", "as_json", "as_csv") if name in given}
         files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
         if self.loads:
             given["hardware"] = machine_of(given["hardware"], given.pop("changes"), needed="vary" in given)
@@ -226,13 +226,9 @@ class Study(NamedTuple):
             if file is not None:
                 getattr(found, write)(file)
         wrote(*files.values())
-        unfit = use(self.unfit)(found) if self.unfit else ()
-        for line in unfit if forms["as_json"] else ():
-            use("reports.terminal:warn")(line)
-        of = f"reports.of.{self.of}:"
-        data = found.to_json if not self.data else lambda: use(of + self.data)(found)
-        show(lambda: use(f"{of}plugin")(found, **shown), data, **forms)
-        return bool(fit and unfit) or not getattr(found, "ok", True)
+        lines = use(self.unfit)(found) if self.unfit else ()
+        show(f"reports.of.{self.of}:plugin", found, data=self.data, **shown)
+        return unfit(lines, fit=fit, as_data=shown["as_json"]) or not getattr(found, "ok", True)
 
 
 def studies(**named: Study) -> None:

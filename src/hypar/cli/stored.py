@@ -13,6 +13,7 @@ from hypar.cli import rows, values
 from hypar.cli.options import argument
 from hypar.cli.rows import asked, command, doing, show, use, wrote
 from hypar.errors import HyparError, OptionError
+from hypar.files.text import require_writable
 from hypar.plan.parameter import NETWORK, OUTPUT, Parameter
 from hypar.registry import plugin_names
 
@@ -23,9 +24,9 @@ from hypar.registry import plugin_names
     rows.MODEL_FILE,
     Parameter("--layers", OUTPUT, "Show the mapping of each layer's shard to a device, phase by phase.", read=bool),
     rows.PLOT._replace(help="Plot the start and end of every task, as .png, .svg or .pdf; FILE.csv lists the tasks.",
-                  read=partial(values.plot, also=".csv")),
-    Parameter("--trace", OUTPUT, "Write a Chrome trace for Perfetto.", "FILE", values.writable),
-    Parameter("--picture", OUTPUT, "Draw the plan beside its step, layer by layer, as .png, .svg or .pdf.", "FILE", values.plot),
+                  read=partial(values.require_plot, also=".csv")),
+    Parameter("--trace", OUTPUT, "Write a Chrome trace for Perfetto.", "FILE", require_writable),
+    Parameter("--picture", OUTPUT, "Draw the plan beside its step, layer by layer, as .png, .svg or .pdf.", "FILE", values.require_plot),
     rows.FULL, rows.FIT, rows.AS_JSON,
 ])  # fmt: skip
 def score(
@@ -51,14 +52,12 @@ def score(
     if layers:
         times = [row for row in use("studies.step:StepRows")(ran).phases if "time_s" in row]
         title = use("reports.words:headline")(ran.plan)
-        show(
-            partial(use("reports.of.catalogue:times_document"), times, title), lambda: times, as_json=as_json
-        )
+        show("reports.of.catalogue:times_document", times, title, data=times, as_json=as_json)
     elif as_json:
         rows.print_data(ran.score.to_data())
     else:
         use("reports.terminal:show_document")(document(), full=full)
-    return rows.unfit(ran.score, fit=fit, as_data=as_json or layers)
+    return rows.unfit(rows.unfit_score(ran.score), fit=fit, as_data=as_json or layers)
 
 
 @command(rows.PLAN, options=lambda: [
@@ -79,7 +78,7 @@ def show_(plan: str, form: str, *, full: bool, as_json: bool) -> None:
 
 
 @command(rows.PLAN, options=lambda: [
-    rows.SAVE._replace(read=lambda text: None if text == "-" else values.writable(text), help="File of the page, as plan.html.  [default: stdout]"),
+    rows.SAVE._replace(read=lambda text: None if text == "-" else require_writable(text), help="File of the page, as plan.html.  [default: stdout]"),
     *asked("convention", "hardware", convention=rows.counted("the plan's own, else moved")), rows.MODEL_FILE, rows.PROFILE_FILE,
 ])  # fmt: skip
 def report(plan: str, output: str | None, **named: Any) -> None:
@@ -87,10 +86,10 @@ def report(plan: str, output: str | None, **named: Any) -> None:
     with doing(f"reporting {plan}"):
         found = use("reports.report:read_reported")(plan, **named)
         text = use("reports.report:report_page")(found, __version__)
-    if output is None:
+    if output in {None, "-"}:
         rows.print_data(text)
-    else:
-        use("files.text:write_text")(Path(output), text)
+        return
+    use("files.text:write_text")(Path(output), text)
     wrote(output)
 
 
@@ -118,8 +117,11 @@ def check(plans: tuple[str, ...], *, update: bool, as_json: bool, **named: Any) 
                 note(f"error: {line if line.startswith(file) else f'{file}: {line}'}", style="")
             statuses.append(verdict.exit_status)
             continue
-        if not as_json:
-            use("reports.terminal:show_document")(use(f"{of}verdict_document")(file, verdict))
+        document = use(f"{of}verdict_document")(file, verdict)
+        if verdict.ok and not as_json:
+            use("reports.terminal:write")(document.title)  # a line, however long the file's name is
+        elif not as_json:
+            use("reports.terminal:show_document")(document)
         for text in verdict.notes:
             note(f"{file}: {text}")
         if update and not verdict.ok:
@@ -150,8 +152,8 @@ def diff(before: str, after: str, *, as_json: bool) -> None:
     if not (as_json or changes):
         use("reports.terminal:write")("the plans are equal")
         return
-    document = partial(use("reports.of.diff:difference_document"), (before, after), plans, changes)
-    show(document, lambda: [change.to_data() for change in changes], as_json=as_json)
+    of, data = "reports.of.diff:difference_document", [change.to_data() for change in changes]
+    show(of, (before, after), plans, changes, data=data, as_json=as_json)
 
 
 rows.studies(
@@ -197,4 +199,4 @@ def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
         for line in use(f"{of}left_out")(found):
             use("reports.terminal:note")(f"left out: {line}")
     else:
-        show(partial(use(f"{of}plugin"), found), partial(use(f"{of}export_data"), found), as_json=as_json)
+        show(f"{of}plugin", found, data="export_data", as_json=as_json)
