@@ -57,7 +57,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_page_has_a_toy_of_each_kind() -> None:
-    groups = ["ops", "solvers", "costs", "strategies", "topologies", "compute_models"]
+    groups = ["ops", "kernels", "solvers", "costs", "strategies", "topologies", "compute_models"]
     assert [group for group, _, _ in BLOCKS] == groups
     for group, name, text in BLOCKS:
         assert name in registry.plugin_names(group)
@@ -65,26 +65,35 @@ def test_the_page_has_a_toy_of_each_kind() -> None:
     assert len(MODELS) == len(MACHINES) == 1
 
 
+MIXED = """
+source: a test
+batch: 8
+layers:
+  - {op: input, channels: 6, height: 4, width: 4}
+  - {name: mix, op: mix, out_channels: 10}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 2}
+"""
+
+
 def test_the_toy_op_plans(tmp_path: Path) -> None:
     file = tmp_path / "mixed.yaml"
-    file.write_text(
-        """
-        source: a test
-        batch: 8
-        layers:
-          - {op: input, channels: 6, height: 4, width: 4}
-          - {name: mix, op: mix, out_channels: 10}
-          - {op: flatten}
-          - {name: fc, op: linear, out_features: 2}
-        """,
-        encoding="utf-8",
-    )
+    file.write_text(MIXED, encoding="utf-8")
     graph = hypar.load_model(file)
     assert graph.num_parameters == 6 * 10 + (160 + 1) * 2
     assert graph.macs() == 6 * 10 * 4 * 4 + 160 * 2
     plan = hypar.plan_model(graph, levels=1, pins=["mix=batch", "fc=batch"])
     assert plan.cost.value == 2 * 4 * (6 * 10 + 160 * 2)
     assert hypar.plan_model(graph, levels=2, space="all").cost.value <= 3 * plan.cost.value
+
+
+@pytest.mark.parametrize("dim", ["batch", "in_channels", "out_channels"])
+def test_the_toy_op_computes_the_right_numbers(dim: str, tmp_path: Path) -> None:
+    file = tmp_path / "mixed.yaml"
+    file.write_text(MIXED, encoding="utf-8")
+    found = hypar.verify_plan(hypar.plan_model(file, levels=2, space="all", pins=[f"mix={dim}"]))
+    assert found.ok
+    assert "mix.weight" in found.numbers.errors
 
 
 def test_the_toy_solver_equals_exhaustive() -> None:

@@ -72,6 +72,14 @@ def test_networks_built_by_hand_are_held_as_the_score_says(
     assert all(memory.found == memory.said if exact else memory.within for memory in found)
 
 
+def test_sums_of_a_grid_whose_shards_have_unequal_sizes() -> None:
+    """12 samples in 8 shards of two devices each, one of which has the samples' first heads, the other the rest."""
+    graph = load_model("tests/made/matrices.yaml")
+    asked: dict[str, Any] = {"strategy": "optimal", "convention": "fused", "refine": True}
+    (memory,) = held_by(plan_model(graph, hardware="p100-4x4", array=(16,), **asked), graph)
+    assert memory.within
+
+
 def test_uneven_splits_along_different_dims(tmp_path: Path) -> None:
     kinds = {name: kind(devices=devices) for name, devices in zip("abc", (1, 2, 3), strict=True)}
     pair = groups_of("pair", group("b.yaml"), group("c.yaml"), bandwidth="8 GB/s")

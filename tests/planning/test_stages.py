@@ -248,7 +248,8 @@ def test_stages_fit_the_memory_where_others_are_cheaper() -> None:
     assert scored(held).memory_bytes < scored(free).memory_bytes
     assert staged(held).bottleneck_s > staged(free).bottleneck_s
     with pytest.raises(
-        HardwareError, match=r"hardware 'hmc': no 2 stages fit 10.0 kB, .* divided evenly, stage 1 holds [\d.]+ MB; try more mic"
+        HardwareError,
+        match=r"hardware 'hmc': no 2 stages fit 10.0 kB, .* divided evenly, stage 1 holds [\d.]+ MB; try more mic",
     ):
         planned(graph, **asked | {"hardware": of_memory("10 kB")})
 

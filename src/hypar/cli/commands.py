@@ -88,7 +88,7 @@ def _show(made: tuple[Any, ...], explained: str | None, *, full: bool, as_json: 
     elif explained is None:
         rows.show_plan(document, len(plan.layers), full=full)
     else:
-        explain, of = use("studies.explain:explain_plan"), "reports.of.explanation:"
+        explain, of = use("studies.alternatives:explain_plan"), "reports.of.explanation:"
         found = explain(plan, network, layer=explained, machine=machine, profile=profile)
         if as_json:
             rows.print_data(
@@ -105,8 +105,8 @@ def _show(made: tuple[Any, ...], explained: str | None, *, full: bool, as_json: 
 rows.studies(
     compare=rows.Study(
         "Plan MODEL by several strategies and show them side by side, relative to dp.",
-        rows.MODEL, "studies.grid:compare_strategies", "comparing", "comparison", "comparison_data",
-        machine=rows.machine_of, unfit="reports.of.comparison:unfit_lines", options=lambda: [
+        rows.MODEL, "studies.grid:compare_strategies", "comparing", "runs", "comparison_data",
+        machine=rows.machine_of, unfit="reports.of.runs:unfit_lines", options=lambda: [
         rows.INPUTS,
         *asked(
             strategy={"flags": ("--strategy", "strategies"), "several": True,
@@ -140,7 +140,7 @@ rows.studies(
     ]),
     explore=rows.Study(
         "Score every combination of some choices in a plan of MODEL, the others fixed; the fastest come first.",
-        rows.MODEL, "studies.explore:explore_model", "exploring", "runs", "rows_of",
+        rows.MODEL, "studies.alternatives:explore_model", "exploring", "runs", "rows_of",
         machine=partial(rows.machine_of, needed=True), options=lambda: [
         Row(("--vary",), SEARCH, "Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.",
             "LAYER[@LEVEL]", several=True, required=True),

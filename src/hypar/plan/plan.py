@@ -101,7 +101,7 @@ class Plan(Result, PlanContent):
         """
         sources = importlib.import_module("hypar.planning.sources")
         found = sources.network_of(self, model), sources.scored_on(self), sources.times_of(self)
-        explain = importlib.import_module("hypar.studies.explain").explain_plan
+        explain = importlib.import_module("hypar.studies.alternatives").explain_plan
         return explain(self, found[0], layer=layer, machine=found[1], profile=found[2])
 
     def __repr__(self) -> str:

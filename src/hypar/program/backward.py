@@ -195,16 +195,10 @@ def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...
         if rows := layer.op.table(name):
             own = [rows_of(work.dims["batch"], rows), *own]
         return tuple(own)
-    dims, devices = work.dims, work.output.devices
-    if layer.op.names_dims:
-        einsum = layer.einsum(flow.graph.batch)
-        return tuple(
-            np.ones((devices, einsum.sizes[dim]), bool) if dim.startswith(KERNEL) else dims[dim]
-            for dim in einsum.weight
-        )
-    matrix = (dims["in_channels"], dims["out_channels"])
-    if "height" not in dims:
-        return matrix
-    sizes = layer.einsum(flow.graph.batch).sizes
-    kernel = tuple(np.ones((devices, sizes[f"kernel_{dim}"]), bool) for dim in ("height", "width"))
-    return (dims.get("groups", np.ones((devices, 1), bool)), *matrix, *kernel)
+    einsum, devices = layer.einsum(flow.graph.batch), work.output.devices
+    sliding = [dim for dim in einsum.weight if dim.startswith(KERNEL)]
+    whole = {dim: np.ones((devices, einsum.sizes[dim]), bool) for dim in sliding}
+    own = [(work.dims | whole)[dim] for dim in einsum.weight]
+    # Weights of convolutions have an axis of groups, also of one group.
+    one_group = sliding and not layer.op.names_dims and "groups" not in einsum.weight
+    return (np.ones((devices, 1), bool), *own) if one_group else tuple(own)

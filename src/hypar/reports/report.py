@@ -19,9 +19,9 @@ from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
 from hypar.reports.of.catalogue import document_of as machine_document
 from hypar.reports.of.catalogue import machine_data
-from hypar.reports.of.comparison import document_of as comparison_document
 from hypar.reports.of.explanation import document_of as explanation_document
 from hypar.reports.of.plan import plan_document, plan_grid
+from hypar.reports.of.runs import document_of as comparison_document
 from hypar.reports.renderers import page
 from hypar.reports.steps import (
     layers_table,
@@ -34,7 +34,7 @@ from hypar.reports.steps import (
 )
 from hypar.reports.words import on_machine, parts_of
 from hypar.sharding.conventions import PAPER
-from hypar.studies.explain import explain_plan
+from hypar.studies.alternatives import explain_plan
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.remarks import baseline_scores, remarks
 from hypar.studies.step import StepRows

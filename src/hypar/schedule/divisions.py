@@ -58,13 +58,13 @@ class Places(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def _numbers(chosen: Options, array: tuple[int, ...], dim: str) -> tuple[tuple[int, ...], ...]:
-    """Return the shard of a dim that each device of each level has, -1 for an idle one; nothing if no level has a grid."""
+def _numbers(chosen: Options, dims: tuple[str, ...], array: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the shard of the dim of each level that each of its devices has, -1 for an idle one; nothing if no level has a grid."""
     pairs = [*zip(chosen, array, strict=True)] if array else []
     if all(simple(choice, ways) for choice, ways in pairs):
         return ()
     found = []
-    for choice, ways in pairs:
+    for (choice, ways), dim in zip(pairs, dims, strict=False):
         grid = layout((choice,), ways)
         shards = grid.rows[dim][0].tolist() if dim in grid.rows else [0] * ways
         active = grid.active[0].tolist()
@@ -110,7 +110,7 @@ def placed(
                 ways = tuple([choice.degree(dim) for choice in chosen])
                 each = channels if channels and names[dim] == "channels" else (size,)
                 uneven = sum(each) if any(own % count for own in each) else 0
-                numbers = _numbers(chosen, array, dim)
+                numbers = _numbers(chosen, (dim,) * len(chosen), array)
                 if tensor == "input" and size and dim in einsum.windows and einsum.windows[dim].halo:
                     reach = Reach(einsum.windows[dim], einsum.input_sizes[dim])
                     cut = Cut(ways, size, parts, numbers, reach)
@@ -153,7 +153,8 @@ def _scattered(
     for name, dim in made_as.items():
         other = read_as.get(name, "")
         each = zip(levels, chosen, onward.chosen, strict=True)
-        ways = tuple([reads.degree(other) if goes else made.degree(dim) for goes, made, reads in each])
+        cuts = [(reads, other) if goes else (made, dim) for goes, made, reads in each]
+        ways = tuple([choice.degree(own) for choice, own in cuts])
         pairs = [(goes, own, theirs) for goes, own, theirs in zip(splits, above, onward.above, strict=True)]
         parts = tuple(
             (theirs[1] if theirs[0] == other else WHOLE_DIM)
@@ -166,7 +167,8 @@ def _scattered(
         left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
         count, size = math.prod(ways), math.ceil(einsum.sizes[dim] * left - TINY)
         if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
-            cut = Cut(ways, size if size % count else 0, parts)
+            numbers = _numbers(*zip(*cuts, strict=True), array) if cuts else ()
+            cut = Cut(ways, size if size % count else 0, parts, numbers)
             shards.append((name, cut))
             rows = fullest(size, count) / size if size else 0.0
             share = share * (size / einsum.sizes[dim] if size else 1.0) * _on_each(cut, array, rows, size)

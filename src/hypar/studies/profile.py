@@ -45,26 +45,13 @@ if TYPE_CHECKING:
 
     Sizes = tuple[int, ...]
 
-MOST_REPEATS = 1000
-
-MOST_RUNS = 1000
-
-MEASURED = (
-    "conv",
-    "conv_transpose",
-    "linear",
-    "max",
-    "average",
-    "nearest",
-    "bilinear",
-    "crop",
-    "add",
-    "concat",
-)
-"""The ops of shards."""
+MOST_REPEATS = MOST_RUNS = 1000
 
 LEAST_SECONDS = 0.005
 """Seconds for which a shard is run, at least once, so that a short one is run often."""
+
+MEASURED = ("conv", "conv_transpose", "linear", "crop", "add", "concat", "max", "average", "nearest", "bilinear")  # fmt: skip
+"""The ops of shards, with the modes of pools and of upsampling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,30 +135,27 @@ def profile_model(
             raise OptionError(name, f"found {number!r}", f"a whole number from {least} to {most:,}")
     shards = shards_of(network, load_strategy("deepa").space if space is None else space_text(space), ways)
     bench = TorchBench() if bench is None else bench
-    times = _measured(shards, bench, repeats, progress)
-    return Profile(
-        model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
-        device=bench.device,
-        ways=ways,
-        seconds={
-            layer: {word: times[shard] for word, shard in by_choice.items()}
-            for layer, by_choice in shards.items()
-        },
-    )
-
-
-def _measured(
-    shards: dict[str, dict[str, LayerShard]], bench: Bench, repeats: int, progress: Callable[[int, int], None]
-) -> dict[LayerShard, float]:
-    """Return the shortest seconds of each distinct shard, to four digits.
-
-    Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
-    all measurements of one. The largest shard, which may not fit, comes first.
-    """
     places: dict[LayerShard, str] = {}
     for layer, by_choice in shards.items():
         for word, shard in by_choice.items():
             places.setdefault(shard, f"{layer}, {word}")
+    times = _measured(places, bench, repeats, progress)
+    return Profile(
+        model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
+        device=bench.device,
+        ways=ways,
+        seconds={layer: {word: times[shard] for word, shard in own.items()} for layer, own in shards.items()},
+    )
+
+
+def _measured(
+    places: Mapping[LayerShard, str], bench: Bench, repeats: int, progress: Callable[[int, int], None]
+) -> dict[LayerShard, float]:
+    """Return the shortest seconds of each shard, to four digits.
+
+    Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
+    all measurements of one. The largest shard, which may not fit, comes first.
+    """
     largest = sorted(places, key=lambda shard: -shard.num_bytes)
     size, room = largest[0].num_bytes, bench.memory_bytes
     if room is not None and size > room:
@@ -211,17 +195,7 @@ def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, L
 
 
 def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerShard:
-    """Return the shard of a layer on the fullest device.
-
-    Args:
-        layer: the layer.
-        einsum: its dims and tensors for the mini-batch.
-        choice: the degree of each dim.
-        dtype: number format of every tensor.
-
-    Raises:
-        OptionError: an op that cannot be measured.
-    """
+    """Return a layer's shard, of its dims and tensors for the mini-batch, on the fullest device; raises ``OptionError``."""
     op = layer.op
     word = "conv" if isinstance(op, Sliding) else getattr(op, "mode", layer.op_name)
     if word not in MEASURED or "channels" not in layer.shape:
@@ -248,10 +222,10 @@ def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerS
 def _read(einsum: Einsum, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, tuple[Window, ...]]:
     """Return the input's rows along each dim of the output's image, and its windows, padded unless cut."""
     rows, windows = {**image}, {**einsum.windows}
-    for dim, window in windows.items():
-        rows[dim], degree = einsum.input_sizes[dim], choice.degree(dim)
-        if degree > 1:
-            shards = bounds((degree,), einsum.sizes[dim], whole=True)
+    for dim, window in einsum.windows.items():
+        rows[dim] = einsum.input_sizes[dim]
+        if choice.degree(dim) > 1:
+            shards = bounds((choice.degree(dim),), einsum.sizes[dim], whole=True)
             low, high = window.reads(shards.low, shards.high)
             windows[dim] = replace(window, padding=0)
             rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))
@@ -303,7 +277,7 @@ class TorchBench:
         conv = {**slid, "dilation": dilation, "groups": shard.groups}
         pool = {**slid, "kernel_size": kernel, "ceil_mode": shard.round_up}
         enlarge = partial(of.interpolate, scale_factor=stride, mode=shard.op)
-        phases: dict[str, Callable[..., Any]] = {
+        run: Callable[..., Any] = {
             "linear": of.linear,
             "add": lambda *read: reduce(operator.add, read),
             "concat": lambda *read: torch.cat(read, 1),
@@ -314,8 +288,7 @@ class TorchBench:
             "bilinear": enlarge,
             "max": partial(of.max_pool2d, **pool),
             "average": partial(of.avg_pool2d, **pool),
-        }
-        run = phases[shard.op]
+        }[shard.op]
         transposed = any(isinstance(window, TransposedWindow) for window in shard.windows)
         return (lambda *read: _centre(run(*read), shard.output)) if transposed else run
 

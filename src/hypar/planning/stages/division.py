@@ -21,7 +21,7 @@ from hypar.planning.stages.spans import joined
 from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.lanes import whole_lane
 from hypar.schedule.memory import held_with
-from hypar.schedule.pipeline_orders import checked_microbatches
+from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) ->
 
 
 def _hint(own: Divided, graph: LayerGraph) -> str:
-    more = f"more microbatches than {own.microbatches}, " * (own.microbatches < graph.batch)
+    further = SCHEDULES[own.request.schedule].flushes and own.microbatches < graph.batch
+    more = f"more microbatches than {own.microbatches}, " * further
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
 
