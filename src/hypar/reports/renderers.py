@@ -25,18 +25,14 @@ if TYPE_CHECKING:
     from hypar.document import Column, Document, Part
     from hypar.reports.text import Shown
 
-FORMULA = frozenset("=+-@\t\r")
-"""Characters with which a text begins that spreadsheets take for a formula."""
+Content: TypeAlias = "str | Iterable[Content] | None"
+"""The content of an element of HTML: markup, plain text, nothing, or several of them."""
+
+THIN, FORMULA = "\u202f", frozenset("=+-@\t\r")
+"""The narrow space between a number and its unit, where no line breaks; how a text begins that spreadsheets take for a formula."""
 
 _TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", "[": "\\[", "|": "\\|", "\n": " "})
 """Characters that Markdown would take for HTML, for a link or for the end of a cell."""
-
-
-Content: TypeAlias = "str | Iterable[Content] | None"
-"""The content of an element: markup, plain text, nothing, or several of them."""
-
-THIN = "\u202f"
-"""The narrow space between a number and its unit, where no line breaks."""
 
 AGAIN = "Make it again"
 HEAD = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width,initial-scale=1">\n'
@@ -52,7 +48,7 @@ def rendered(document: Document, form: str, *, full: bool = False) -> str:
 def to_markdown(document: Document) -> str:
     """Return a document with its tables in GitHub's syntax, and without its pictures."""
     blocks = [_paragraph(document.title, "**"), _paragraph(document.about)]
-    blocks += [_markdown(part, depth) for depth, part in document.walk()]
+    blocks += [block for depth, part in document.walk() for block in _markdown(part, depth)]
     return "\n".join(filter(None, blocks)).rstrip() + "\n"
 
 
@@ -69,31 +65,26 @@ def _harmless(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell
 
 
-def _markdown(part: Part, depth: int) -> str:
-    """Return a part, of a section its head alone, with an empty line behind all but notes."""
+def _markdown(part: Part, depth: int) -> list[str]:
+    """Return the blocks of a part, of a section its head alone, with an empty line behind all but notes."""
     if isinstance(part, Note):
-        return f"- {f'{part.label}: ' if part.label else ''}{part.text}".translate(_TEXT)
+        return [f"- {f'{part.label}: ' if part.label else ''}{part.text}".translate(_TEXT)]
     if isinstance(part, Section):
-        head = f"{'#' * (depth + 2)} {part.title.translate(_TEXT)}\n"
-        return "\n".join(filter(None, [head, _paragraph(part.about)]))
-    if isinstance(part, Table):
-        return "\n".join(filter(None, [_paragraph(part.title, "**"), _markdown_table(part)]))
-    return ""
+        return [_paragraph(part.title, before="#" * (depth + 2) + " "), _paragraph(part.about)]
+    return [_paragraph(part.title, "**"), _markdown_table(part)] if isinstance(part, Table) else []
 
 
-def _paragraph(text: str, mark: str = "") -> str:
-    return f"{mark}{text.translate(_TEXT)}{mark}\n" if text else ""
+def _paragraph(text: str, mark: str = "", before: str = "") -> str:
+    return f"{before}{mark}{text.translate(_TEXT)}{mark}\n" if text else ""
 
 
 def _markdown_table(table: Table) -> str:
     """Return a table without its bars, but with the texts that stand for them."""
     columns = told(columns_of(table))
     rule = "|".join("--:" if own.column.numeric else "---" for own in columns)
-    first, *rows = (
-        f"| {' | '.join(text.translate(_TEXT) for text in row)} |"
-        for row in zip(*([own.column.title, *own.texts] for own in columns), strict=True)
-    )
-    return "\n".join([first, f"|{rule}|", *rows, ""])
+    rows = zip(*([own.column.title, *own.texts] for own in columns), strict=True)
+    first, *lines = (f"| {' | '.join(text.translate(_TEXT) for text in row)} |" for row in rows)
+    return "\n".join([first, f"|{rule}|", *lines, ""])
 
 
 class Markup(str):
@@ -130,14 +121,17 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
     The ids of its sections are the first words of their titles.
     """
     sections = {own.title.split()[0].lower(): own for own in document.parts if isinstance(own, Section)}
-    links = [(name, own.title) for name, own in sections.items()] + [("again", AGAIN)] * bool(commands)
+    titles = {name: own.title for name, own in sections.items()} | ({"again": AGAIN} if commands else {})
     head = tag(
         "header",
         tag("h1", document.title, class_=document.tone or None),
         tag("p", document.about, class_="lead"),
-        [_part(own) for own in document.parts if not isinstance(own, Section)],
-        [_part(own) for own in document.shortened().notes],
-        tag("nav", [tag("a", title, href=f"#{name}") for name, title in links], aria_label="Sections"),
+        [
+            _part(own)
+            for own in (*document.parts, *document.shortened().notes)
+            if not isinstance(own, Section)
+        ],
+        tag("nav", [tag("a", own, href=f"#{name}") for name, own in titles.items()], aria_label="Sections"),
         id="headline",
     )
     lines = tag("pre", Markup(escape("\n".join(commands), quote=False)), tabindex=0)
@@ -188,27 +182,28 @@ def _part(part: Part, *, folded: bool = False, id: str | None = None) -> Content
 def _table(table: Table) -> Markup:
     columns = columns_of(table)
     heads = [tag("th", own.column.title, scope="col", class_=_side(own.column)) for own in columns]
-    rows = [
-        [_cell(own, at, first=own is columns[0]) for own in columns] for at in range(len(columns[0].texts))
-    ]
-    tones = [row.get("tone") or None for row in table.rows]
+    rows, count = [], len(table.rows)
+    for at, row in enumerate([*table.rows, table.total][: len(columns[0].texts)]):
+        name, *cells = (_content(own, at) for own in columns)
+        found = [
+            tag("td", cell, class_=_side(own.column)) for own, cell in zip(columns[1:], cells, strict=True)
+        ]
+        rows.append(tag("tr", tag("th", name, scope="row"), found, class_=(row or {}).get("tone") or None))
     whole = tag(
         "table",
         tag("thead", tag("tr", heads)),
-        tag("tbody", [tag("tr", row, class_=tone) for row, tone in zip(rows, tones, strict=False)]),
-        tag("tfoot", tag("tr", rows[-1])) if table.total else None,
+        tag("tbody", rows[:count]),
+        tag("tfoot", rows[count:]) if table.total else None,
         class_="full" if table.has_bars else None,
     )
     return _scrolled(whole, table.title or "table")
 
 
-def _cell(own: Shown, at: int, *, first: bool) -> Markup:
-    """Return the cell of a column at a row; of the first column it is the head of its row."""
-    value, text = own.values[at], own.texts[at]
-    content: Content = _choice(value) if isinstance(value, Cell) else text
-    if own.column.unit == "bar" and not text:
-        content = _bar(own.bars[at], own.scale)
-    return tag("th", content, scope="row") if first else tag("td", content, class_=_side(own.column))
+def _content(own: Shown, at: int) -> Content:
+    if own.column.unit == "bar" and not own.texts[at]:
+        return _bar(own.bars[at], own.scale)
+    value = own.values[at]
+    return _choice(value) if isinstance(value, Cell) else own.texts[at]
 
 
 def _choice(value: Cell) -> Content:

@@ -55,8 +55,8 @@ def render(document: Document, width: int) -> list[Line]:
 
     Only a word that is longer than the width makes a longer line.
     """
-    title = _lines(document.title, width, f"bold {TONES[document.tone]}".strip())
-    blocks = [title + _lines(document.about, width)]
+    head = Section(document.title, about=document.about)
+    blocks = [_block(head, width, f"bold {TONES[document.tone]}".strip())]
     for _, run in groupby(document.walk(), key=lambda own: (own[0], isinstance(own[1], Note))):
         parts = [part for _, part in run]
         blocks += [_block(part, width) for part in parts]
@@ -109,10 +109,9 @@ def columns_of(table: Table) -> list[Shown]:
     found = []
     for own in table.shown:
         values = [row.get(own.key) for row in rows]
-        known = [own.key in row or row is not table.total for row in rows]
-        texts = [own.text(value) * here for value, here in zip(values, known, strict=True)]
+        texts = [own.text(row.get(own.key)) * (own.key in row or row is not table.total) for row in rows]
         styles = [f"{_colour(value)} {tone}".strip() for value, tone in zip(values, tones, strict=True)]
-        bars = [_bar_parts(value) if own.unit == "bar" else () for value in values]
+        bars = [_lengths(value) if own.unit == "bar" else () for value in values]
         found.append(Shown(own, texts, styles, values, bars, _scale(bars, whole=table.total is not None)))
     return found
 
@@ -149,9 +148,9 @@ def _lines(text: str, width: int, style: str = "") -> list[Line]:
     return [[(line, style)] for line in wrapped(text, width)] if text else []
 
 
-def _block(part: Part, width: int) -> list[Line]:
+def _block(part: Part, width: int, style: str = "bold") -> list[Line]:
     if isinstance(part, Section):
-        return _lines(part.title, width, "bold") + _lines(part.about, width)
+        return _lines(part.title, width, style) + _lines(part.about, width)
     return table_lines(part, width) if isinstance(part, Table) else []
 
 
@@ -162,10 +161,8 @@ def _colour(value: Any) -> str:
     return colours_of(value.parts[0][0] if value.parts else None).terminal
 
 
-def _bar_parts(value: Any) -> tuple[float, ...]:
-    if isinstance(value, tuple):
-        return value
-    return () if value is None or isinstance(value, str) else (value,)
+def _lengths(value: Any) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else () if value is None or isinstance(value, str) else (value,)
 
 
 def _drawn(columns: Sequence[Shown], width: int) -> list[Shown]:
