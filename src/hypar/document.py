@@ -6,7 +6,7 @@ alone. So importing hypar imports neither pandas nor matplotlib, and no package 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -126,7 +126,7 @@ class Figure:
     """
 
     title: str
-    x: Sequence[str] | Sequence[float]
+    x: Sequence[Any]
     series: Mapping[str, Sequence[float | None]]
     unit: str
     kind: Literal["bars", "lines"] = "lines"
@@ -191,16 +191,16 @@ class Document:
         """The tables that stand in no section."""
         return tuple(part for part in self.parts if isinstance(part, Table))
 
-    def walk(self, *, full: bool = True) -> Iterator[tuple[int, Part]]:
-        """Yield what readers see with the number of sections around it: parts, a section before its own, then notes.
+    def shortened(self) -> Document:
+        """Return it without its notes on details."""
+        return replace(self, notes=tuple(note for note in self.notes if not note.detail))
 
-        Without ``full`` notes on details are left out.
-        """
+    def walk(self) -> Iterator[tuple[int, Part]]:
+        """Yield what readers see with the number of sections around it: parts, a section before its own, then notes."""
 
         def inside(parts: Iterable[Part], depth: int) -> Iterator[tuple[int, Part]]:
             for part in parts:
-                detail = isinstance(part, Note) and part.detail and not full
-                if not detail and not (isinstance(part, Table) and not part.shown):
+                if not isinstance(part, Table) or part.shown:
                     yield depth, part
                 if isinstance(part, Section):
                     yield from inside(part.parts, depth + 1)
@@ -238,4 +238,4 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        return str(import_module("hypar.reports.html").fragment(self.document()))
+        return str(import_module("hypar.reports.renderers").fragment(self.document().shortened()))

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.reports.html import fragment
 from hypar.reports.of.plan import plan_document, plan_grid
-from hypar.reports.renderers import to_markdown
+from hypar.reports.renderers import fragment, to_markdown
 from hypar.reports.words import cells_of
 from hypar.sharding.pins import apply_pins, parse_pin
 from tests.effort import TWINS, crossed, late

@@ -240,7 +240,7 @@ def print_data(data: Any, *, as_csv: bool = False) -> None:
 def show_plan(document: Any, layers: int, *, full: bool) -> None:
     """Print the document of a plan."""
     folded = layers > use("reports.words:MOST_ROWS")
-    use("reports.terminal:show_shortened")(document, full=full, folded=folded)
+    use("reports.terminal:show_document")(document, full=full, folded=folded)
 
 
 def unfit(score: Score | None, *, fit: bool, as_data: bool) -> bool:

@@ -55,7 +55,7 @@ def score(
         rows.print_data(ran.score.to_data())
     else:
         document = use("reports.of.score:score_document")(ran.score, ran.plan, ran)
-        use("reports.terminal:show_shortened")(document, full=full)
+        use("reports.terminal:show_document")(document, full=full)
     return rows.unfit(ran.score, fit=fit, as_data=as_json or layers)
 
 

@@ -17,12 +17,12 @@ from hypar.plan.records import of_score
 from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
-from hypar.reports.html import page
 from hypar.reports.of.catalogue import document_of as machine_document
 from hypar.reports.of.catalogue import machine_data
 from hypar.reports.of.explanation import document_of as explanation_document
 from hypar.reports.of.plan import plan_document, plan_grid
 from hypar.reports.of.runs import document_of as comparison_document
+from hypar.reports.renderers import page
 from hypar.reports.steps import (
     layers_table,
     levels_table,
