@@ -110,7 +110,7 @@ def test_a_headline_says_where_the_baseline_does_not_fit() -> None:
         "alexnet on hmc memory.capacity=100 MB, 2 points: none fits; the plan needs least, "
     )
     runs = hypar.sweep_model("alexnet", hardware=small).document()
-    assert runs.title.startswith("alexnet: none fits; strategy hypar needs least, ")
+    assert runs.title.startswith("alexnet: none fits; hypar needs least, ")
     assert (none.tone, runs.tone) == ("bad", "bad")
     swept = hypar.sweep_model("alexnet", hardware=machine, strategy=["dp", "hypar"]).document()
     assert swept.notes[0].text == "how many times faster than the first row, which does not fit"

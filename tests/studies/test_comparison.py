@@ -44,8 +44,8 @@ def printed(*arguments: str) -> str:
 
 def test_the_output_names_the_cost() -> None:
     asked = ("compare", "lenet-c", "--levels", "2", "--hardware", "hmc", "--strategy", "hypar")
-    assert "dp, hypar planned by time" in printed(*asked, "--cost", "time")
-    assert "dp, hypar planned by volume; deepa planned by deepa" in printed(*asked, "--strategy", "deepa")
+    assert "hypar, dp planned by time" in printed(*asked, "--cost", "time")
+    assert "deepa planned by deepa; hypar, dp planned by volume" in printed(*asked, "--strategy", "deepa")
     assert "planned by" not in printed(*asked)
     swept = ("sweep", "lenet-c", "--levels", "2", "--hardware", "hmc")
     assert "levels 2, cost time" in printed(*swept, "--cost", "time")

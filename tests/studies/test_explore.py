@@ -62,7 +62,7 @@ def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Pat
     asked = ["explore", "lenet-c", "--hardware", "tpu-v2-v3", "--levels", "2", "--vary", "fc1"]
     text = CliRunner().invoke(main, asked).stdout
     assert text.startswith("lenet-c on tpu-v2-v3, 4 points: the plan is fastest, 4.8% faster than dp\n")
-    assert "fc1 H1 H2" in text
+    assert "fc1 H1-H2" in text
     result = CliRunner().invoke(main, [*asked, "--plot", str(tmp_path / "p.svg"), "--json"])
     assert result.exit_code == 0
     assert "<svg" in (tmp_path / "p.svg").read_text()

@@ -19,7 +19,7 @@ from hypar.registry import data_names, plugin_names
 
 @command(rows.MODEL, options=lambda: [
     rows.INPUTS, rows.SEQUENCE, *asked(), rows.SAVE, rows.PLOT,
-    Parameter("--explain explained", OUTPUT, "Show every elimination and, for a layer, the costs of its other choices, "
+    Parameter("--explain explained", OUTPUT, "Show what eliminations leave and, for a layer, the costs of its other choices, "
         "as fc1 or fc1@H2.", "[LAYER[@LEVEL]]", alone=""),
     rows.FULL, rows.FIT, rows.AS_JSON,
 ])  # fmt: skip

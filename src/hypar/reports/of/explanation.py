@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_ROWS = 12
 """The largest number of alternatives in a layer's table, beside the plan's own."""
 
+SEEN = {"anew", "stays", "more", "said", "bar"}
+"""The values of a row that readers alone have."""
+
 _ANEW = Note("anew", "what the level costs more with this choice, all other layers planned anew for it")
 _STAYS = Note("stays", "what it costs more, all other layers as planned")
 
@@ -27,10 +30,10 @@ _STAYS = Note("stays", "what it costs more, all other layers as planned")
 def document_of(found: Explanation) -> Document:
     """Return the document of an explanation: of the layers that are asked for, or of the eliminations."""
     model, made = found.plan.model.name, [_rows(found, one) for one in found.explained]
-    known = data([row for rows in made for row in rows])
+    known = data([{key: row[key] for key in row if key not in SEEN} for rows in made for row in rows])
     if not made:
-        return Document(title=f"{model}: {_rules_line(found)}", parts=(known, _eliminations(found)))
-    seen = [_cheapest_first(rows) for rows in made]
+        return Document(title=f"{model}: {_rules_line(found)}", parts=(known,))
+    seen = [sorted(rows, key=lambda row: (row["more"], not row["chosen"])) for rows in made]
     sections = [
         Section(_answer(found.plan, one, rows), (_table(one, rows), *_notes(one)))
         for one, rows in zip(found.explained, seen, strict=True)
@@ -88,10 +91,13 @@ def _costs(one: Alternative) -> dict[str, float | None]:
 
 
 def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
-    """Return a row for each choice: of what its cost consists, with that of the level if all else is planned anew."""
-    words, grids = words_of(found.plan), found.plan.in_grids
-    return [
-        {
+    """Return a row for each choice: its costs, and what it costs more than the plan's, all else planned anew and as planned."""
+    own, words, grids, rows = one.chosen, words_of(found.plan), found.plan.in_grids, []
+    for each in one.alternatives:
+        anew, stays = None, each.total - own.total
+        if each.replanned is not None and own.replanned is not None:
+            anew = each.replanned - own.replanned
+        row = {
             "layer": one.layer,
             "level": one.place,
             "choice": choice_word(each.choice.degrees, one.ways, words, grids=grids),
@@ -103,20 +109,9 @@ def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
             **_costs(each),
             "unit": found.plan.cost.unit,
         }
-        for each in one.alternatives
-    ]
-
-
-def _cheapest_first(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows as readers see them, with what each costs more than the plan's, all else planned anew and as planned."""
-    (own,), seen = [row for row in rows if row["chosen"]], []
-    for row in rows:
-        stays, anew = row["total"] - own["total"], None
-        if row["replanned"] is not None and own["replanned"] is not None:
-            anew = row["replanned"] - own["replanned"]
         more = {"anew": anew, "stays": stays, "more": stays if anew is None else anew}
-        seen.append({**row, **more, "said": "plan" * row["chosen"], "bar": row["total"]})
-    return sorted(seen, key=lambda row: (row["more"], not row["chosen"]))
+        rows.append({**row, **more, "said": "plan" * each.chosen, "bar": each.total})
+    return rows
 
 
 def _answer(plan: Plan, one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> str:
@@ -172,14 +167,3 @@ def _rules_line(found: Explanation) -> str:
     rules = f"{nodes} node and {steps - nodes} edge eliminations leave {len(found.rules.nodes)}"
     order = f"width {found.order.width}, largest table {found.order.largest:,} entries"
     return f"{len(found.layers)} nodes; {rules}. Variable elimination to the end: {order}"
-
-
-def _eliminations(found: Explanation) -> Table:
-    """Return one row for each eliminated node, in order."""
-    heads = {"layer": "layer", "kind": "leaves as", "into": "into"}
-    columns = (
-        *(Column(key=key, head=head) for key, head in heads.items()),
-        Column(key="entries", unit="whole"),
-    )
-    rows = explanation_data(found)["eliminations"]
-    return Table(columns=columns, rows=[{**row, "into": ", ".join(row["into"])} for row in rows])

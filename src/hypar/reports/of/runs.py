@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from hypar.studies.sweep import Sweep
 from hypar.units import exact_number, faster_than, format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypar.document import Tone
     from hypar.studies.grid import Run, Runs
@@ -40,6 +41,13 @@ ALIKE = 1e-3
 
 NUMBERS = {"levels", "array", "batch"}
 """The axes whose values stand at the right of a column."""
+
+TOTALS = (
+    Column(key="time_s", head="time", unit="seconds"),
+    Column(key="energy_j", head="energy", unit="joules"),
+    Column(key="communication_bytes", head="received", unit="bytes"),
+    Column(key="memory_bytes", head="memory", unit="bytes"),
+)
 
 FITS_NOT, NOT_PLANNED = "does not fit", "not planned"
 """What is said in place of a bar: of a plan that a device's memory does not hold, and of a run that a note refuses."""
@@ -84,34 +92,41 @@ def _document(
     runs: Runs,
     subject: str,
     about: Iterable[str],
-    table: Table,
-    name: Callable[[Run], str],
+    heads: Iterable[Column],
+    cells: Callable[[Run], dict[str, Any]],
+    shown: Sequence[Run],
     *notes: Note,
     lines: Figure | None = None,
     base: str = BASELINE,
 ) -> Document:
-    """Return a document; ``name`` names a run in the answer, and the usual convention is not named."""
+    """Return a document; ``cells`` are the first ones of a row, by which a run is named, and what it is compared with ``base``."""
     best = min((run for run in runs if run.fits), key=runs.value, default=None)
-    title = f"{subject}: {_answer(runs, best, name) if best else _none_fits(runs, name)}"
+    title = f"{subject}: {_answer(runs, best, cells) if best else _none_fits(runs, cells)}"
     than = "faster" if any(run.totals for run in runs) else "cheaper"
     unfit = {str(run.axes.get("batch")): "" for run in runs if run.totals and not runs.base(run).fits}
     which = f", which {FITS_NOT}" + f" at batch {', '.join(unfit)}" * base.endswith("batch")
     gain = Note("gain", f"how many times {than} than {base}{which * bool(unfit)}")
     counted = [f"counted by {runs.convention}"] * (runs.convention != MOVED)
-    rows = [
-        {key: _text(value) if isinstance(value, dict) else value for key, value in row.items()}
-        for row in rows_of(runs)
-    ]
+    said = Column(key="said", head=""), Column(key="bar", head="", unit="text" if lines else "bar")
+    columns = (*heads, TOTALS[0], Column(key="gain", unit="ratio"), *TOTALS[1:], *said)
+    pictures = [replace(lines, title=title)] if lines else []
     return Document(
         title=title,
         about=", ".join([*about, *counted]),
         tone=_tone(best) if best else "bad",
-        parts=(data(rows), table, *([replace(lines, title=title)] if lines else ())),
+        parts=(data(_plain_rows(runs)), Table(columns, _rows(runs, shown, cells, bars=not lines)), *pictures),
         notes=(gain, *notes, *(best or runs[0]).remarks),
     )
 
 
-def _answer(runs: Runs, best: Run, name: Callable[[Run], str]) -> str:
+def _plain_rows(runs: Runs) -> list[dict[str, Any]]:
+    return [
+        {key: _text(value) if isinstance(value, dict) else value for key, value in row.items()}
+        for row in rows_of(runs)
+    ]
+
+
+def _answer(runs: Runs, best: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
     """Say which of the runs that fit is best, strategies that are alike together, and by how much."""
     first, base, alike = runs.value(best), runs.base(best), [best]
     if isinstance(runs, Comparison):
@@ -121,7 +136,7 @@ def _answer(runs: Runs, best: Run, name: Callable[[Run], str]) -> str:
         return "all strategies are alike"
     verb = ("is fastest", "are fastest") if best.totals else ("costs least", "cost least")
     unfit = any(run.totals and not run.fits for run in runs)
-    answer = f"{' and '.join(map(name, alike))} {verb[len(alike) > 1]}"
+    answer = f"{' and '.join(_name(run, cells) for run in alike)} {verb[len(alike) > 1]}"
     if isinstance(runs, Sweep):
         sample = " a sample" * ("batch" in runs.varied)
         return f"{answer}{sample}{' of those that fit' * unfit}, {format_seconds(best.time_s)} a step"
@@ -133,59 +148,52 @@ def _answer(runs: Runs, best: Run, name: Callable[[Run], str]) -> str:
     return answer if base in alike else f"{answer}, {more}"
 
 
-def _none_fits(runs: Runs, name: Callable[[Run], str]) -> str:
-    needs = ((run.totals.memory_bytes, name(run)) for run in runs if run.totals)
+def _none_fits(runs: Runs, cells: Callable[[Run], dict[str, Any]]) -> str:
+    needs = ((run.totals.memory_bytes, _name(run, cells)) for run in runs if run.totals)
     held, least = min(needs, default=(0.0, ""))
     return f"none fits; {least} needs least, {format_bytes(held)}" if least else "none fits"
 
 
-def _table(runs: Runs, heads: Iterable[Column], rows: Mapping[int, dict[str, Any]], *, bars: bool) -> Table:
-    """Return a table of runs by number; gains have the digits that tell them apart, three or four.
+def _name(run: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
+    words = (own if key == "strategy" else f"{key} {own}" for key, own in cells(run).items())
+    return "the plan" if run.own else ", ".join(words)
 
-    A bar is what runs are compared by, or what is said in its place, which a table without bars has alone.
+
+def _rows(
+    runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any]], *, bars: bool
+) -> list[dict[str, Any]]:
+    """Return rows as readers see them; gains have the digits that tell them apart, three or four.
+
+    A bar is a time, without a machine a cost, or what is said in its place, which is there without bars too.
     """
-    gains = {number: runs.speedup(runs[number]) for number in rows}
-    few, many = ({format_gain(gain, 1, digits) for gain in gains.values() if gain} for digits in (3, 4))
-    shown = []
-    for number, own in rows.items():
-        run, gain = runs[number], gains[number]
+    gains = [runs.speedup(run) for run in shown]
+    few, many = ({format_gain(gain, 1, digits) for gain in gains if gain} for digits in (3, 4))
+    rows = []
+    for run, gain in zip(shown, gains, strict=True):
         value = run.time_s if run.totals else runs.value(run)
         bar = "" if run.fits else FITS_NOT if run.totals else NOT_PLANNED
         row = {
-            **_totals(run),
+            "cost": run.plan and run.cost,
+            **{f"H{level}": cost for level, cost in enumerate(run.costs, 1)},
             "gain": gain and format_gain(gain, 1, 3 if len(few) == len(many) else 4),
+            "said": "the plan" * run.own,
             "bar": bar or value if bars and value < math.inf else bar,
             "tone": _tone(run).replace("good", ""),
         }
-        shown.append(row | own)
-    columns = (
-        *heads,
-        Column(key="time_s", head="time", unit="seconds"),
-        Column(key="gain", unit="ratio"),
-        Column(key="energy_j", head="energy", unit="joules"),
-        Column(key="communication_bytes", head="received", unit="bytes"),
-        Column(key="memory_bytes", head="memory", unit="bytes"),
-        Column(key="said", head=""),
-        Column(key="bar", head="", unit="bar" if bars else "text"),
-    )
-    return Table(columns=columns, rows=shown)
+        rows.append({**cells(run), **_totals(run), **row})
+    return rows
 
 
 def _totals(run: Run) -> dict[str, float | None]:
     """Return the totals of a step by their keys; without a step the keys alone."""
-    keys = ("time_s", "energy_j", "communication_bytes", "memory_bytes")
-    return {key: getattr(run.totals, key, None) for key in keys}
+    return {own.key: getattr(run.totals, own.key, None) for own in TOTALS}
 
 
 def _tone(run: Run) -> Tone:
     return tone_of(run.plan.score if run.plan else None) or ("" if run.fits else "bad")
 
 
-def _lines(
-    x: Sequence[float], x_label: str, series: Mapping[str, Sequence[float | None]], **more: Any
-) -> Figure:
-    own = {"title": "", "unit": "seconds", "y_label": "time of a step", **more}
-    return Figure(x=x, x_label=x_label, series=series, **own)
+_lines = partial(Figure, title="", unit="seconds", y_label="time of a step")
 
 
 # Comparisons: strategies by the times of their steps, or without a machine by their costs
@@ -193,17 +201,14 @@ def _lines(
 
 def _compared(found: Comparison) -> Document:
     plan, unit = found.plan, found.plan.cost.unit
-    ranked = sorted(range(len(found)), key=lambda at: (not found[at].fits, found.value(found[at])))
-    levels = 0 if plan.score else max(len(run.costs) for run in found)
-    keys = [f"H{level + 1}" for level in range(levels)]
-    cost = Column(key="cost", head=plan.cost.name, unit=unit, show=not plan.score)
-    heads = Column(key="strategy"), *(Column(key=key, unit=unit) for key in keys), cost
-    rows = {
-        at: _compared_row(found, found[at]) | dict(zip(keys, found[at].costs, strict=False)) for at in ranked
-    }
-    table = _table(found, heads, rows, bars=True)
-    notes, subject = _claims(found, ranked), f"{plan.model.name} {on_machine(plan.score)}".rstrip()
-    return _document(found, subject, [asked(plan)], table, lambda run: run.name, *notes)
+    ranked = sorted(found, key=lambda run: (not run.fits, found.value(run)))
+    heads = [Column(key="strategy")]
+    if plan.score is None:
+        levels = max(len(run.costs) for run in found)
+        heads += (Column(key=f"H{level + 1}", unit=unit) for level in range(levels))
+        heads.append(Column(key="cost", head=plan.cost.name, unit=unit))
+    subject, notes = f"{plan.model.name} {on_machine(plan.score)}".rstrip(), _claims(ranked)
+    return _document(found, subject, [asked(plan)], heads, lambda run: {"strategy": run.name}, ranked, *notes)
 
 
 def _compared_row(found: Comparison, run: Run) -> dict[str, Any]:
@@ -222,11 +227,11 @@ def _compared_row(found: Comparison, run: Run) -> dict[str, Any]:
     }
 
 
-def _claims(found: Comparison, ranked: Sequence[int]) -> Iterator[Note]:
+def _claims(ranked: Sequence[Run]) -> Iterator[Note]:
     """Yield each plan's claim or why there is none, and how costs and scores count."""
-    claims = grouped((found[at].note, found[at].name) for at in ranked)
+    claims = grouped((run.note, run.name) for run in ranked)
     yield from (Note(", ".join(names), claim) for claim, names in claims.items())
-    plans = {run.name: run.plan for run in found if run.plan}
+    plans = {run.name: run.plan for run in ranked if run.plan}
     direct = [name for name, own in plans.items() if own.score and score_convention(own) == DIRECT]
     if 0 < len(direct) < len(plans):
         others = f"{', '.join(direct)}, and are added up at once in the others"
@@ -242,20 +247,18 @@ def _claims(found: Comparison, ranked: Sequence[int]) -> Iterator[Note]:
 
 def _swept(runs: Sweep) -> Document:
     axes = runs.varied or ("strategy",)
-    named = [{name: _text(run.axes[name]) for name in axes} for run in runs]
-    lines = _along(runs, *axes)
     heads = [Column(key=name, unit="whole" if name in NUMBERS else "text") for name in axes]
-    table = _table(runs, heads, dict(enumerate(named)), bars=lines is None)
     fixed = {name: _text(value) for name, value in runs[0].axes.items() if name not in axes} | _asked(runs)
     about = [name if text == "True" else f"{name} {text}".rstrip() for name, text in fixed.items()]
     refused = dict.fromkeys(run.note for run in runs if run.refused)
     notes = (Note(NOT_PLANNED * (not number), reason) for number, reason in enumerate(refused))
 
-    def name(run: Run) -> str:
-        return ", ".join(f"{axis} {_text(run.axes[axis])}" for axis in axes)
+    def cells(run: Run) -> dict[str, str]:
+        return {name: _text(run.axes[name]) for name in axes}
 
     base = f"the first row{' of the same batch' * ('batch' in axes)}"
-    return _document(runs, runs.model, about, table, name, *notes, lines=lines, base=base)
+    lines = _along(runs, *axes)
+    return _document(runs, runs.model, about, heads, cells, runs, *notes, lines=lines, base=base)
 
 
 def _swept_row(runs: Sweep, run: Run) -> dict[str, Any]:
@@ -291,39 +294,29 @@ def _along(runs: Sweep, *axes: str) -> Figure | None:
         return None
     series: dict[str, list[float | None]] = {}
     for run in runs:
-        named = ((f"{name} " * (name in NUMBERS), _text(run.axes[name])) for name in others)
-        values = series.setdefault(", ".join(map("".join, named)), [None] * len(places))
+        named = (f"{f'{name} ' * (name in NUMBERS)}{_text(run.axes[name])}" for name in others)
+        values = series.setdefault(", ".join(named), [None] * len(places))
         values[places.index(run.axes[along])] = run.totals and run.totals.time_s
-    return _lines([*map(float, places)], along, series)
+    return _lines(x=[*map(float, places)], x_label=along, series=series)
 
 
 # Explorations: points by the words of each free layer, level by level
 
 
 def _explored(found: Exploration, top: int = SHOWN) -> Document:
-    plan, number = found.plan, f"{len(found):,} points"
+    plan, number, cells = found.plan, f"{len(found):,} points", partial(_words, found)
     heads = [Column(key=layer, head=f"{layer} {_levels(own)}") for layer, own in grouped(found.ways).items()]
-    rows = {
-        rank: {**_words(found, point), "said": "the plan" * point.own}
-        for rank, point in enumerate(found[:top])
-    }
-    own = next((f"number {rank}" for rank, point in enumerate(found, 1) if point.own), "not one of them")
+    rank = next((rank for rank, point in enumerate(found) if point.own), None)
+    own = "not one of them" if rank is None else f"number {rank + 1}"
     hidden = f", {len(found) - top:,} of them not shown" * (len(found) > top)
     note = Note("points", f"{number}{hidden}; the plan of {plan.strategy} is {own}")
-
-    def name(point: Run) -> str:
-        words = (f"{layer} {word}" for layer, word in _words(found, point).items())
-        return "the plan" if point.own else ", ".join(words)
-
-    lines = None
+    subject, lines = f"{plan.model.name} {on_machine(plan.score)}, {number}", None
     if len(found) > MOST_BARS:
-        marks = {rank: f"the plan, {own}" for rank, point in enumerate(found) if point.own}
-        marks |= {0: f"fastest: {name(found[0])}"}
+        marks = {} if rank is None else {rank: f"the plan, {own}"}
+        marks[0] = f"fastest: {_name(found[0], cells)}"
         times = {"": [point.time_s for point in found]}
-        lines = _lines(range(len(found)), "plans that are faster", times, marks=marks)
-    table = _table(found, heads, rows, bars=lines is None)
-    subject = f"{plan.model.name} {on_machine(plan.score)}, {number}"
-    return _document(found, subject, [asked(plan)], table, name, note, lines=lines)
+        lines = _lines(x=range(len(found)), x_label="plans that are faster", series=times, marks=marks)
+    return _document(found, subject, [asked(plan)], heads, cells, found[:top], note, lines=lines)
 
 
 def _explored_row(found: Exploration, run: Run) -> dict[str, Any]:
@@ -346,10 +339,10 @@ def _words(found: Exploration, run: Run) -> dict[str, str]:
 
 
 def _levels(levels: Sequence[int]) -> str:
-    """Name levels, more than two successive ones by the first and the last."""
+    """Name levels, successive ones by the first and the last."""
     names = [f"H{level + 1}" for level in levels]
-    several = len(names) == levels[-1] - levels[0] + 1 > 2
-    return f"{names[0]}-{names[-1]}" if several else " ".join(names)
+    successive = levels == [*range(levels[0], levels[-1] + 1)]
+    return "-".join(dict.fromkeys((names[0], names[-1]))) if successive else " ".join(names)
 
 
 _KINDS: dict[type[Runs], tuple[Callable[..., Document], Callable[..., dict[str, Any]]]] = {
