@@ -93,15 +93,8 @@ def problems_of(
 ) -> list[Problem]:
     """Return the problems of a plan: for each layer that multiplies by a weight its different pieces, the largest first, in three phases.
 
-    A piece has the sizes that the program of the plan gives a device, all cuts made, of one microbatch with stages.
-
-    Args:
-        plan: the plan, or its file.
-        model: the network or its file, if the plan's model name does not find it.
-        layer: name of the layer, or a pattern, as ``conv*``.
-
-    Raises:
-        InputError: a file cannot be read, the plan is for another network or too large, or there is no such layer.
+    A piece has the sizes that the program of the plan gives a device, all cuts made, of one microbatch with stages. The
+    arguments are those of ``export_plan``; raises ``InputError``.
     """
     stored, graph, _ = opened(plan, model)
     weighted = [own for own in graph.layers if own.op.weighted and own.einsum(1).macs]

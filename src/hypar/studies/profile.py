@@ -135,11 +135,8 @@ def profile_model(
             raise OptionError(name, f"found {number!r}", f"a whole number from {least} to {most:,}")
     shards = shards_of(network, load_strategy("deepa").space if space is None else space_text(space), ways)
     bench = TorchBench() if bench is None else bench
-    places: dict[LayerShard, str] = {}
-    for layer, by_choice in shards.items():
-        for word, shard in by_choice.items():
-            places.setdefault(shard, f"{layer}, {word}")
-    times = _measured(places, bench, repeats, progress)
+    named = [(shard, f"{layer}, {word}") for layer, own in shards.items() for word, shard in own.items()]
+    times = _measured(dict(reversed(named)), bench, repeats, progress)
     return Profile(
         model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
         device=bench.device,
@@ -180,8 +177,7 @@ def _unfit(place: str, found: str, allowed: str = "") -> ProfileError:
 def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, LayerShard]]:
     """Return the fullest device's shard of each layer under each choice, most devices first, the whole layer last.
 
-    Raises:
-        OptionError: the space does not suit the network, or an op cannot be measured.
+    Raises ``OptionError`` where the space does not suit the network, or an op cannot be measured.
     """
     layers = {layer.name: layer for layer in graph.layers}
     allowed = parse_space(space)
@@ -236,10 +232,8 @@ class TorchBench:
     """PyTorch on this machine's processor, imported when a bench is made.
 
     A run is the forward phase and then the backward and gradient phases by PyTorch's own differentiation. A first run
-    warms up; of the others the fastest counts, because other work of the machine only makes a run slower.
-
-    Raises:
-        OptionError: PyTorch is not installed.
+    warms up; of the others the fastest counts, because other work of the machine only makes a run slower. Making one raises
+    ``OptionError`` where PyTorch is not installed.
     """
 
     def __init__(self) -> None:
@@ -284,8 +278,7 @@ class TorchBench:
             "crop": lambda read: _centre(read, shard.output).clone(),
             "conv": partial(of.conv2d, **conv),
             "conv_transpose": partial(of.conv_transpose2d, **conv, output_padding=added),
-            "nearest": enlarge,
-            "bilinear": enlarge,
+            **dict.fromkeys(("nearest", "bilinear"), enlarge),
             "max": partial(of.max_pool2d, **pool),
             "average": partial(of.avg_pool2d, **pool),
         }[shard.op]
@@ -301,13 +294,7 @@ def _centre(image: Any, sizes: Sequence[int]) -> Any:
 
 
 def least_seconds(step: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the least time of some runs after one that warms up.
-
-    Examples:
-        >>> times = iter([0.000, 0.003, 0.003, 0.004, 0.004, 0.006])
-        >>> f"{least_seconds(lambda: None, lambda: next(times)):.3f}"
-        '0.001'
-    """
+    """Return the least time of some runs after one that warms up."""
     step()
     taken: list[float] = []
     while not taken or (sum(taken) < LEAST_SECONDS and len(taken) < MOST_RUNS):

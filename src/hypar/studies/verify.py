@@ -21,7 +21,7 @@ from hypar.planning.counting import cost_convention
 from hypar.planning.replay import recosted, run_again, run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.sources import machine_of, scored_on, times_of
-from hypar.schedule.moves import moves_of
+from hypar.schedule.moves import BETWEEN_STAGES, moves_of
 from hypar.schedule.totals import level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.pieces import lowered, microbatches_of, opened
@@ -204,11 +204,7 @@ def runs_by(convention: str) -> str:
 
 
 def _sized(plan: Plan, whole: LayerGraph, batch: int | None, *, shrink: bool) -> LayerGraph:
-    """Return the network with the mini-batch that is asked for, or a smaller one with the same cuts.
-
-    Raises:
-        OptionError: the mini-batch does not divide into the plan's microbatches.
-    """
+    """Return the network with the mini-batch that is asked for, or a smaller one with the same cuts; raises ``OptionError``."""
     graph, parts = whole if batch is None else whole.with_batch(batch), microbatches_of(plan)
     if graph.batch % parts:
         raise OptionError("batch", f"found {graph.batch:,}", f"a multiple of the plan's {parts} microbatches")
@@ -229,10 +225,9 @@ def _run(plan: Plan, program: Program, *, shrink: bool) -> Verification:
 
 def _levels(plan: Plan, count: int) -> list[str]:
     if plan.stages is None or not plan.staged:
-        return [f"H{level + 1}" for level in range(count)]
-    names = [f"H{level + 1}" for level in range(count - 1)]
+        return [*map(level_name, range(count))]
     outside = plan.stages.outside or 0
-    return [*names[:outside], "stages", *names[outside:]]
+    return [*map(level_name, (*range(outside), BETWEEN_STAGES, *range(outside, count - 1)))]
 
 
 def _transfers(

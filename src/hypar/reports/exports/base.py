@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +12,8 @@ from hypar.registry import load_plugin
 from hypar.studies.pieces import problems_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.studies.pieces import Problem
@@ -34,15 +35,8 @@ class Entry(NamedTuple):
     head: str = ""
 
 
-Export = Callable[["Problem"], Entry | str]
-"""A format: how a problem is written, or why it cannot be expressed."""
-
-
 class Exported(NamedTuple):
-    """The problems that are written, each with its form; those that the format cannot express, each with the reason; the one file.
-
-    ``text`` is that file, of all that are written; empty for a format of one file for each.
-    """
+    """The problems that are written, each with its form; those that cannot be, each with the reason; the one file, if there is one."""
 
     entries: tuple[tuple[Problem, Entry], ...]
     refused: tuple[tuple[Problem, str], ...]
@@ -77,11 +71,11 @@ def export_plan(
     Raises:
         InputError: a file cannot be read or written, or the request is not possible.
     """
-    export: Export = load_plugin("exports", format)
+    entry_of: Callable[[Problem], Entry | str] = load_plugin("exports", format)
     if phase is not None and phase not in PHASES:
         raise OptionError("phase", f"found {phase!r}", ", ".join(PHASES))
     asked = [own for own in problems_of(plan, model=model, layer=layer) if phase in {None, own.phase}]
-    found = [(problem, export(problem)) for problem in asked]
+    found = [(problem, entry_of(problem)) for problem in asked]
     entries = tuple((problem, own) for problem, own in found if isinstance(own, Entry))
     refused = tuple((problem, own) for problem, own in found if isinstance(own, str))
     if not entries:

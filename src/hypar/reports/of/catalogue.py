@@ -152,12 +152,9 @@ def _of_profile(profile: Profile) -> Document:
 
 @document_of.register(Exported)
 def _of_export(found: Exported) -> Document:
-    notes = [
-        Note("devices", "number of devices that compute it"),
-        Note("times", "how often each of them does: samples and groups that the format cannot express"),
-        *(Note("left out", line) for line in left_out(found)),
-    ]
-    return Document(title="", parts=(_table(_WRITTEN, found.entries),), notes=tuple(notes))
+    times = "how often each device computes it: for samples and groups that the format cannot express"
+    notes = (Note("times", times), *(Note("left out", line) for line in left_out(found)))
+    return Document(title="", parts=(_table(_WRITTEN, found.entries),), notes=notes)
 
 
 def left_out(found: Exported) -> list[str]:
@@ -196,7 +193,7 @@ def machine_entry(machine: Machine | HeterogeneousMachine) -> dict[str, Any]:
 def machines_document(entries: Rows) -> Document:
     """Return a row for each machine's entry, and below it for each group of a heterogeneous machine."""
     named = [
-        (" ".join(dict.fromkeys([entry["hardware"], own.get("group", entry["hardware"])])), own)
+        (" ".join(filter(None, (entry["hardware"], own.get("group")))), own)
         for entry in entries
         for own in (entry, *entry.get("groups", []))
     ]
