@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hypar
 from hypar.cli.main import main
-from hypar.document import Cell, Column, Document, Figure, Grid, Span, Table, Timeline
+from hypar.document import Cell, Column, Document, Figure, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.planning.replay import run_plan
 from hypar.reports import plots
@@ -183,14 +183,15 @@ def ran(request: pytest.FixtureRequest) -> ScoredStep:
 def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: ScoredStep) -> None:
     text = plot(picture_document(ran))._repr_svg_()
     root = ET.fromstring(text)
-    grid, timeline = picture_document(ran).parts
-    assert isinstance(grid, Grid)
+    table, timeline = picture_document(ran).parts
+    assert isinstance(table, Table)
     assert isinstance(timeline, Timeline)
-    assert timeline.tracks == tuple(name for name, _ in grid.rows)
-    assert {name for name, _ in grid.rows} <= {*texts(root)}
+    assert timeline.tracks == tuple(row["layer"] for row in table.rows)
+    assert {row["layer"] for row in table.rows} <= {*texts(root)}
     assert len(text.encode()) < 40_000
     assert "a step" in (root[0].text or "")
-    words = [word for _, cells in grid.rows for cell in cells for word, _, _ in pieces(cell)]
+    cells = [cell for row in table.rows for cell in row.values() if isinstance(cell, Cell)]
+    words = [word for cell in cells for word, _, _ in pieces(cell)]
     assert sorted(text for text in texts(root) if text in {*words}) == sorted(filter(None, words))
     known = {word for words in WORDS.values() for word in words}
     assert {word.rstrip("0123456789") for word in words if word} <= known

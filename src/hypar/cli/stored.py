@@ -39,13 +39,13 @@ def score(
         raise click.UsageError("two of --plot, --trace and --picture name one file")
     with doing(f"scoring {plan}"):
         ran = use("planning.replay:run_plan")(plan, **given)
-    document = partial(use("reports.of.score:score_document"), ran.score, ran.plan, ran)
+    document = partial(use("reports.of.plan:score_document"), ran.score, ran.plan, ran)
     if picture is not None:
         use("reports.plots:plot")(use("reports.report:picture_document")(ran), Path(picture))
     if trace is not None:
         use("files.text:write_text")(Path(trace), use("reports.trace:step_trace")(ran))
     if plot is not None and plot.endswith(".csv"):
-        use("files.text:write_text")(Path(plot), use("reports.of.score:timeline_csv")(ran.timeline))
+        use("files.text:write_text")(Path(plot), use("reports.trace:timeline_csv")(ran.timeline))
     elif plot is not None:
         use("reports.plots:plot")(document(), Path(plot))
     wrote(*files)
@@ -192,7 +192,7 @@ def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
         found = use("reports.exports.base:export_plan")(plan, None if printed else output, **given)
     if printed and (as_json or not found.text):
         why = "--json is printed" if as_json else f"{given['format']} has several files"
-        raise OptionError("output", f"found -, and {why}", "a file or folder")
+        raise OptionError("output", f"found -, and {why}", "a file" if found.text else "a folder")
     wrote(None if printed else output)
     if printed:
         rows.print_data(found.text)

@@ -120,7 +120,7 @@ def _parts(changes: Sequence[Change], after: Plan) -> tuple[Table | Note, ...]:
     totals = {own.what: own for own in changes if own.what in words and not own.layer and own.level is None}
     kinds = grouped((_kind(own, bool(totals)), own) for own in changes if own not in totals.values())
     tables = {name: _folded(kinds[name], after) for name in OF_LAYERS.values() if name in kinds}
-    tables["costs"] = [_compared(words[own.what], own, after) for own in totals.values()]
+    tables["costs"] = [_compared(words[what], totals[what], after) for what in words if what in totals]
     tables["other"] = [_compared(_name(own), own, after) for own in kinds.get("other", ())]
     number = len(kinds.get("parts", ()))
     text = f"and {number} part{'s' * (number > 1)} of these costs, which --json lists"
