@@ -68,7 +68,7 @@ def texts(root: ET.Element) -> list[str]:
 
 
 def lines(**given: Any) -> Figure:
-    return Figure(**{"kind": "lines", "title": "t", "x": [0.0, 1.0, 2.0], "unit": "seconds", **given})
+    return Figure(**{"title": "t", "x": [0.0, 1.0, 2.0], "unit": "seconds", **given})
 
 
 def bars(values: Iterable[Any], unit: str = "seconds") -> Table:

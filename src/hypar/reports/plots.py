@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Figure, Grid, Table
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
 from hypar.reports.charts import TEXT, picture
@@ -16,7 +15,7 @@ from hypar.reports.charts import TEXT, picture
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.document import Document, Part
+    from hypar.document import Document
     from hypar.reports.charts import Picture
 
 ENDINGS = (".png", ".svg", ".pdf")
@@ -35,7 +34,7 @@ def plot(document: Document, file: Path | None = None) -> Picture:
     """
     if file is not None:
         require_plot(file)
-    found = picture(_parts(document), document.title)
+    found = picture([part for _, part in document.walk()], document.title)
     if not found.elements:
         raise OptionError("plot", "this result has no picture")
     if file is not None and file.suffix == ".svg":
@@ -60,57 +59,6 @@ def require_plot(file: str | Path, also: str = "") -> None:
     if ending != ".svg" and find_spec("matplotlib") is None:
         other = "a name that ends in .svg"
         raise OptionError("plot", "matplotlib is not installed", other, "pip install matplotlib")
-
-
-def _parts(document: Document) -> list[Part]:
-    """Return what is drawn; tables only where nothing else gives their bars."""
-    every = [part for _, part in document.walk()]
-    old = [
-        part for part in every if isinstance(part, Grid) or (isinstance(part, Figure) and part.kind == "bars")
-    ]
-    kept = [part for part in every if not (old and isinstance(part, Table))]
-    return [
-        _grid_table(part)
-        if isinstance(part, Grid)
-        else _bars_table(part)
-        if isinstance(part, Figure) and part.kind == "bars"
-        else part
-        for part in kept
-    ]
-
-
-def _grid_table(grid: Grid) -> Table:
-    heads = [Column(key=name) for name in grid.columns]
-    columns = (
-        Column(key="", head=""),
-        *heads,
-        Column(key="-", head="", unit=grid.unit),
-        Column(key="bar", head="", unit="bar"),
-    )
-    bars = [tuple(own.values()) for own in grid.bars] or [()] * len(grid.rows)
-    rows = [
-        {"": name, **dict(zip(grid.columns, cells, strict=True)), "-": sum(bar), "bar": bar}
-        for (name, cells), bar in zip(grid.rows, bars, strict=True)
-    ]
-    return Table(columns, rows, title=grid.title)
-
-
-def _bars_table(figure: Figure) -> Table:
-    keys = ("x", "series", "mark", "value", "bar")
-    units = ("text", "text", "text", figure.unit, "bar")
-    rows = [
-        dict(
-            zip(
-                keys,
-                (str(x), name, figure.marks.get(at), own[at], "-" if own[at] is None else own[at]),
-                strict=True,
-            )
-        )
-        for at, x in enumerate(figure.x)
-        for name, own in figure.series.items()
-    ]
-    columns = (Column(key=key, head="", unit=unit) for key, unit in zip(keys, units, strict=True))
-    return Table(tuple(columns), rows, title=figure.title)
 
 
 def _with_matplotlib(found: Picture, ending: str) -> bytes:

@@ -250,7 +250,6 @@ def _over_time(memory: DeviceMemory, end: float) -> Figure:
     peak, capacity = max(held), memory.capacity_bytes
     top = format_seconds(times[held.index(peak)])
     return Figure(
-        kind="lines",
         title=f"Memory of a device{of} over a step, up to {format_bytes(peak)} at {top}",
         x=times,
         series={"held": held, "of which all along": [memory.always_bytes] * len(times)},
