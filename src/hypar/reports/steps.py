@@ -12,7 +12,6 @@ from hypar.planning.counting import score_convention
 from hypar.reports.words import Part, against, fit, items, on_machine, parts_of, tone_of
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.studies.step import HELD, StepRows
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import GroupScore, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
-    from hypar.studies.step import DeviceMemory, StepTask
+    from hypar.studies.step import DeviceMemory, StepRows, StepTask
     from hypar.studies.step import Part as Spent
 
 
@@ -82,7 +81,7 @@ def _peak_share(ran: ScoredStep | None) -> str:
 _UNITS = {
     "group": "text", "stage": "whole", "chunk": "whole", "layers": "text", "devices": "whole", "computes": "seconds",
     "receives": "seconds", "idle": "seconds", "in flight": "whole", "staleness": "whole", "memory": "bytes", "of": "bytes",
-    **dict.fromkeys(HELD, "bytes"), "gradients": "bytes", "ready": "seconds", "begins": "seconds", "ends": "seconds",
+    **dict.fromkeys(("weights", "gradients", "activations", "errors", "buffers"), "bytes"), "ready": "seconds", "begins": "seconds", "ends": "seconds",
     "level": "text", "layer": "text", "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar",
     "weights, gradients, state": "bytes", "activations kept": "bytes", "": "text",
 }  # fmt: skip
@@ -104,13 +103,20 @@ def _table(rows: Sequence[dict[str, Any]], title: str = "", total: dict[str, Any
     return Table(tuple(columns), [*rows], total, title)
 
 
+def step_rows(ran: ScoredStep) -> StepRows:
+    """Return the rows of a step, whose modules a plan without a machine does not need."""
+    from hypar.studies import step  # noqa: PLC0415 (as said)
+
+    return step.StepRows(ran)
+
+
 def groups_table(
     score: Score | None, stages: StagesRecord | None = None, ran: ScoredStep | None = None
 ) -> list[Table]:
     """Return a row for each group of devices, or for each stage, of a run with what it holds; none for identical devices alone."""
     if score is None or not score.groups:
         return []
-    held = StepRows(ran).stages if ran else []
+    held = step_rows(ran).stages if ran else []
     rows = [_group_row(group, stages) | own for group, own in zip_longest(score.groups, held, fillvalue={})]
     alike = [key for key in ("devices", "staleness", "of") if len({row.get(key) for row in rows}) == 1]
     return [_table([{**row, **dict.fromkeys(alike)} for row in rows])]
@@ -150,7 +156,7 @@ def chunks_table(ran: ScoredStep | None) -> list[Table]:
             "ends": row["end_s"],
             "": "critical" * row["critical"],
         }
-        for row in (StepRows(ran).chunks if ran else ())
+        for row in (step_rows(ran).chunks if ran else ())
     ]
     return [_table(rows)] if rows else []
 

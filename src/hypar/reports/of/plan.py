@@ -12,10 +12,8 @@ from hypar.errors import InputError
 from hypar.plan.records import origin_of
 from hypar.plan.score import Score
 from hypar.planning.counting import cost_convention
-from hypar.planning.replay import run_plan
-from hypar.planning.sources import network_of, scored_on
 from hypar.reports.of.base import data
-from hypar.reports.steps import chunks_table, groups_table, headed, step_notes, step_timeline
+from hypar.reports.steps import chunks_table, groups_table, headed, step_notes, step_rows, step_timeline
 from hypar.reports.words import (
     MOST_ROWS,
     asked,
@@ -29,7 +27,6 @@ from hypar.reports.words import (
 )
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.remarks import baseline_scores, on_this_machine, remarks
-from hypar.studies.step import StepRows
 from hypar.units import amount, faster_than, format_seconds
 
 if TYPE_CHECKING:
@@ -50,11 +47,13 @@ def document_of(result: Plan | Score) -> Document:
     """Return the document of a plan or a score, with its step, and of a plan the remarks on it, where it is known what it was made of."""
     origin = origin_of(result)
     if isinstance(result, Score):
+        from hypar.planning import sources  # noqa: PLC0415 (only for a score)
+
         ran = None
         if origin.plan is not None:
             with suppress(InputError):
-                network, optimizer = network_of(result), result.optimizer
-                ran = run_plan(origin.plan, hardware=scored_on(result), model=network, optimizer=optimizer)
+                made = sources.scored_on(result), sources.network_of(result), result.optimizer
+                ran = _run(origin.plan, *made)
         return score_document(result, origin.plan, ran)
     if origin.network is None:
         return plan_document(result)
@@ -74,7 +73,7 @@ def planned_document(
 ) -> Document:
     """Return the document of a plan of a network, with its step on the machine of its score and the remarks on it."""
     scores = baseline_scores(plan, graph, machine, profile)
-    ran = None if machine is None else run_plan(plan, hardware=machine, model=graph)
+    ran = None if machine is None else _run(plan, machine, graph)
     said = remarks(plan, graph, machine, profile, scores)
     return plan_document(plan, ran=ran, base=scores.get("dp"), said=said, full=full)
 
@@ -116,6 +115,12 @@ def plan_document(
     )
 
 
+def _run(plan: Plan, machine: Any, graph: LayerGraph, optimizer: str | None = None) -> ScoredStep:
+    from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
+
+    return run_plan(plan, hardware=machine, model=graph, optimizer=optimizer)
+
+
 def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | None = None) -> Document:
     """Return the document of a score, with the plan that was run and its step, if these are known."""
     title, known = headed("" if plan is None else plan.model.name, score), ran or plan
@@ -126,7 +131,7 @@ def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | Non
         parts=(
             data([*_item_rows(score)]),
             *groups_table(score, None if known is None else known.stages),
-            *(() if ran is None else [step_timeline(StepRows(ran), title)]),
+            *(() if ran is None else [step_timeline(step_rows(ran), title)]),
         ),
         notes=(*step_notes(plan, score, ran), *(on_this_machine(ran.plan, ran.machine) if ran else ())),
     )
@@ -184,7 +189,7 @@ def layers_table(plan: Plan, ran: ScoredStep | None = None, *, most: int = MOST_
                 "time": row.computes_s + row.receives_s,
                 "bar": (row.computes_s, row.receives_s),
             }
-            for row in StepRows(ran).layers
+            for row in step_rows(ran).layers
         }
     parts, levels, cells = parts_of(plan, most=most), _levels(plan), cells_of(plan)
     folded, stages = len(parts) < len(plan.layers), stage_numbers(plan)
@@ -211,7 +216,7 @@ def layers_table(plan: Plan, ran: ScoredStep | None = None, *, most: int = MOST_
         Column(key="bar", head="", unit="bar"),
     )
     total = row(f"all {len(plan.layers)} layers" if folded else "all layers", plan.layers) | {"bar": None}
-    return Table(columns, [*map(of_part, parts)], total if plan.cost.value or ran else None)
+    return Table(columns, [*map(of_part, parts)], total)
 
 
 def _sum(values: Iterable[Any]) -> Any:
