@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,10 +11,11 @@ from hypar.execution.held import ALONE, Training, Watch, held
 from hypar.execution.reference import start
 from hypar.execution.simulator import run
 from hypar.network.training import OPTIMIZERS
+from hypar.planning.counting import cost_convention
 from hypar.program.of_plan import program_of
 from hypar.schedule.pipeline_orders import schedule_of
 from hypar.sharding.tree import Device, Level, Stages
-from hypar.studies.verify import counted_by, runs_by
+from hypar.studies.verify import runs_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     """Run one microbatch of a plan as it is verified, and return what each group or stage of its score holds."""
     assert plan.score is not None
     microbatches = plan.stages.microbatches if plan.stages and plan.staged else 1
-    run_by = runs_by(counted_by(plan, Path("plan")))
+    run_by = runs_by(cost_convention(plan))
     program = program_of(plan, graph.with_batch(graph.batch // microbatches), run_by)
     names, stages, works, layers = _devices(plan)
     watch = Watch()

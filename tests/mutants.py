@@ -159,9 +159,9 @@ MUTANTS = [
     Mutant("a map whose zeros are not known is not coded", "machine/spatial/zeros.py", "return 1.0", "return PAIR_WORDS"),
     Mutant("a change leaves the file that is kept as it was", "machine/changes.py", "data, places = copy.deepcopy(data), dict", "data, places = copy.copy(data), dict"),
     # studies
-    Mutant("chunks are found anew for a point", "studies/explore.py", "if plan.chunks is None or plan.staged:", "if plan.chunks or True:"),
+    Mutant("chunks are found anew for a point", "studies/alternatives.py", "if request.chunks is not None and not point.staged:", "if False:"),
     Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes)", "return not self.changes"),
-    Mutant("a choice is planned anew in its neighbours", "studies/explain.py", "else cost - best", "else 0.0"),
+    Mutant("a choice is planned anew in its neighbours", "studies/alternatives.py", "else cost - best", "else 0.0"),
     # importers of frameworks
     Mutant("a tensor that is filled by parts is filled whole", "importers/filled.py", "return found if place == shapes[value][axis] else []", "return found"),
     # what tests of parts held

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import hypar
 from hypar.cli.main import main
+from hypar.cli.rows import COMMANDS
 from hypar.files.quantities import Sourced
 from hypar.files.yaml_file import MOST_NODES
 from hypar.machine import measured, profiles
@@ -273,9 +274,7 @@ def cli_reference() -> str:
 
 
 def commands() -> dict[str, click.Command]:
-    context = click.Context(main)
-    found = {name: main.get_command(context, name) for name in main.list_commands(context)}
-    return {name: command for name, command in found.items() if command is not None}
+    return {name: COMMANDS[name].command(name) for name in sorted(COMMANDS)}
 
 
 def squeezed(text: str | None) -> str:

@@ -72,8 +72,8 @@ def set_level_cost(data: dict[str, Any]) -> None:
     ("edit", "named"),
     [
         (set_choice, "\nconv4_1  H3  in_channels -> batch\n"),
-        (set_layer_cost, "\nfc2 H2  "),
-        (set_level_cost, "\nvolume of H4  "),
+        (set_layer_cost, "\nfc2 H2 cost  "),
+        (set_level_cost, "\nH4 cost  "),
     ],
 )
 def test_a_plan_edited_by_hand_is_found_out(
@@ -100,7 +100,7 @@ def test_an_edited_model_is_found_out_by_layer_and_level(tmp_path: Path) -> None
     result = check(str(file))
     assert result.exit_code == 1
     assert "model 'vgg16' is not what was planned" in result.stdout
-    assert "\nfc2 H1-H4 " in result.stdout
+    assert "\nvolume  " in result.stdout
 
 
 def test_every_plan_is_judged_even_where_one_cannot_be_read(tmp_path: Path) -> None:

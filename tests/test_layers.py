@@ -71,8 +71,8 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps computing normalisation kernels loss reference exchange devices compute lifetimes simulator held verify",
-    "studies": "step shrink verify pieces grid explain sweep explore remarks",
-    "reports": "words palette svg text charts plots exports html terminal steps renderers trace of report",
+    "studies": "step shrink pieces verify remarks grid alternatives sweep",
+    "reports": "words palette text charts plots exports terminal steps renderers trace of report",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

@@ -6,7 +6,7 @@ alone. So importing hypar imports neither pandas nor matplotlib, and no package 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,14 +37,12 @@ class Column:
     """A column of a table, whose values stand below its ``key`` in the rows, JSON, CSV and data frames; ``head`` is for readers.
 
     A ``unit`` is ``text``, ``count`` (with a prefix), ``whole`` (all digits), ``bytes``, ``seconds``, ``joules``, ``ratio`` (3.31x),
-    ``percent`` (of 1), ``bar`` (a number, a tuple of its parts, or a text instead), or a cost's. ``group`` is a head above
-    neighbours. ``prose`` may have several lines. Without ``show`` it is data alone, without ``data`` for readers alone, as every bar.
+    ``percent`` (of 1), ``bar`` (a number, a tuple of its parts, or a text instead), or a cost's. ``prose`` may have several lines. Without ``show`` it is data alone, without ``data`` for readers alone, as every bar.
     """
 
     key: str
     head: str | None = None
     unit: str = "text"
-    group: str = ""
     prose: bool = False
     show: bool = True
     data: bool = True
@@ -52,7 +50,7 @@ class Column:
     @property
     def title(self) -> str:
         """The head that readers see."""
-        return f"{self.group} {self.key if self.head is None else self.head}".strip()
+        return self.key if self.head is None else self.head
 
     @property
     def numeric(self) -> bool:
@@ -120,33 +118,20 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Values along an axis: ``series`` by name, each with a value or None for each ``x``, a name or of lines a number.
+    """Lines over numbers: ``series`` by name, each with a value or None for each ``x``.
 
     ``limit`` is drawn as a line, as a device's memory; ``marks`` are texts beside values of the first series, by position.
     """
 
     title: str
-    x: Sequence[str] | Sequence[float]
+    x: Sequence[float]
     series: Mapping[str, Sequence[float | None]]
     unit: str
-    kind: Literal["bars", "lines"] = "lines"
     x_label: str = ""
     x_unit: str = "count"
     y_label: str = ""
     limit: float | None = None
     marks: Mapping[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """Named rows of cells, as choices at levels, with named lengths (``bars``) beside each; ``keys`` says what a text means."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    bars: tuple[Mapping[str, float], ...] = ()
-    unit: str = "seconds"
-    keys: Mapping[str, str] = field(default_factory=dict)
 
 
 class Span(NamedTuple):
@@ -191,16 +176,16 @@ class Document:
         """The tables that stand in no section."""
         return tuple(part for part in self.parts if isinstance(part, Table))
 
-    def walk(self, *, full: bool = True) -> Iterator[tuple[int, Part]]:
-        """Yield what readers see with the number of sections around it: parts, a section before its own, then notes.
+    def shortened(self) -> Document:
+        """Return it without its notes on details."""
+        return replace(self, notes=tuple(note for note in self.notes if not note.detail))
 
-        Without ``full`` notes on details are left out.
-        """
+    def walk(self) -> Iterator[tuple[int, Part]]:
+        """Yield what readers see with the number of sections around it: parts, a section before its own, then notes."""
 
         def inside(parts: Iterable[Part], depth: int) -> Iterator[tuple[int, Part]]:
             for part in parts:
-                detail = isinstance(part, Note) and part.detail and not full
-                if not detail and not (isinstance(part, Table) and not part.shown):
+                if not isinstance(part, Table) or part.shown:
                     yield depth, part
                 if isinstance(part, Section):
                     yield from inside(part.parts, depth + 1)
@@ -212,7 +197,7 @@ class Document:
         return self.tables[0].records() if self.tables else []
 
 
-Part = Table | Figure | Grid | Timeline | Note | Section
+Part = Table | Figure | Timeline | Note | Section
 
 
 class Result:
@@ -238,4 +223,4 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        return str(import_module("hypar.reports.html").fragment(self.document()))
+        return str(import_module("hypar.reports.renderers").fragment(self.document().shortened()))

@@ -39,8 +39,8 @@ def test_it_stands_under_search_with_its_names_and_completes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["compare", "sweep", "explore"])
-def test_a_table_of_rows_names_the_one_convention_of_all(name: str) -> None:
-    assert "counted by moved" in unbroken(output(name, *ASKED[name]))
+def test_a_table_of_rows_names_a_convention_that_is_not_the_usual(name: str) -> None:
+    assert "counted by" not in unbroken(output(name, *ASKED[name]).partition("\n\n")[0])
     assert "counted by fused" in unbroken(output(name, *ASKED[name], "--convention", "fused"))
     rows = json.loads(output(name, *ASKED[name], "--convention", "paper", "--json"))
     assert {row.get("convention") or row["counted"]["convention"] for row in rows} == {"paper"}

@@ -10,9 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from hypar.cli.main import main
-from hypar.cli.options import HEADINGS, OTHER, Command, Option
+from hypar.cli.options import Command, Option
+from hypar.cli.rows import COMMANDS as TABLE
 from hypar.costs.deepa import MODES
 from hypar.network.training import OPTIMIZERS
+from hypar.plan.parameter import HEADINGS, OTHER
 from hypar.plan.stages import FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.reports.renderers import FORMS
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONTEXT = click.Context(main)
-COMMANDS = {name: main.get_command(CONTEXT, name) for name in main.list_commands(CONTEXT)}
+COMMANDS = {name: spec.command(name) for name, spec in TABLE.items()}
 OPTIONS = {
     f"{name} {param.opts[-1]}": param
     for name, command in COMMANDS.items()
@@ -29,7 +31,9 @@ OPTIONS = {
     for param in command.params
     if isinstance(param, click.Option)
 }
-NAMED = {place: param for place, param in OPTIONS.items() if isinstance(param, Option) and [*param.names()]}
+NAMED = {
+    place: param for place, param in OPTIONS.items() if isinstance(param, Option) and [*param.row.names()]
+}
 
 
 def page(name: str, width: int = 80) -> str:
@@ -55,7 +59,7 @@ def sections(text: str) -> Iterator[tuple[str, list[str]]]:
 def test_the_help_of_plan_is_in_groups() -> None:
     found = dict(sections(page("plan")))
     assert [*found] == ["Network", "Array", "Search", "Machine", "Stages and chunks", "Output", "Other"]
-    assert found["Network"] == ["--input", "--batch", "--graph"]
+    assert found["Network"] == ["--input", "--sequence", "--batch", "--graph"]
     assert found["Array"] == ["--levels", "--array"]
     assert found["Search"][:3] == ["--strategy", "--space", "--cost"]
     assert found["Machine"] == ["--hardware", "--set", "--optimizer", "--shares"]
@@ -82,9 +86,9 @@ def test_no_line_of_help_is_wider_than_the_terminal(name: str, width: int) -> No
 
 @pytest.mark.parametrize("place", NAMED)
 def test_names_are_in_the_help_and_complete(place: str) -> None:
-    option, names = NAMED[place], [*NAMED[place].names()]
-    text = option.help or ""
-    forms = [*option.forms()]
+    option, names = NAMED[place], [*NAMED[place].row.names()]
+    text = (option.get_help_record(CONTEXT) or ("", ""))[1]
+    forms = [*(option.row.forms or option.row.names)()]
     assert [form for form in forms if not re.search(rf"(?<![\w-]){re.escape(form)}(?![\w-])", text)] == []
     # A form in capitals stands for several names, which only a completion lists.
     patterns = [re.sub("[A-Z]{5,}", r"\\w+", re.escape(form)) for form in forms]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 
-import click
 import pytest
 
 from hypar import plan_model
-from hypar.cli.main import main
+from hypar.cli.rows import COMMANDS
 from hypar.plan.request import PARAMETERS
 
 ARGUMENTS = {*inspect.signature(plan_model).parameters} - {"model", "progress"}
@@ -27,7 +26,6 @@ def test_every_argument_of_a_plan_has_an_option() -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_every_command_that_plans_takes_every_option(name: str) -> None:
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
+    command = COMMANDS[name].command(name)
     taken = {str(OWN[name].get(str(param.name), param.name)) for param in command.params}
     assert {*PARAMETERS} <= taken

@@ -105,7 +105,7 @@ STUDIES = (
     "reports.of.plan.baseline_scores",
     "studies.grid.compare_strategies",
     "studies.sweep.sweep_model",
-    "studies.explore.explore_model",
+    "studies.alternatives.explore_model",
 )
 """What commands call that takes long, and gives the same for every output."""
 

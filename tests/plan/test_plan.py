@@ -8,7 +8,7 @@ import pytest
 
 from hypar import Plan, check_plan, diff_plans, plan_model, read_plan, score_plan
 from hypar.errors import PlanError, UnknownNameError
-from hypar.plan.content import rooted
+from hypar.plan.plan import rooted
 from hypar.sharding.placement import ALONE, WHOLE, grid
 
 if TYPE_CHECKING:

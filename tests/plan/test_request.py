@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hypar import load_machine, plan_model
-from hypar.cli.main import main
+from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError
 from hypar.plan.request import PARAMETERS, Request
 from tests.kit import run
@@ -25,7 +25,9 @@ def test_a_request_is_written_as_a_command_line_that_asks_for_the_same(name: str
     asked = ASKED[name]
     command = Request(**asked).command()
     given = {word for word in command if word.startswith("--")}
-    assert given - {"--set"} == {PARAMETERS[key].flag for key, value in asked.items() if value is not False}
+    assert given - {"--set"} == {
+        PARAMETERS[key].flags.split()[0] for key, value in asked.items() if value is not False
+    }
     plan = run("plan", "lenet-c", *command, "--json").stdout
     assert plan == plan_model("lenet-c", **asked).to_json()
 
@@ -41,7 +43,6 @@ def test_a_value_of_another_kind_is_one_line(given: dict[str, Any]) -> None:
 
 
 def test_every_option_of_a_request_is_one_of_hypar_plan() -> None:
-    command = main.get_command(None, "plan")  # type: ignore[arg-type]
-    assert command is not None
+    command = COMMANDS["plan"].command("plan")
     flags = {flag for param in command.params for flag in param.opts}
-    assert {parameter.flag for parameter in PARAMETERS.values()} <= flags
+    assert {parameter.flags.split()[0] for parameter in PARAMETERS.values()} <= flags

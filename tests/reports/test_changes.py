@@ -93,11 +93,11 @@ def test_choices_come_first_then_costs_then_the_rest() -> None:
         "fc3      H3     in_channels -> out_channels",
     ]
     assert section(found, "costs")[:5] == [
-        "time         1.94 s ->  1.90 s  -2.1%",
-        "energy       70.8 J ->  70.7 J  -0.1%",
-        "received    2.18 GB -> 2.05 GB  -6.0%",
-        "memory      1.38 GB -> 1.39 GB  +0.6%",
-        "volume      2.18 GB -> 2.05 GB  -6.0%",
+        "time       1.94 s ->  1.90 s  -2.1%",
+        "energy     70.8 J ->  70.7 J  -0.1%",
+        "received  2.18 GB -> 2.05 GB  -6.0%",
+        "memory    1.38 GB -> 1.39 GB  +0.6%",
+        "volume    2.18 GB -> 2.05 GB  -6.0%",
     ]
 
 

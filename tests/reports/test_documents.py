@@ -9,8 +9,7 @@ import pytest
 
 import hypar
 from hypar.machine.load import load_machine
-from hypar.reports.html import fragment
-from hypar.reports.renderers import rendered, to_markdown
+from hypar.reports.renderers import fragment, rendered, to_markdown
 from hypar.reports.text import plain, render
 from tests.kit import output
 from tests.reports.documents import parse_cell

@@ -217,5 +217,5 @@ def test_one_file_is_printed_on_stdout_and_a_folder_is_not() -> None:
     refused = run("-o", "-", "--format", "timeloop")
     line = "error: output: found -, and timeloop has several files; allowed: a folder\n"
     assert (refused.exit_code, refused.stdout, refused.stderr) == (3, "", line)
-    assert run("-o", "-", "--json").exit_code == 2
+    assert run("-o", "-", "--json").exit_code == 3
     assert not Path("-").exists()

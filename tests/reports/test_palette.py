@@ -11,7 +11,6 @@ import pytest
 
 from hypar.network.build import load_model
 from hypar.registry import data_names
-from hypar.reports.html import style
 from hypar.reports.palette import (
     BLACK,
     INK,
@@ -22,8 +21,8 @@ from hypar.reports.palette import (
     TIMES,
     WHITE,
     colours_of,
-    contrast,
 )
+from hypar.reports.renderers import style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,6 +85,12 @@ def variables(*, dark: bool) -> dict[str, str]:
     """The colours of the page's style in one scheme."""
     rules = style().split("@media screen and (prefers-color-scheme:dark){")
     return dict(re.findall(r"--([a-z]+):(#[0-9a-f]{6})", rules[dark].split("}\n}")[0]))
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours by WCAG 2.2, from 1 to 21."""
+    low, high = sorted(float(linear(own) @ [0.2126, 0.7152, 0.0722]) for own in (one, other))
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_contrast_is_that_of_the_guidelines() -> None:

@@ -150,8 +150,7 @@ def test_a_notebooks_cell_is_one_small_valid_element(written: tuple[Path, str]) 
 
 def test_a_page_says_what_is_not_known(page_of: Callable[[str], tuple[Path, str]]) -> None:
     text = text_of(page_of("bare"))
-    assert text.count("Not known: the plan names no machine.") == 3
-    assert "None is named; hypar plan --hardware names one." in text
+    assert text.count("Not known: the plan names no machine; hypar plan --hardware names one.") == 4
 
 
 def test_the_headline_names_a_better_strategy_and_a_misfit(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.document import Figure, Table
+from hypar.document import Figure, Section, Table
 from hypar.registry import data_folder
-from hypar.reports.of.runs import document_of as explored
+from hypar.reports.of.runs import document_of
 from hypar.reports.text import plain, render
 from hypar.units import format_seconds
 
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from hypar.document import Document, Result
 
 
-def figure_of(result: Result) -> Figure:
-    (found,) = (part for part in result.document().parts if isinstance(part, Figure))
-    return found
+def lines_of(result: Result) -> list[Figure]:
+    return [part for part in result.document().parts if isinstance(part, Figure)]
+
+
+def bars_of(result: Result) -> list[Any]:
+    """The bars that readers see, from above, or what is said in place of one; none without a column of bars."""
+    table = shown(result)
+    return [row["bar"] for row in table.rows if {"bar"} & {own.unit for own in table.shown}]
 
 
 def shown(result: Result) -> Table:
@@ -40,8 +45,7 @@ def text_of(document: Document) -> str:
 def test_a_comparison_is_of_times_where_there_is_a_machine() -> None:
     found = hypar.compare_strategies("lenet-c", levels=2, hardware="hmc", strategies=["hypar"])
     seconds = [row.plan.score.time_s for row in found if row.plan and row.plan.score]
-    bars = figure_of(found)
-    assert (bars.kind, bars.x, bars.series, bars.unit) == ("bars", ["dp", "hypar"], {"": seconds}, "seconds")
+    assert (bars_of(found), lines_of(found)) == (seconds[::-1], [])
     gain = f"{seconds[0] / seconds[1]:.3g}x"
     assert found.document().title == f"lenet-c on hmc: hypar is fastest, {gain} faster than dp"
     assert [row["time_s"] for row in found.document().records()] == seconds
@@ -55,7 +59,7 @@ def test_a_comparison_is_of_times_where_there_is_a_machine() -> None:
 
 def test_a_comparison_without_a_machine_is_of_costs() -> None:
     found = hypar.compare_strategies("lenet-c", levels=2, strategies=["hypar"])
-    assert figure_of(found).series == {"": [row.plan.cost.value for row in found if row.plan]}
+    assert bars_of(found) == [row.plan.cost.value for row in found[::-1] if row.plan]
     assert found.document().title.startswith("lenet-c: hypar costs least, ")
     assert "time_s" not in found.document().records()[0]
 
@@ -72,9 +76,9 @@ def test_a_strategy_whose_search_does_not_fit_has_a_row_and_no_bar() -> None:
     for machine in (None, "hmc"):
         rows = hypar.compare_strategies("lenet-c", levels=2, strategies=["hypar"], hardware=machine)
         found = hypar.Comparison([*rows, lost])
-        assert figure_of(found).x == ["dp", "hypar"]
+        assert bars_of(found)[-1] == "not planned"
         assert found.document().records()[-1]["cost"] is None
-        assert "the search does not fit" in text_of(found.document())
+        assert "optimal  too large" in text_of(found.document())
 
 
 def test_a_plan_that_does_not_fit_is_never_the_best_and_the_headline_says_that_dp_is_one() -> None:
@@ -84,13 +88,13 @@ def test_a_plan_that_does_not_fit_is_never_the_best_and_the_headline_says_that_d
     assert [score.fits for score in scores.values()] == [False, False]
     document = found.document()
     assert document.tone == "bad"
-    assert document.title == "llama3-8b on h100-8x: no strategy fits; dp needs least, 117 GB"
+    assert document.title == "llama3-8b on h100-8x: none fits; dp needs least, 117 GB"
     assert [row["tone"] for row in shown(found).rows] == ["bad", "bad"]
     assert "gain" in dict.fromkeys(note.label for note in document.notes)
-    assert any(note.text.endswith("; dp does not fit") for note in document.notes)
+    assert any(note.text.endswith(" than dp, which does not fit") for note in document.notes)
     small = hypar.compare_strategies("vgg16", strategies="mp", hardware="h100-8x", levels=2, batch=4096)
     assert [row["tone"] for row in shown(small).rows] == ["", "bad"] or shown(small).rows[0]["tone"] == "warn"
-    assert figure_of(small).marks == {1: "does not fit"}
+    assert bars_of(small)[1] == "does not fit"
 
 
 def test_a_headline_says_where_the_baseline_does_not_fit() -> None:
@@ -99,28 +103,43 @@ def test_a_headline_says_where_the_baseline_does_not_fit() -> None:
     assert found.document().title.endswith(": hypar is fastest, 6.45x faster than dp, which does not fit")
     assert found.document().tone == "good"
     points = hypar.explore_model("alexnet", vary="fc1@H1", hardware=machine)
-    assert points.document().title.endswith("is the plan, 6.45x faster than dp, which does not fit")
+    assert points.document().title.endswith("the plan is fastest, 6.45x faster than dp, which does not fit")
     small = hypar.load_machine("hmc", {"memory.capacity": "100 MB"})
     none = hypar.explore_model("alexnet", vary="fc1@H1", hardware=small).document()
-    assert (none.title.rpartition(": ")[2], none.tone) == ("none of 2 points fits", "bad")
+    assert none.title.startswith(
+        "alexnet on hmc memory.capacity=100 MB, 2 points: none fits; the plan needs least, "
+    )
     runs = hypar.sweep_model("alexnet", hardware=small).document()
-    assert (runs.title, runs.tone) == ("alexnet: no combination fits", "bad")
+    assert runs.title.startswith("alexnet: none fits; hypar needs least, ")
+    assert (none.tone, runs.tone) == ("bad", "bad")
+    swept = hypar.sweep_model("alexnet", hardware=machine, strategy=["dp", "hypar"]).document()
+    assert swept.notes[0].text == "how many times faster than the first row, which does not fit"
+
+
+def test_the_note_on_arrays_is_that_of_a_plan() -> None:
+    asked: dict[str, Any] = {"hardware": hypar.load_machine("hmc", {"topology": "torus"}), "levels": 4}
+    for found in (
+        hypar.compare_strategies("lenet-c", strategies="hypar", **asked),
+        hypar.sweep_model("lenet-c", **asked),
+        hypar.explore_model("lenet-c", vary="fc1@H1", **asked),
+    ):
+        (note,) = (note for note in found.document().notes if note.label == "array")
+        assert note.text.endswith("as --array 16 the same devices take another time on a torus")
 
 
 # Sweeps
 
 
 def test_names_are_bars_and_numbers_are_lines() -> None:
-    asked: dict[str, Any] = {"hardware": ["hmc", "tpu-v2"], "levels": 1, "strategy": ["dp", "owt", "hypar"]}
-    bars = figure_of(hypar.sweep_model("lenet-c", **asked | {"hardware": ["p100-4x4", "tpu-v2"]}))
-    assert (bars.kind, bars.x, list(bars.series)) == ("bars", ["dp", "owt", "hypar"], ["p100-4x4", "tpu-v2"])
+    bars = hypar.sweep_model("lenet-c", hardware=["p100-4x4", "tpu-v2"], levels=1, strategy=["dp", "owt"])
+    assert (bars_of(bars), lines_of(bars)) == ([run.totals.time_s for run in bars if run.totals], [])
     numbers = hypar.sweep_model("lenet-c", hardware="hmc", levels=[1, 2], strategy=["dp", "hypar"])
-    lines = figure_of(numbers)
-    assert (lines.kind, lines.x, list(lines.series)) == ("lines", [1, 2], ["dp", "hypar"])
+    (lines,) = lines_of(numbers)
+    assert (bars_of(numbers), lines.x, list(lines.series)) == ([], [1, 2], ["dp", "hypar"])
     best = min(run.totals.time_s for run in numbers if run.totals)
     assert numbers.document().title.endswith(f" is fastest, {format_seconds(best)} a step")
     alone = hypar.sweep_model("lenet-c", hardware="hmc", levels=1, strategy="dp")
-    assert figure_of(alone).kind == "bars"
+    assert len(bars_of(alone)) == 1
 
 
 def test_a_machine_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
@@ -142,19 +161,15 @@ def test_batches_compare_by_their_time_a_sample() -> None:
 
 def test_an_exploration_names_the_fastest_point_and_the_plan() -> None:
     few = hypar.explore_model("lenet-c", vary="fc1", hardware="hmc", levels=2)
-    bars = figure_of(few)
-    assert bars.kind == "bars"
-    assert bars.marks[0].startswith("fastest")
-    (values,) = bars.series.values()
-    assert list(values) == [point.totals.time_s for point in few if point.totals]
-    assert sorted(map(str, bars.x)) == ["fc1 dp", "fc1 dp mp", "fc1 mp", "fc1 mp dp"]
+    assert (bars_of(few), lines_of(few)) == ([point.totals.time_s for point in few if point.totals], [])
+    assert sorted(row["fc1"] for row in shown(few).rows) == ["dp", "dp mp", "mp", "mp dp"]
     many = hypar.explore_model("vgg-a", vary=["conv5_2", "fc1"], hardware="hmc", inter_weight=0.5)
-    line = figure_of(many)
-    assert (line.kind, len(line.x)) == ("lines", 256)
+    (line,) = lines_of(many)
+    assert (bars_of(many), len(line.x)) == ([], 256)
     assert line.marks == {0: "fastest: conv5_2 dp, fc1 mp", 1: "the plan, number 2"}
     assert "256 points, 246 of them not shown; the plan of hypar is number 2" in text_of(many.document())
     assert len(shown(many).rows) == 10
-    assert "not shown" not in text_of(explored(many, top=256))
+    assert "not shown" not in text_of(document_of(many, top=256))
     seconds = [row["time_s"] for row in many.document().records()]
     assert len(seconds) == 256
     assert seconds == sorted(seconds)
@@ -169,10 +184,18 @@ def test_alternatives_have_rows_and_bars() -> None:
     assert [(row["layer"], row["level"]) for row in rows if row["chosen"]] == [
         (one.layer, f"H{one.level + 1}") for one in found.explained
     ]
-    bars = figure_of(found)
-    assert bars.x[0] == f"{rows[0]['layer']} H1 {rows[0]['choice']}"
-    assert {*bars.marks.values()} == {"the plan"}
-    assert found.document().title == "lenet-c, fc1, fc2: all 4 choices cost least"
+    tables = [
+        part
+        for own in found.document().parts
+        if isinstance(own, Section)
+        for part in own.parts
+        if isinstance(part, Table)
+    ]
+    said = [
+        (row["layer"], row["choice"], row["bar"]) for table in tables for row in table.rows if row["said"]
+    ]
+    assert said == [(row["layer"], row["choice"], row["total"]) for row in rows if row["chosen"]]
+    assert found.document().title == "lenet-c: all 4 choices cost least"
 
 
 @pytest.mark.parametrize("layer", ["fc1@H2", "fc1@H1"])
@@ -186,4 +209,3 @@ def test_an_explanation_begins_with_its_answer(layer: str) -> None:
     first, *_ = text_of(found.document()).splitlines()
     assert first.startswith(f"fc1 {one.place}: ")
     assert first.endswith(" more")
-    assert repr(found) == "<Explanation of lenet-c: fc1>"

@@ -109,7 +109,7 @@ def test_a_document_has_its_parts_apart_and_details_where_all_is_asked_for() -> 
     own = Document(
         title="answer", about="question", parts=(table("a", ["x"]), *parts), notes=notes, tone="bad"
     )
-    lines = plain(render(own, 30)).splitlines()
+    lines = plain(render(own.shortened(), 30)).splitlines()
     assert lines[:11] == [
         "answer",
         "question",
@@ -124,7 +124,7 @@ def test_a_document_has_its_parts_apart_and_details_where_all_is_asked_for() -> 
         "",
     ]
     assert lines[11:] == ["x     y", "time  1 s: forward 500 ms,", "      backward 500 ms"]
-    assert "claim  greedy" in plain(render(own, 30, full=True))
+    assert "claim  greedy" in plain(render(own, 30))
     assert render(own, 30)[0] == [("answer", "bold red")]
 
 
@@ -177,15 +177,15 @@ def test_a_number_keeps_its_unit_and_a_level_its_number() -> None:
 
 
 def test_notes_have_one_indent_and_a_long_label_a_line_of_its_own() -> None:
-    notes = [Note("time", "1.94 s: forward 419 ms"), Note("claim", "greedy"), Note("", "no lower")]
-    assert plain(note_lines(notes, 21)).splitlines() == [
-        "time   1.94 s:",
+    notes = [Note("time", "1.94 s in all: forward 419 ms"), Note("claim", "greedy"), Note("", "no lower")]
+    assert plain(note_lines(notes, 28)).splitlines() == [
+        "time   1.94 s in all:",
         "       forward 419 ms",
         "claim  greedy",
         "       no lower",
     ]
     notes = [Note("a-strategy-of-another-package", "fixed"), Note("dp", "fixed")]
-    assert plain(note_lines(notes, 40)).splitlines() == [
+    assert plain(note_lines(notes, 30)).splitlines() == [
         "a-strategy-of-another-package",
         "  fixed",
         "dp",

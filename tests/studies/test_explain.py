@@ -19,7 +19,7 @@ from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 
 if TYPE_CHECKING:
-    from hypar.studies.explain import Explanation
+    from hypar.studies.alternatives import Explanation
 
 P100 = load_machine("p100-4x4")
 ALEXNET = load_model("alexnet").with_batch(512)

@@ -16,7 +16,7 @@ from hypar import (
 )
 from hypar.cli.main import main
 from hypar.errors import HyparError
-from hypar.plan.content import rooted
+from hypar.plan.plan import rooted
 from hypar.planning.checks.levels import checked_arrays
 from hypar.schedule.scoring import totals_of
 from tests.effort import crossed, late
@@ -61,8 +61,8 @@ def test_points_of_device_groups_are_the_plans_of_pinned_choices(vary: Any) -> N
 def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Path) -> None:
     asked = ["explore", "lenet-c", "--hardware", "tpu-v2-v3", "--levels", "2", "--vary", "fc1"]
     text = CliRunner().invoke(main, asked).stdout
-    assert text.startswith("lenet-c on tpu-v2-v3: the fastest of 4 points is the plan, 4.8% faster than dp\n")
-    assert "fc1 H1 H2" in text
+    assert text.startswith("lenet-c on tpu-v2-v3, 4 points: the plan is fastest, 4.8% faster than dp\n")
+    assert "fc1 H1-H2" in text
     result = CliRunner().invoke(main, [*asked, "--plot", str(tmp_path / "p.svg"), "--json"])
     assert result.exit_code == 0
     assert "<svg" in (tmp_path / "p.svg").read_text()
@@ -74,7 +74,7 @@ def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Pat
 def test_points_that_are_all_slower_than_dp_say_so() -> None:
     asked = ["explore", "lenet-c", "--hardware", "tpu-v3", "--levels", "1", "--stages", "2", "--vary", "fc1"]
     text = CliRunner().invoke(main, asked).stdout
-    assert re.match(r"lenet-c on tpu-v3: the fastest of 2 points is 1\.\d\dx slower than dp\n", text)
+    assert re.match(r"lenet-c on tpu-v3, 2 points: .* is fastest, 1\.\d\dx slower than dp\n", text)
 
 
 @crossed(
@@ -132,6 +132,15 @@ def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) 
     for point, changed in zip(found, texts_of(found), strict=True):
         plan = plan_model("lenet-c", strategy="hypar", pins=pins_of(found.plan, changed), **asked)
         assert point.totals == totals_of(plan.score)
+
+
+def test_a_plan_in_stages_with_chunks_is_one_of_its_points() -> None:
+    asked: dict[str, Any] = {"array": [4], "stages": 2, "chunks": "best", "batch": 32}
+    found = explore_model("resnet18", vary="fc@H1", hardware="p100-4x4", **asked)
+    assert found.plan.chunks is not None
+    (own,) = (point for point in found if point.own)
+    assert own.totals == totals_of(found.plan.score)
+    assert own.time_s < found.plan.chunks.alone_s
 
 
 def test_the_space_and_the_pins_are_those_of_a_plan() -> None:

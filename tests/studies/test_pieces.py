@@ -122,6 +122,6 @@ def test_what_cannot_be_exported_is_one_line(tmp_path: Path) -> None:
         problems_of(tmp_path / "plan.json", model="sfc")
     large = plan_model("vgg16", levels=20, strategy="dp")
     with pytest.raises(
-        PlanError, match=r"the pieces of 'vgg16' on 1,048,576 devices take .* entries; allowed: at most"
+        PlanError, match=r"to count a step of 'vgg16' on 1,048,576 devices takes .* entries; allowed: at most"
     ):
         problems_of(large)

@@ -12,7 +12,7 @@ from hypar.activity import listening
 from hypar.errors import PlanError
 from hypar.execution.verify import TOLERANCE, verify_program
 from hypar.program.of_plan import program_of
-from hypar.studies import verify as module
+from hypar.studies import pieces
 from tests.goldens import NAMES, golden
 from tests.studies.nets import chain, layer, mlp, network, planned, residual
 from tests.transformers import gpt
@@ -223,7 +223,7 @@ def test_a_run_that_would_be_too_large_is_refused_before_it_allocates(
         PlanError, match=r"at most 268,435,456; try --shrink or a smaller --batch, or --count"
     ):
         verify_plan(plan)
-    monkeypatch.setattr(module, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(pieces, "MOST_ENTRIES", 10)
     with pytest.raises(
         PlanError, match=r"to count a step of 'vgg16' on 16 devices takes .* entries; allowed: at most 10"
     ):

@@ -20,29 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GONE = {
-    "overlap": "overlap is plan with chunks: hypar plan {MODEL} --strategy dp --chunks best",
-    "pipeline": "pipeline is plan in stages of single devices: "
-    "hypar plan {MODEL} --stages 4 --levels 0 --schedule layer-block",
-    "reproduce": "papers are computed by a script, in a clone of the repository: "
-    "python examples/papers/run.py {PAPER}",
+    "overlap": ("overlap is plan with chunks", {"--hardware": "hmc", "--strategy": "dp", "--chunks": "best"}),
+    "pipeline": (
+        "pipeline is plan in stages of single devices",
+        {"--hardware": "hmc", "--stages": "4", "--levels": "0", "--schedule": "layer-block"},
+    ),
 }
-"""The commands that are no more, with what to type; the words that were typed stand for the braces."""
+"""The commands that are no more, and the options of ``hypar plan`` that do the same, unless they were typed."""
+
+INSTEAD = {"--hardware": "--profile", "--stages": "--starts"}
+"""Options in whose place others may have been typed."""
 
 REWORDED = (
     (r"--exchange[ =]", "--set exchange="),
     (r"--table\b", "--profile"),
     (r"--chunks[ =]none\b", "--chunks one"),
-    # An option that was typed takes the place of the one at the end, and first layers that of a number of stages.
-    (r"(--chunks .*) --chunks best", r"\1"),
-    (r"(--starts .*) --stages 4", r"\1"),
-    (r"(--stages .*) --stages 4", r"\1"),
-    (r"(--schedule .*) --schedule layer-block", r"\1"),
-    (
-        r"(plan .*?)((?: --(?:trace|plot) (?:'.*?'|\S+))+)(.*)",
-        r"\1\3 -o plan.json && hypar score plan.json\2",
-    ),
 )
-"""Words of those commands, and the same in what is to be typed."""
+"""Words of those commands, and the same of ``hypar plan``."""
 
 
 class _Refusal(click.ClickException):
@@ -83,37 +77,36 @@ def _one_line() -> Iterator[None]:
 def _in_place_of(command: str, words: list[str]) -> str:
     """Return what to type in place of a command that is no more."""
     typed = shlex.join(word for word in words if word not in {"-h", "--help"})
-    line = re.sub(r"\{(\w+)\}", lambda name: typed or name[1], GONE[command])
-    for pattern, words_now in REWORDED:
-        line = re.sub(pattern, words_now, line)
-    return " ".join(line.split())
+    if command == "reproduce":
+        script = (
+            "papers are computed by a script, in a clone of the repository: python examples/papers/run.py"
+        )
+        return f"{script} {typed or 'PAPER'}"
+    for pattern, now in REWORDED:
+        typed = re.sub(pattern, now, typed)
+    files = re.findall(r" --(?:trace|plot) (?:'.*?'|\S+)", typed)
+    for file in files:
+        typed = typed.replace(file, "")
+    what, options = GONE[command]
+    given = re.findall(r"--\w+", typed)
+    usual = [f" {flag} {own}" for flag, own in options.items() if not {flag, INSTEAD.get(flag)} & {*given}]
+    score = f" -o plan.json && hypar score plan.json{''.join(files)}" if files else ""
+    return f"{what}: hypar plan {typed or 'MODEL'}{''.join(usual)}{score}"
 
 
 class _Commands(click.Group):
-    """The commands of the table."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return their names."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return one command."""
-        return COMMANDS[cmd_name].command(cmd_name) if cmd_name in COMMANDS else None
+    """The commands of the table, of which only the one that is asked for is made with its options."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the named command; the nearest is suggested if there is none of that name."""
-        if args[0] in GONE:
+        if args[0] in {*GONE, "reproduce"}:
             raise GoneError(_in_place_of(args[0], args[1:]))
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without their options."""
-        listed = {name: click.Command(name, help=COMMANDS[name].help) for name in sorted(COMMANDS)}
-        click.Group(commands=listed).format_commands(ctx, formatter)
+        name, found, words = super().resolve_command(ctx, args)
+        return name, found and COMMANDS[str(name)].command(str(name)), words
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
         """Read the options before the name of the command."""
@@ -127,7 +120,9 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+    cls=_Commands,
+    commands={name: click.Command(name, help=spec.help) for name, spec in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, prog_name="hypar")
 def main() -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
 from hypar.errors import HyparError
+from hypar.plan.parameter import HEADINGS, OTHER
 from hypar.registry import data_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    Names = Callable[[], Iterable[str]]
-
-NETWORK, ARRAY, SEARCH, MACHINE = "Network", "Array", "Search", "Machine"
-STAGES, OUTPUT, OTHER = "Stages and chunks", "Output", "Other"
-
-HEADINGS = (NETWORK, ARRAY, SEARCH, MACHINE, STAGES, OUTPUT, OTHER)
-"""The headings of a help page, in order."""
+    from hypar.plan.parameter import Parameter
 
 WIDEST = 30
 """Characters of an option that its help still stands beside, as click has it."""
@@ -40,36 +35,6 @@ class GoneError(HyparError):
     exit_status = 2
 
 
-class Row(NamedTuple):
-    """What a command line says of an option.
-
-    Attributes:
-        flags: its flags, and behind them the argument that it gives if that has another name.
-        help: what it does; ``{names}`` stands for the names of its values.
-        read: ``bool`` for a flag without a value, ``int``, ``float``, or a function that reads the text, or all its texts.
-        names: function that returns the names of its values, called only where a help page or a completion needs them.
-        forms: function that returns what a help page lists instead, where the names are many.
-        listed: whether a value is a list of names, separated by commas.
-        kind: kind of data file, as ``models``, whose bare names are completed.
-        alone: its value if the flag is given without one.
-    """
-
-    flags: tuple[str, ...]
-    heading: str
-    help: str
-    metavar: str | None = None
-    read: Any = str
-    names: Names = tuple
-    forms: Names | None = None
-    several: bool = False
-    listed: bool = False
-    files: bool = False
-    kind: str = ""
-    default: Any = None
-    required: bool = False
-    alone: str | None = None
-
-
 def _offered(names: Iterable[str], typed: str, *, files: bool) -> list[CompletionItem]:
     """Return the names that begin with what was typed, else files if there may be one."""
     found = [CompletionItem(name) for name in names if name.startswith(typed)]
@@ -79,64 +44,50 @@ def _offered(names: Iterable[str], typed: str, *, files: bool) -> list[Completio
 class Option(click.Option):
     """An option of a command."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Parameter) -> None:
         """Take its row."""
-        self.row, self.heading, self.names, self.forms = row, row.heading, row.names, row.forms or row.names
-        plain = row.read in {str, int, float} or isinstance(row.read, click.ParamType)
-        kind: Any = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
-        how: dict[str, Any] = {"type": row.read if plain else kind}
+        self.row, self.heading = row, row.heading
+        plain = row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
+        file = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
+        how: dict[str, Any] = {"type": row.read if plain else file, "multiple": row.several}
         if row.default is not None:
             how["default"] = row.default
         if row.read is bool:
             how = {"is_flag": True, "default": False}
         elif row.alone is not None:
             how |= {"is_flag": False, "flag_value": row.alone}
-        super().__init__(
-            [*row.flags],
-            multiple=row.several,
-            show_default=row.default is not None and "[default" not in row.help,
-            required=row.required,
-            metavar=row.metavar,
-            help=row.help,
-            callback=None if plain or row.read is bool else self._read,
-            **how,
-        )
+        shown = row.default is not None and "[default" not in row.help
+        more: dict[str, Any] = {"required": row.required, "metavar": row.metavar, "help": row.help}
+        read = None if plain else self._read
+        super().__init__(row.flags.split(), show_default=shown, callback=read, **more, **how)
 
     def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
-        return value if value is None else self.row.read(value)
+        """Return what the row reads, or the value itself if it only checks it."""
+        found = None if value is None else self.row.read(value)
+        return value if found is None else found
 
-    @property
-    def help(self) -> str:
-        """Return the help text with the names in it."""
-        text = self.row.help
-        return text.replace("{names}", ", ".join(self.forms())) if "{names}" in text else text
-
-    @help.setter  # noqa: A003 (click's own name)
-    def help(self, text: str | None) -> None:
-        """Keep the row's."""
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the flags and the help text with the names in it."""
+        if "{names}" in self.row.help:
+            self.help = self.row.help.replace("{names}", ", ".join((self.row.forms or self.row.names)()))
+        return super().get_help_record(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with what was typed, else files if there may be one."""
-        before, comma, _ = incomplete.rpartition(",") if self.row.listed else ("", "", incomplete)
-        names = data_names(self.row.kind) if self.row.kind else self.names()
-        files = self.row.files or self.metavar in {"FILE", "PATH"}
-        listed = (before + comma + name for name in names)
-        return _offered(listed, incomplete, files=files) or super().shell_complete(ctx, incomplete)
+        row = self.row
+        before, comma, _ = incomplete.rpartition(",") if row.listed else ("", "", incomplete)
+        names = (before + comma + name for name in (data_names(row.kind) if row.kind else row.names()))
+        files = bool(row.ending or row.kind or row.metavar in {"FILE", "PATH"})
+        return _offered(names, incomplete, files=files) or super().shell_complete(ctx, incomplete)
 
 
-class Argument(click.Argument):
-    """An argument that is the bare name of a data file, as of ``models``, or a file."""
+def argument(name: str, kind: str = "", **named: Any) -> click.Argument:
+    """Return an argument that is a file, or the bare name of a ``kind`` of data file, as of ``models``."""
 
-    def __init__(self, name: str, kind: str = "", **named: Any) -> None:
-        """Take its name, and the kind of data file if it may be a bare name."""
-        self.kind = kind
-        super().__init__([name], **named)
+    def complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+        return _offered(data_names(kind) if kind else (), typed, files=True)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the bare names that begin with what was typed, else files."""
-        if self.type.name == "choice":
-            return super().shell_complete(ctx, incomplete)
-        return _offered(data_names(self.kind) if self.kind else (), incomplete, files=True)
+    return click.Argument([name], shell_complete=complete, **named)
 
 
 class Command(click.Command):

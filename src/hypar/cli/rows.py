@@ -1,22 +1,34 @@
-"""Options of several commands, and what they stand for: machines, networks, files and forms of output."""
+"""The table of commands, the options that several have, and how results are written and shown."""
 
 from __future__ import annotations
 
 import importlib
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.exceptions import Exit
 
 from hypar.cli import values
-from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Argument, Command, Option, Row
-from hypar.errors import OptionError, UnknownNameError
+from hypar.cli.options import Command, Option, argument
+from hypar.errors import OptionError
+from hypar.files.text import require_writable
+from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from hypar.plan.score import Score
+
+    Options = Callable[[], Iterable[Parameter]]
+
+EXCLUSIVE = (
+    ("csv", "json"),
+    ("validate", "model"),
+    ("yaml", "json"),
+    ("yaml", "validate"),
+    ("yaml", "model"),
+)
+"""Options that exclude each other."""
 
 
 class Spec(NamedTuple):
@@ -24,8 +36,8 @@ class Spec(NamedTuple):
 
     run: Callable[..., Any]
     help: str | None
-    arguments: tuple[Argument, ...]
-    options: Callable[[], Iterable[Row]]
+    arguments: tuple[click.Argument, ...]
+    options: Options
 
     def command(self, name: str) -> Command:
         """Return it as click has it."""
@@ -34,8 +46,9 @@ class Spec(NamedTuple):
 
     def checked(self, **given: Any) -> None:
         """Run it, unless two of its options exclude each other."""
-        if given.get("as_csv") and given.get("as_json"):
-            raise click.UsageError("--csv and --json exclude each other")
+        for one, other in EXCLUSIVE:
+            if all(given.get(name) or given.get(f"as_{name}") for name in (one, other)):
+                raise click.UsageError(f"--{one} and --{other} exclude each other")
         if given.get("fit") and MODEL in self.arguments and given["hardware"] is None:
             raise click.UsageError("--fit needs --hardware")
         raise Exit(int(self.run(**given) or 0))
@@ -45,9 +58,7 @@ COMMANDS: dict[str, Spec] = {}
 """The commands by their names."""
 
 
-def command(
-    *arguments: Argument, options: Callable[[], Iterable[Row]] = tuple
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def command(*arguments: click.Argument, options: Options = tuple) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that lists a function as a command of its name."""
 
     def listed(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,68 +68,43 @@ def command(
     return listed
 
 
-MODEL, PLAN = Argument("model", "models"), Argument("plan")
-AS_JSON = Row(("--json", "as_json"), OUTPUT, "Print JSON instead of a table.", read=bool)
-AS_CSV = Row(("--csv", "as_csv"), OUTPUT, "Print CSV instead of a table.", read=bool)
-FULL = Row(("--full",), OUTPUT, "Show every layer of a large network, and notes on details.", read=bool)
-FIT = Row(("--fit",), OUTPUT, "Exit 1 if a plan does not fit the memory of its machine.", read=bool)
-PLOT = Row(("--plot",), OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", values.plot)
-SAVE = Row(("-o", "--output"), OUTPUT, "Write the plan to a file.", "FILE", values.writable)
-TRACE = Row(("--trace",), OUTPUT, "Write a Chrome trace for Perfetto.", "FILE", values.writable)
-MODEL_FILE = Row(("--model",), NETWORK, "Model to use if the plan's model name is not found.", "MODEL",
-                 kind="models", files=True)  # fmt: skip
-INPUTS = Row(("--input", "inputs"), NETWORK,
-             "Shape of one sample of each argument of my_net:build, as 3x224x224, or 128:int64 for tokens.",
-             "SIZES", several=True)  # fmt: skip
-HARDWARE_FILE = Row(("--hardware",), MACHINE, "Hardware file to use if the name in the plan's score is not found.",
-                    "FILE", kind="hardware", files=True)  # fmt: skip
-PROFILE_FILE = Row(("--profile",), SEARCH, "Measured times to use if the name in the plan's cost is not found.",
-                   "FILE")  # fmt: skip
-
-
 def use(path: str) -> Any:
     """Return ``module:name`` of hypar, imported when it is used: importing all that commands need takes a second."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(f"hypar.{module}"), name)
 
 
-CHANGES = Row(
-    ("--set", "changes"), MACHINE, "Change one value of the machine, as duplex=half; may be repeated. Names: {names}.",
-    "NAME=VALUE", values.read_changes, several=True,
-    names=lambda: [*use("machine.changes:change_names")()],
+# fmt: off
+MODEL, PLAN = argument("model", "models"), argument("plan")
+AS_JSON = Parameter("--json as_json", OUTPUT, "Print JSON instead of a table.", read=bool)
+AS_CSV = Parameter("--csv as_csv", OUTPUT, "Print CSV instead of a table.", read=bool)
+FULL = Parameter("--full", OUTPUT, "Show every layer of a large network, and notes on details.", read=bool)
+FIT = Parameter("--fit", OUTPUT, "Exit 1 if a plan does not fit the memory of its machine.", read=bool)
+PLOT = Parameter("--plot", OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", values.require_plot)
+SAVE = Parameter("-o --output", OUTPUT, "Write the plan to a file.", "FILE", require_writable)
+MODEL_FILE = Parameter("--model", NETWORK, "Model to use if the plan's model name is not found.", "MODEL", kind="models")
+INPUTS = Parameter("--input inputs", NETWORK, "Shape of one sample of each argument of my_net:build, as 3x224x224, or "
+    "128:int64 for tokens.", "SIZES", several=True)
+SEQUENCE = Parameter("--sequence", NETWORK, "Positions of a sample; for config.json.  [default: the most that it allows]",
+    "N", int)
+HARDWARE_FILE = Parameter("--hardware", MACHINE, "Hardware file to use if the name in the plan's score is not found.",
+    "FILE", kind="hardware")
+PROFILE_FILE = Parameter("--profile", SEARCH, "Measured times to use if the name in the plan's cost is not found.", "FILE")
+CHANGES = Parameter("--set changes", MACHINE, "Change one value of the machine, as duplex=half; may be repeated. "
+    "Names: {names}.", "NAME=VALUE", values.read_changes, lambda: [*use("machine.changes:change_names")()], several=True,
     # A field of several networks or compute models is one form.
-    forms=lambda: (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS")),
-)  # fmt: skip
+    forms=lambda: (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS")))
+# fmt: on
 
 
-SAME = ("heading", "help", "metavar", "read", "names", "several")
-"""What the options of a request and of a command line both have."""
-
-
-def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) -> list[Row]:
+def asked(*names: str, without: Iterable[str] = (), **own: Mapping[str, Any]) -> list[Parameter]:
     """Return the options of a request, all or some; ``own`` holds what a command says otherwise of one of them."""
-    found: list[Row] = []
-    fields = use("plan.request:Request").__dataclass_fields__
+    found: list[Parameter] = []
     for name, parameter in use("plan.request:PARAMETERS").items():
-        if name not in (names or (name,)) or name in without:
-            continue
-        if name == "solver":
-            own = {"solver": {"read": known_solver}, **own}
-        same = {field: getattr(parameter, field) for field in SAME}
-        file, default = bool(parameter.ending), fields[name].default or None
-        row = Row((parameter.flag, name), files=file, default=default, **same)
-        found.append(row._replace(**own.get(name, {})))
-        if name == "hardware" and "changes" not in without:
-            found.append(CHANGES)
+        if name in (names or (name,)) and name not in without:
+            found.append(parameter._replace(**own.get(name, {})))
+            found += [CHANGES] * (name == "hardware" and "changes" not in without)
     return found
-
-
-def known_solver(text: str) -> str:
-    """Check the name of a solver: others than these serve inside searches and tests."""
-    names = use("plan.request:solver_names")()
-    if text not in names:
-        raise UnknownNameError("solver", text, names)
-    return text
 
 
 def counted(default: str) -> dict[str, str]:
@@ -126,93 +112,40 @@ def counted(default: str) -> dict[str, str]:
     return {"help": f"How bytes are counted: {{names}}.  [default: {default}]"}
 
 
+def doing(what: str) -> Any:
+    """Show on stderr what is done inside."""
+    return use("reports.terminal:progress_bar")(what)
+
+
 def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool = False) -> Any:
     """Load the machine, or return None if none is named; one is needed for changes."""
     if hardware is None and (needed or changes):
         where = "hardware" if needed else "--set"
         raise OptionError(where, "no machine is named", "one, as --hardware hmc")
-    if hardware is None:
-        return None
-    return use("machine.load:load_machine")(hardware, changes)
+    return None if hardware is None else use("machine.load:load_machine")(hardware, changes)
 
 
-def network_of(model: str, inputs: tuple[str, ...]) -> Any:
+def network_of(model: str, inputs: tuple[str, ...], sequence: int | None) -> Any:
     """Load a model, or import the network of another framework."""
-    foreign = inputs or ":" in model or ".json" in model
-    kind = use("importers.formats:framework_of")(model) if foreign else None
-    if kind is None and inputs:
-        raise OptionError("--input", f"given for {model}", "none, as a model file says it")
-    return use("network.build:load_model")(model) if kind is None else imported(kind, model, inputs).graph()
+    if (
+        inputs
+        or sequence is not None
+        or ":" in model
+        or model.endswith(".py")
+        or use("importers.formats:framework_of")(model) == "config"
+    ):
+        return imported(model, inputs, sequence=sequence).graph()
+    return use("network.build:load_model")(model)
 
 
-def imported(kind: str, network: str, inputs: tuple[str, ...], **own: Any) -> Any:
+def imported(network: str, inputs: tuple[str, ...], framework: str | None = None, **own: Any) -> Any:
     """Import a network, and say on stderr how much of it is recognised."""
-    with use("reports.terminal:progress_bar")(f"importing {network}"):
-        sizes = [values.read_sizes(text) for text in inputs]
-        tokens = frozenset(number for number, text in enumerate(inputs) if text.endswith(values.WHOLE))
-        found = use("importers.formats:import_network")(kind, network, sizes, tokens=tokens, **own)
+    with doing(f"importing {network}"):
+        found = use("importers.formats:imported")(network, inputs, framework, **own)
         found.graph()
     for line in (str(found.coverage), *found.notes):
         use("reports.terminal:note")(line)
     return found
-
-
-class Study(NamedTuple):
-    """A command that makes one result, writes it and shows it.
-
-    Attributes:
-        doing: what is said meanwhile.
-        of: the module of its document.
-        data: the function of that module that returns its data; empty if the result has JSON of its own.
-        machine: function that loads the machine; None if the call takes names.
-        unfit: function from the result to a line for each plan that exceeds its machine's memory.
-    """
-
-    help: str
-    argument: Argument
-    call: str
-    doing: str
-    of: str
-    data: str
-    options: Callable[[], Iterable[Row]]
-    machine: Callable[..., Any] | None = None
-    unfit: str = ""
-
-    def run(self, **given: Any) -> bool:
-        """Run it, and return whether the answer is no."""
-        doing, fit = self.doing.format(**given), given.pop("fit", False)
-        printed = {name: given.pop(name) for name in ("as_json", "as_csv", "full", "top") if name in given}
-        files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
-        subject = given.pop(str(self.argument.name))
-        if self.machine is not None:
-            given["hardware"] = self.machine(given["hardware"], given.pop("changes"))
-        with use("reports.terminal:progress_bar")(doing) as progress:
-            if "inputs" in given:
-                subject = network_of(subject, given.pop("inputs"))
-            if self.argument is MODEL:
-                given["progress"] = progress
-            found = use(self.call)(subject, **given)
-        for write, file in files.items():
-            if file is not None:
-                getattr(found, write)(file)
-        wrote(*files.values())
-        unfit = use(self.unfit)(found) if self.unfit else ()
-        for line in unfit if printed["as_json"] else ():
-            use("reports.terminal:warn")(line)
-        forms = {form: printed.pop(form) for form in ("as_json", "as_csv") if form in printed}
-        document = partial(use(f"reports.of.{self.of}:plugin"), found, **printed)
-        show(
-            document,
-            partial(use(f"reports.of.{self.of}:{self.data}"), found) if self.data else found.to_json,
-            **forms,
-        )
-        return bool(fit and unfit) or not getattr(found, "ok", True)
-
-
-def studies(**named: Study) -> None:
-    """List studies as commands of their names."""
-    for name, study in named.items():
-        COMMANDS[name] = Spec(study.run, study.help, (study.argument,), study.options)
 
 
 def wrote(*files: str | None) -> None:
@@ -221,14 +154,14 @@ def wrote(*files: str | None) -> None:
         use("reports.terminal:note")(f"wrote {file}")
 
 
-def show(
-    document: Callable[[], Any], data: Callable[[], Any], *, as_json: bool, as_csv: bool = False
-) -> None:
-    """Print data as JSON or CSV, or a document."""
-    if as_json or as_csv:
-        print_data(data(), as_csv=as_csv)
-    else:
-        use("reports.terminal:show_document")(document())
+def show(of: str, *found: Any, data: Any = "", as_json: bool, as_csv: bool = False, **how: Any) -> None:
+    """Print a result as JSON or CSV, or the document that the function ``of`` makes; ``data`` may be a function's name too."""
+    if not (as_json or as_csv):
+        use("reports.terminal:show_document")(use(of)(*found, **how))
+        return
+    if isinstance(data, str):
+        data = use(f"{of.partition(':')[0]}:{data}")(*found) if data else found[0].to_json()
+    print_data(data, as_csv=as_csv)
 
 
 def print_data(data: Any, *, as_csv: bool = False) -> None:
@@ -240,12 +173,65 @@ def print_data(data: Any, *, as_csv: bool = False) -> None:
 def show_plan(document: Any, layers: int, *, full: bool) -> None:
     """Print the document of a plan."""
     folded = layers > use("reports.words:MOST_ROWS")
-    use("reports.terminal:show_shortened")(document, full=full, folded=folded)
+    use("reports.terminal:show_document")(document, full=full, folded=folded)
 
 
-def unfit(score: Score | None, *, fit: bool, as_data: bool) -> bool:
-    """Return whether a plan exceeds its machine's memory, if asked to; say so on stderr where stdout carries data."""
-    exceeds = score is not None and not score.fits
-    if exceeds and as_data:
-        use("reports.terminal:warn")(use("reports.words:fit")(score))
-    return fit and exceeds
+def unfit(lines: Iterable[str], *, fit: bool, as_data: bool) -> bool:
+    """Say on stderr which plans exceed their machine's memory, where stdout carries data; return whether that is the answer."""
+    for line in lines if as_data else ():
+        use("reports.terminal:warn")(line)
+    return bool(fit and lines)
+
+
+def unfit_score(score: Score | None) -> list[str]:
+    """Return a line if a plan exceeds its machine's memory."""
+    return [] if score is None or score.fits else [use("reports.words:fit")(score)]
+
+
+class Study(NamedTuple):
+    """A command that makes one result, writes it and shows it.
+
+    Attributes:
+        doing: what is said meanwhile.
+        of: the module of its document.
+        data: the function of that module that returns its data; empty if the result has JSON of its own.
+        loads: whether the call takes a machine, not names; ``--hardware`` may then be needed.
+        unfit: function from the result to a line for each plan that exceeds its machine's memory.
+    """
+
+    help: str
+    argument: click.Argument
+    call: str
+    doing: str
+    of: str
+    data: str
+    options: Options
+    loads: bool = False
+    unfit: str = ""
+
+    def run(self, *, fit: bool = False, **given: Any) -> bool:
+        """Run it, and return whether the answer is no."""
+        meanwhile, subject = self.doing.format(**given), given.pop(str(self.argument.name))
+        shown = {name: given.pop(name) for name in ("full", "top", "as_json", "as_csv") if name in given}
+        files = {write: given.pop(name, None) for name, write in (("plot", "plot"), ("output", "write"))}
+        if self.loads:
+            given["hardware"] = machine_of(given["hardware"], given.pop("changes"), needed="vary" in given)
+        with doing(meanwhile) as progress:
+            if "inputs" in given:
+                subject = network_of(subject, given.pop("inputs"), given.pop("sequence"))
+            if self.argument is MODEL:
+                given["progress"] = progress
+            found = use(self.call)(subject, **given)
+        for write, file in files.items():
+            if file is not None:
+                getattr(found, write)(file)
+        wrote(*files.values())
+        lines = use(self.unfit)(found) if self.unfit else ()
+        show(f"reports.of.{self.of}:plugin", found, data=self.data, **shown)
+        return unfit(lines, fit=fit, as_data=shown["as_json"]) or not getattr(found, "ok", True)
+
+
+def studies(**named: Study) -> None:
+    """List studies as commands of their names."""
+    for name, study in named.items():
+        COMMANDS[name] = Spec(study.run, study.help, (study.argument,), study.options)

@@ -41,14 +41,14 @@ def read_text(file: Path) -> str:
         raise DocumentError(place, f"found byte 0x{content[error.start]:02x}", "UTF-8 text") from error
 
 
-def require_writable(file: Path) -> None:
+def require_writable(file: str | Path) -> None:
     """Raise if a file could not be written, before anything is computed for it.
 
     Raises:
         DocumentError: the file or its folder is not writable, the folder is missing, or the name is invalid.
     """
-    with _told(file, "written"):
-        _target(file)
+    with _told(Path(file), "written"):
+        _target(Path(file))
 
 
 def make_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import OptionError
+from hypar.errors import OptionError, shown
 from hypar.network.ops.base import LARGEST_SIZE
 
 if TYPE_CHECKING:
@@ -26,7 +26,11 @@ BATCH = 256
 """Samples in a mini-batch, unless another number is asked for."""
 
 
+WHOLE = ":int64"
+"""Behind the shape of an input of whole numbers, as tokens are."""
+
 _NAMED = re.compile(r"[\w.]+:[\w.]+")
+_SHAPE = re.compile(r"0*[1-9][0-9]{0,6}(x0*[1-9][0-9]{0,6})*", re.ASCII)
 
 
 def framework_of(network: str) -> str | None:
@@ -62,6 +66,37 @@ def _has_model_type(file: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and "model_type" in content
+
+
+def imported(source: str, inputs: Sequence[str], framework: str | None = None, **options: Any) -> Imported:
+    """Return a network of another framework, from what a command line says.
+
+    Args:
+        source: a file, or ``my_module:build``.
+        inputs: shape of one sample of each argument of a function or a module, as ``3x224x224`` or ``128:int64``.
+        framework: one of ``FORMATS``; unless given, what ``framework_of`` finds.
+        options: further arguments of ``import_network``.
+
+    Raises:
+        InputError: the framework is not found or not installed, or the network cannot be read or said.
+    """
+    if source.endswith(".py"):
+        raise OptionError(
+            "model", f"found {source}", f"a function of it, as {source[:-3].replace('/', '.')}:build"
+        )
+    kind = framework or framework_of(source)
+    if kind is None and inputs:
+        raise OptionError("--input", f"given for {source}", "none, as a model file says it")
+    if kind is None:
+        allowed = "a file .onnx, a config.json of Hugging Face, or my_module:build"
+        raise OptionError("import", f"found {source}", allowed)
+    for text in inputs:
+        if not _SHAPE.fullmatch(text.removesuffix(WHOLE)):
+            allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
+            raise OptionError("--input", f"found {shown(text)}", allowed)
+    sizes = [tuple(map(int, text.removesuffix(WHOLE).split("x"))) for text in inputs]
+    tokens = frozenset(number for number, text in enumerate(inputs) if text.endswith(WHOLE))
+    return import_network(kind, source, sizes, tokens=tokens, **options)
 
 
 def import_network(

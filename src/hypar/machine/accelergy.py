@@ -20,7 +20,7 @@ from hypar.files.validation import validated
 from hypar.files.yaml_file import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAC = "mac"
 """Stands for ``multiply`` and ``add`` together."""
@@ -61,6 +61,18 @@ class TableFile(_Extensible):
     """The whole file."""
 
     table: Annotated[Table, Field(alias="ERT")]
+
+
+def read_mapping(texts: Sequence[str]) -> dict[str, str]:
+    """Read ``buffer=glb.read`` as an energy and its action, for each text; raises ``OptionError``."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, target = text.partition("=")
+        if not equals or name in found:
+            problem = f"{name} given twice" if equals else f"found {shown(text)}"
+            raise OptionError("map", problem, "NAME=COMPONENT.ACTION, each name once")
+        found[name] = target
+    return found
 
 
 def read_energies(file: str | Path, mapping: Mapping[str, str]) -> dict[str, Any]:

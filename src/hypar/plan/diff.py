@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError, shown
+from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import ChunksRecord
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-    from hypar.plan.plan import Plan
     from hypar.sharding.placement import Choice
 
     Place = tuple[Any, ...]
@@ -120,15 +121,17 @@ class Change:
         return before, after
 
 
-def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
-    """Return all differences of two plans: of the request, then of choices, costs and scores.
+def diff_plans(before: Plan | str | Path, after: Plan | str | Path) -> tuple[Change, ...]:
+    """Return all differences of two plans or their files: of the request, then of choices, costs and scores.
 
     Levels of different arrays do not correspond: plans of such arrays are compared by their totals, and layer by layer
     by the cut over all levels.
 
     Raises:
+        InputError: a file cannot be read.
         PlanError: the plans are of different costs.
     """
+    before, after = (own if isinstance(own, Plan) else read_plan(own) for own in (before, after))
     costs = [
         f"{own.name} in {own.unit} ({', '.join(sorted(own.parameters)) or 'no parameters'})"
         for own in (before.cost, after.cost)

@@ -4,30 +4,93 @@ A plan is written as versioned JSON, described in ``docs/plans.md``. It knows no
 comparing plans needs no model file.
 """
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 import importlib
+import math
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from hypar.document import Result
-from hypar.errors import OptionError, PlanError, Where, field_name, shown
+from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
+from hypar.files.record import Record
 from hypar.files.text import format_json, read_json, write_text
 from hypar.files.validation import validated
-from hypar.plan.content import PlanContent, require_whole, rooted
-
-FAMILY = "hypar.plan"
-"""The name of the format of plans, of all its versions."""
+from hypar.network.dims import CUTTABLE
+from hypar.plan.records import (
+    BaselinesRecord,
+    ChunksRecord,
+    CostRecord,
+    FilesRecord,
+    LimitsRecord,
+    ModelRecord,
+    Operators,
+    Origin,
+    ProfileRecord,
+    Recorded,
+    RefinementRecord,
+    remember,
+)
+from hypar.plan.score import Score
+from hypar.plan.stages import StagesRecord, stage_name
+from hypar.sharding.placement import Choice
+from hypar.sharding.space import parse_space
+from hypar.sharding.tree import (
+    MOST_DEVICES,
+    WHOLE_ARRAY,
+    Amount,
+    Group,
+    Node,
+    Split,
+    fault,
+    groups_of,
+    splits_of,
+    tree_of,
+)
 
 SCHEMA: Final = "hypar.plan/2"
 """The only format that is written and read."""
 
 
-class Plan(Result, PlanContent):
+def _few(array: list[int]) -> list[int]:
+    if math.prod(array) > MOST_DEVICES:
+        raise ValueError(f"at most {MOST_DEVICES:,} devices")
+    return array
+
+
+Ways = Annotated[list[Annotated[int, Field(ge=2)]], AfterValidator(_few)]
+
+
+def rooted(splits: Sequence[Split], stages: StagesRecord | None) -> Node:
+    """Return the tree of splits that are listed and of the stages of a plan.
+
+    Raises:
+        ValueError: they form no tree.
+    """
+    for found in () if stages is None else stages.faults():
+        raise ValueError(found)
+    if stages is None or not (stages.pipelined or stages.groups):
+        return tree_of(splits)
+    each = [(stage.group, stage.layers) for stage in stages.stages]
+    return tree_of(splits, each, stages.outside or 0)
+
+
+def _listed(root: Node) -> list[Split]:
+    return [*splits_of(root)]
+
+
+if TYPE_CHECKING:
+    Root = Node
+else:
+    Root = Annotated[list[Split], PlainSerializer(_listed, return_type=list[Split])]
+
+
+class Plan(Result, Record):
     """A choice for every layer at every level.
 
     Attributes:
@@ -55,12 +118,39 @@ class Plan(Result, PlanContent):
     """
 
     _document: ClassVar[str] = "plan"
+    model_config = ConfigDict(populate_by_name=True)
+
+    schema_: Literal["hypar.plan/2"] = Field(alias="schema")
+    model: ModelRecord
+    graph: Operators | None = None
+    strategy: str
+    space: str
+    search: str
+    solver: str
+    array: Ways
+    arrays: dict[str, Ways] | None = None
+    shares: str | None = None
+    path: list[str] | None = None
+    pins: list[str]
+    profile: ProfileRecord | None = None
+    files: FilesRecord | None = None
+    bounds: list[Amount] | None = None
+    limits: LimitsRecord | None = None
+    convention: Recorded = None
+    cost: CostRecord
+    claim: str
+    stages: StagesRecord | None = None
+    root: Root = Field(alias="splits")
+    baselines: BaselinesRecord | None = None
+    refined: RefinementRecord | None = None
+    chunks: ChunksRecord | None = None
+    score: Score | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         """Read the listed splits as a tree, and check that levels, layers, choices and shares agree."""
         self.__dict__["root"] = rooted(self.__dict__["root"], self.stages)
-        require_whole(self)
+        self.require_whole()
         return self
 
     def to_data(self) -> dict[str, Any]:
@@ -101,7 +191,7 @@ class Plan(Result, PlanContent):
         """
         sources = importlib.import_module("hypar.planning.sources")
         found = sources.network_of(self, model), sources.scored_on(self), sources.times_of(self)
-        explain = importlib.import_module("hypar.studies.explain").explain_plan
+        explain = importlib.import_module("hypar.studies.alternatives").explain_plan
         return explain(self, found[0], layer=layer, machine=found[1], profile=found[2])
 
     def __repr__(self) -> str:
@@ -109,6 +199,229 @@ class Plan(Result, PlanContent):
         return self.render()
 
     __str__ = __repr__
+
+    @property
+    def staged(self) -> bool:
+        """Return whether it has stages that form a pipeline."""
+        return self.stages is not None and self.stages.pipelined
+
+    @property
+    def uneven(self) -> bool:
+        """Return whether it has uneven splits."""
+        return any(split.sides is not None for split in self.splits)
+
+    @property
+    def heterogeneous(self) -> bool:
+        """Return whether it is for a heterogeneous machine: with uneven splits, or with stages on its groups."""
+        return self.uneven or bool(self.stages is not None and self.stages.groups)
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """Return the splits of the tree, a group's before its subgroups'."""
+        return [*splits_of(self.root)]
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
+        return tuple(groups_of(self.root))
+
+    @cached_property
+    def _group_of(self) -> dict[str, str]:
+        """The device group of each layer whose stage is on one."""
+        stages = () if self.stages is None else self.stages.stages
+        return {layer: stage.group for stage in stages if stage.group is not None for layer in stage.layers}
+
+    @property
+    def summed(self) -> tuple[Split, ...]:
+        """Return the splits whose costs sum to the plan's."""
+        return tuple(split for split in self.splits if self.path is None or split.group in self.path)
+
+    @cached_property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers that are cut, in topological order."""
+        staged = self.stages is not None and (self.stages.groups or not self.splits)
+        return self.stages.layers if self.stages is not None and staged else (*self.splits[0].choices,)
+
+    @property
+    def num_devices(self) -> int:
+        """Return the number of devices in all stages; on a heterogeneous machine without the idle ones."""
+        stages = 1 if self.stages is None else self.stages.of_each_group
+        return stages * sum(math.prod(group.array) for group in self.groups if not group.idle)
+
+    def dims(self, layer: str, group: str | None = None) -> tuple[str | None, ...]:
+        """Return the dim in which a layer is cut at each level, several joined by ``*``; None if it is not cut.
+
+        Args:
+            layer: name of the layer.
+            group: for a heterogeneous machine, the group of identical devices whose levels are meant.
+
+        Raises:
+            UnknownNameError: no layer of that name is cut, or there is no such group.
+        """
+        return tuple("*".join(choice.divided) or None for choice in self.choices(layer, group))
+
+    def choices(self, layer: str, group: str | None = None) -> tuple[Choice, ...]:
+        """Return the choice of a layer at each level; ``dims`` describes the arguments and the errors."""
+        self._require(layer)
+        return tuple(split.choice(layer) for split in self.levels_of(group or self._group_of.get(layer)))
+
+    def levels_of(self, group: str | None = None) -> tuple[Split, ...]:
+        """Return the splits above and inside a group of identical devices, outermost first.
+
+        Raises:
+            UnknownNameError: there is no such group, or several and none is named.
+        """
+        groups = {found.name: found for found in self.groups}
+        name = next(iter(groups)) if group is None and len(groups) == 1 else group or ""
+        if name not in groups:
+            raise UnknownNameError("group", name, groups)
+        return (*(uneven for uneven, _ in groups[name].above), *groups[name].splits)
+
+    @property
+    def in_grids(self) -> bool:
+        """Return whether a level may divide several dims at once, or leave devices idle."""
+        if self.heterogeneous or not parse_space(self.space, self.model.dims or ()).grids:
+            return False
+        whole = math.prod(self.array)
+        return max(self.array, default=1) > 2 or any(self.devices(layer) < whole for layer in self.layers)
+
+    def devices(self, layer: str) -> int:
+        """Count the devices that work for a layer.
+
+        Raises:
+            UnknownNameError: no layer of that name is cut.
+        """
+        self._require(layer)
+        return sum(
+            math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
+            for group in self.groups
+            if self._group_of.get(layer, group.root) == group.root
+            and all(uneven.shares_of(layer)[group] for uneven, group in group.above)
+        )
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.layers)
+
+    def _require(self, layer: str) -> None:
+        if layer not in self._known:
+            raise UnknownNameError("layer", layer, self.layers)
+
+    def require_whole(self) -> None:
+        """Check that levels, layers, choices, shares, stages, bounds and score agree.
+
+        Raises:
+            ValueError: they do not.
+            InputError: the space is none.
+        """
+        for found in self._faults():
+            raise ValueError(found)
+        parse_space(self.space, self.model.dims or ())
+
+    def _faults(self) -> Iterator[str]:
+        yield from self._dim_faults()
+        levels = [(split.level, split.ways) for split in self.splits]
+        if not levels and self.stages is None:
+            yield "splits: found []; allowed: at least 1 where there are no stages"
+        if not self.heterogeneous and levels != [*enumerate(self.array)]:
+            yield f"splits do not match the array {self.array}; allowed: one a level, outermost first"
+        if self.stages is not None:
+            yield from self._stage_faults(self.stages)
+        for split in self.splits:
+            yield from split.faults(self._layers_at(split))
+        if self.heterogeneous:
+            yield from self._group_faults()
+        elif self.arrays is not None or self.path is not None or self.groups[0].name != WHOLE_ARRAY:
+            yield "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
+        yield from self._bound_faults()
+        if self.baselines is not None and (self.staged or self.score is None):
+            yield f"baselines: found {'in stages' if self.score else 'without a score'}; allowed: none"
+        if self.chunks is not None:
+            yield from self.chunks.faults(self.layers, scored=self.score is not None)
+
+    def _dim_faults(self) -> Iterator[str]:
+        """Yield where a dim is divided that is neither one of all networks nor one that this network names."""
+        known = (*CUTTABLE, *(self.model.dims or ()))
+        for number, split in enumerate(self.splits):
+            places = ((layer, dim) for layer, own in split.choices.items() for dim in own if dim not in known)
+            for layer, dim in places:
+                hint = "; ".join(filter(None, [", ".join(map(repr, known)), suggestion(dim, known)]))
+                yield fault(field_name(("splits", number, "choices", layer, dim)), dim, hint)
+
+    def _stage_faults(self, stages: StagesRecord) -> Iterator[str]:
+        """Yield where stages have not every layer once, in order, or do not suit the array and the score."""
+        count, batch = len(stages.stages), self.model.batch
+        if not stages.groups and self.splits and stages.layers != tuple(self.splits[0].choices):
+            yield "stages: found other layers than those of level 0; allowed: each once, in order"
+        if batch % stages.microbatches:
+            allowed = f"a divisor of the batch {batch:,}"
+            yield f"stages.microbatches: found {stages.microbatches:,}; allowed: {allowed}"
+        if not self.heterogeneous and (stages.outside or 0) > len(self.array):
+            yield fault("stages.outside", stages.outside, f"at most {len(self.array)}, as there are levels")
+        devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
+        if devices > MOST_DEVICES or self.score is None:
+            kind = "" if self.heterogeneous else "identical "
+            yield fault("stages", count, f"at most {MOST_DEVICES:,} {kind}devices, and a score")
+        groups = [] if self.score is None else [group.group for group in self.score.groups or ()]
+        if self.staged and groups != [*self._lanes_of(stages)]:
+            yield f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
+        if not self.staged and stages.arrays is None and (self.array != stages.array or groups):
+            yield f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups"
+
+    def _lanes_of(self, stages: StagesRecord) -> Iterator[str]:
+        """Yield the names of the groups of identical devices of each stage, in order."""
+        for number, stage in enumerate(stages.stages):
+            own = [group for group in self.groups if stage.group in {None, group.root}]
+            yield from (stage_name(number) + f" {each.name}" * bool(each.above) for each in own)
+
+    def _layers_at(self, split: Split) -> Collection[str]:
+        """Return the layers that a split has: those of all stages, or of the stages on its group."""
+        if self.stages is None or not self.stages.groups:
+            return self.layers
+        roots = (own.root for own in self.groups if any(one is split for one in self.levels_of(own.name)))
+        return self.stages.layers_of(next(roots, ""))
+
+    def _group_faults(self) -> Iterator[str]:
+        """Yield where arrays, path and stages name other groups than the tree."""
+        arrays, groups = self.arrays or {}, self.groups
+        if self.array or self.score is None:
+            place, allowed = (
+                "array" if self.array else "score",
+                "no array and a score on a heterogeneous machine",
+            )
+            yield fault(place, self.array or None, allowed)
+        if self.stages is not None and self.staged:
+            outside = self.stages.outside or 0
+            if self.path is not None or (self.shares and not self.uneven and self.stages.arrays is None):
+                yield "stages: found a path or shares; allowed: none, as no group shares a layer"
+            if any(group.idle for group in groups):
+                yield "stages: found a group without a share; allowed: a share for each group"
+            if any(len(group.above) + len(group.splits) < outside for group in groups):
+                yield fault("stages.outside", outside, "fewer nodes than a group has")
+        for group in groups:
+            own, array = arrays.get(group.name), [*group.array]
+            if not group.idle and own != array:
+                yield fault(f"arrays.{group.name}", own, f"{array}, as its splits")
+        # Groups below an idle uneven split have no splits that would name them.
+        names = [group.name for group in groups]
+        others = [name for name in arrays if name not in names]
+        if others and not any(group.idle and group.name not in arrays for group in groups):
+            yield fault("arrays", others[0], ", ".join(names))
+        if sum(map(math.prod, arrays.values())) > MOST_DEVICES:
+            yield f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}"
+        known = {split.group for split in self.splits} | {*arrays}
+        strange = [name for name in self.path or () if name not in known]
+        yield from (fault("path", name, ", ".join(sorted(known))) for name in strange)
+
+    def _bound_faults(self) -> Iterator[str]:
+        """Yield where a bound is above its cost, or their number is neither 1 nor that of the levels."""
+        bounds = self.bounds or ()
+        costs = [self.cost.value] if len(bounds) == 1 else [split.cost for split in self.splits]
+        if self.bounds is not None and len(bounds) != len(costs):
+            yield f"bounds: found {len(bounds)}; allowed: 1, or {len(costs)}, one a level"
+        for number, (bound, cost) in enumerate(zip(bounds, costs, strict=False)):
+            if bound > cost and not math.isclose(bound, cost, rel_tol=1e-9):
+                yield f"bounds[{number}]: found {bound:,}; allowed: at most {cost:,}, the cost"
 
 
 def read_plan(file: str | Path) -> Plan:
@@ -122,7 +435,7 @@ def read_plan(file: str | Path) -> Plan:
     if not isinstance(data, dict):
         raise PlanError(str(path), f"found {shown(data)}", "an object")
     if data.get("schema") != SCHEMA:
-        version = re.fullmatch(rf"{FAMILY}/0*([1-9][0-9]*)", str(data.get("schema")))
+        version = re.fullmatch(r"hypar\.plan/0*([1-9][0-9]*)", str(data.get("schema")))
         hint = "" if version is None else "it was written by a newer hypar"
         hint = "plan again, as it is of an older hypar" if version and version[1] == "1" else hint
         raise PlanError(f"{path}: schema", f"found {shown(data.get('schema'))}", SCHEMA, hint)
@@ -138,24 +451,3 @@ def read_plan(file: str | Path) -> Plan:
     if plan.score is not None:
         remember(plan.score, Origin(plan=plan, file=path))
     return plan
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Origin:
-    """From what a plan or a score was made; None is what the names in it find, beside ``file``, the plan's."""
-
-    plan: Any = None
-    network: Any = None
-    machine: Any = None
-    profile: Any = None
-    file: Path = Path("plan")
-
-
-def remember(result: Any, origin: Origin) -> None:
-    """Note the origin of a plan or a score; it is no part of the record, of its equality or of its file."""
-    object.__setattr__(result, "_origin", origin)
-
-
-def origin_of(result: Any) -> Origin:
-    """Return the origin of a plan or a score; an empty one if it is not known."""
-    return cast("Origin", getattr(result, "_origin", Origin()))

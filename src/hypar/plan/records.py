@@ -7,8 +7,10 @@ the cost ``deepa``: so a plan without the entry is counted as it was when plans 
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated, Any, Literal, Self, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -186,3 +188,24 @@ def recorded(convention: str) -> Literal["moved", "fused"] | None:
 def of_score(convention: str) -> str:
     """Return the convention of a score where none is asked for: what a correct execution of the plan moves."""
     return FUSED if convention == FUSED else MOVED
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Origin:
+    """From what a plan or a score was made; None is what the names in it find, beside ``file``, the plan's."""
+
+    plan: Any = None
+    network: Any = None
+    machine: Any = None
+    profile: Any = None
+    file: Path = Path("plan")
+
+
+def remember(result: Any, origin: Origin) -> None:
+    """Note the origin of a plan or a score; it is no part of the record, of its equality or of its file."""
+    object.__setattr__(result, "_origin", origin)
+
+
+def origin_of(result: Any) -> Origin:
+    """Return the origin of a plan or a score; an empty one if it is not known."""
+    return cast("Origin", getattr(result, "_origin", Origin()))

@@ -2,20 +2,18 @@
 
 # Annotations are not postponed here: the parameters are read from them at every start.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
 from hypar.errors import OptionError, UnknownNameError, shown, suggestion
 from hypar.network.dims import CUTTABLE
 from hypar.network.training import OPTIMIZERS
+from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS
 from hypar.plan.stages import BALANCES, FLUSHES, RULES
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import BY_LEVELS
-
-NETWORK, ARRAY, SEARCH, MACHINE, STAGES = "Network", "Array", "Search", "Machine", "Stages and chunks"
-"""The headings under which options are listed."""
 
 BEST = "best"
 """In place of a number of stages: as many as are fastest."""
@@ -30,42 +28,6 @@ GRAPHS = ("contracted", "operators")
 def solver_names() -> tuple[str, ...]:
     """Return the solvers that may be named on a command line: others serve inside searches and tests."""
     return tuple(name for name in plugin_names("solvers") if name not in {"coarse", "exhaustive", "uniform"})
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """An option of a request as a command line gives it.
-
-    Attributes:
-        help: what it does, in a line; ``{names}`` stands for the names of its values.
-        read: function from a text to a value; ``bool`` for a flag without a value.
-        names: function that returns the names of its values, called where they are needed.
-        closed: whether no other values are allowed.
-        several: whether it may be repeated; the value is then a tuple.
-        between: separator of the items of a value.
-        ending: ending of the file that a value may be; empty if it is none.
-        flag: its flag; empty if it is the option's name.
-    """
-
-    heading: str
-    help: str
-    metavar: str | None = None
-    read: Callable[[str], Any] = str
-    names: Callable[[], Iterable[str]] = tuple
-    closed: bool = False
-    several: bool = False
-    between: str = ","
-    ending: str = ""
-    flag: str = ""
-
-    def words(self, value: Any) -> Iterator[str]:
-        """Yield the words of a command line that give a value; what is read from a file is given by its name."""
-        for one in value if self.several else (value,):
-            yield self.flag
-            if hasattr(one, "name"):
-                yield one.name if one.name in self.names() or "." in one.name else f"{one.name}{self.ending}"
-            elif self.read is not bool:
-                yield self.between.join(map(str, one)) if isinstance(one, list | tuple) else str(one)
 
 
 def read_array(text: str) -> tuple[int | str, ...]:
@@ -109,61 +71,61 @@ class Request:
     """
 
     # fmt: off
-    levels: Annotated[int | None, Parameter(ARRAY, "Number of two-way levels.  [default: 4]", "N",
+    levels: Annotated[int | None, Parameter("--levels", ARRAY, "Number of two-way levels.  [default: 4]", "N",
         int)] = None
-    array: Annotated[Sequence[int | str] | None, Parameter(ARRAY, "Ways of each level instead, outermost "
+    array: Annotated[Sequence[int | str] | None, Parameter("--array", ARRAY, "Ways of each level instead, outermost "
         "first, as 4x8; 2xs4x2 has 4 stages inside the first level.", "WAYS", read_array, between="x")] = None
-    batch: Annotated[int | None, Parameter(NETWORK, "Samples in a mini-batch.  [default: the model's]", "N",
+    batch: Annotated[int | None, Parameter("--batch", NETWORK, "Samples in a mini-batch.  [default: the model's]", "N",
         int)] = None
-    strategy: Annotated[str | None, Parameter(SEARCH, "Named combination of a space, a cost and a search: "
+    strategy: Annotated[str | None, Parameter("--strategy", SEARCH, "Named combination of a space, a cost and a search: "
         "{names}.  [default: hypar]", "NAME", names=lambda: plugin_names("strategies"))] = None
-    space: Annotated[str | None, Parameter(SEARCH, "Choices to search: one or several of {names}; several "
+    space: Annotated[str | None, Parameter("--space", SEARCH, "Choices to search: one or several of {names}; several "
         "dims at once (batch*height), other dims for some ops (conv:batch linear:mp), or a strategy's name.  "
         "[default: the strategy's]", "DIMS", names=lambda: ("all", *CUTTABLE))] = None
-    cost: Annotated[str | None, Parameter(SEARCH, "Cost to minimise: {names}.  [default: the strategy's]",
+    cost: Annotated[str | None, Parameter("--cost", SEARCH, "Cost to minimise: {names}.  [default: the strategy's]",
         "NAME", names=lambda: plugin_names("costs"))] = None
-    inter_weight: Annotated[float | None, Parameter(SEARCH, "Weight of the communication between layers in "
+    inter_weight: Annotated[float | None, Parameter("--inter-weight", SEARCH, "Weight of the communication between layers in "
         "the cost; 0.5 reproduces HyPar's figures.  [default: 1]", "W", float)] = None
-    convention: Annotated[str | None, Parameter(SEARCH, "How bytes are counted: {names}.  [default: the "
+    convention: Annotated[str | None, Parameter("--convention", SEARCH, "How bytes are counted: {names}.  [default: the "
         "strategy's for the cost, moved for the score]", "NAME", names=lambda: BY_LEVELS, closed=True)] = None
-    mode: Annotated[str | None, Parameter(SEARCH, "Mode of the cost deepa: exact or serial.", "NAME",
+    mode: Annotated[str | None, Parameter("--mode", SEARCH, "Mode of the cost deepa: exact or serial.", "NAME",
         names=lambda: ("exact", "serial"))] = None
-    profile: Annotated[Any, Parameter(SEARCH, "Measured times for the cost deepa, as written by hypar "
+    profile: Annotated[Any, Parameter("--profile", SEARCH, "Measured times for the cost deepa, as written by hypar "
         "profile.", "FILE", ending=".json")] = None
-    graph: Annotated[str | None, Parameter(NETWORK, "Graph of the network: contracted (without pools) or "
+    graph: Annotated[str | None, Parameter("--graph", NETWORK, "Graph of the network: contracted (without pools) or "
         "operators (with them).", "NAME", names=lambda: GRAPHS, closed=True)] = None
-    search: Annotated[str | None, Parameter(SEARCH, "Search over the levels: {names}.  [default: the "
+    search: Annotated[str | None, Parameter("--search", SEARCH, "Search over the levels: {names}.  [default: the "
         "strategy's]", "NAME", names=lambda: plugin_names("searches"))] = None
-    solver: Annotated[str | None, Parameter(SEARCH, "Solver to use: {names}.  [default: the cheapest exact "
-        "one]", "NAME", names=solver_names)] = None
-    time_limit: Annotated[float | None, Parameter(SEARCH, "Time for the joint search, after which it answers "
+    solver: Annotated[str | None, Parameter("--solver", SEARCH, "Solver to use: {names}.  [default: the cheapest exact "
+        "one]", "NAME", lambda text: checked("solver", text), solver_names)] = None
+    time_limit: Annotated[float | None, Parameter("--time-limit", SEARCH, "Time for the joint search, after which it answers "
         "with its best plan and a bound.  [default: 60]", "SECONDS", float)] = None
-    search_memory: Annotated[float | None, Parameter(SEARCH, "Memory for the tables of the joint search.  "
+    search_memory: Annotated[float | None, Parameter("--search-memory", SEARCH, "Memory for the tables of the joint search.  "
         "[default: 1e9]", "BYTES", float)] = None
-    pins: Annotated[str | Sequence[str], Parameter(SEARCH, "Fix a choice, as fc1=mp or conv*@H2=batch; may "
-        "be repeated.", "LAYER[@LEVEL]=CHOICE", several=True, flag="--pin")] = ()
-    hardware: Annotated[Any, Parameter(MACHINE, "Machine to use: {names}, or a hardware file.", "NAME",
+    pins: Annotated[str | Sequence[str], Parameter("--pin pins", SEARCH, "Fix a choice, as fc1=mp or conv*@H2=batch; may "
+        "be repeated.", "LAYER[@LEVEL]=CHOICE", several=True)] = ()
+    hardware: Annotated[Any, Parameter("--hardware", MACHINE, "Machine to use: {names}, or a hardware file.", "NAME",
         names=lambda: data_names("hardware"), ending=".yaml")] = None
-    optimizer: Annotated[str, Parameter(MACHINE, "Optimizer, for updates and memory: {names}.", "NAME",
+    optimizer: Annotated[str, Parameter("--optimizer", MACHINE, "Optimizer, for updates and memory: {names}.", "NAME",
         names=lambda: OPTIMIZERS, closed=True)] = "sgd"
-    shares: Annotated[str | None, Parameter(MACHINE, "How device groups share the work: equal, linear, "
+    shares: Annotated[str | None, Parameter("--shares", MACHINE, "How device groups share the work: equal, linear, "
         "exact, or layers.  [default: the strategy's]", "NAME", names=lambda: SHARES, closed=True)] = None
-    stages: Annotated[int | str | None, Parameter(STAGES, "Number of stages of consecutive layers, each "
+    stages: Annotated[int | str | None, Parameter("--stages", STAGES, "Number of stages of consecutive layers, each "
         "planned by itself; best: the fastest number over the outermost levels.", "N|best", read_stages,
         names=lambda: (BEST,))] = None
-    schedule: Annotated[str | None, Parameter(STAGES, "Order of the stages' work: 1f1b, interleaved, gpipe "
+    schedule: Annotated[str | None, Parameter("--schedule", STAGES, "Order of the stages' work: 1f1b, interleaved, gpipe "
         "or layer-block.  [default: 1f1b]", "NAME", names=lambda: FLUSHES, closed=True)] = None
-    microbatches: Annotated[int | None, Parameter(STAGES, "Microbatches in a mini-batch, with stages.  "
+    microbatches: Annotated[int | None, Parameter("--microbatches", STAGES, "Microbatches in a mini-batch, with stages.  "
         "[default: the number of stages, or the next smaller divisor of the batch]", "N", int)] = None
-    parts: Annotated[int | None, Parameter(STAGES, "Parts of the network that each stage works for, in "
+    parts: Annotated[int | None, Parameter("--parts", STAGES, "Parts of the network that each stage works for, in "
         "schedule interleaved.  [default: 2]", "V", int)] = None
-    balance: Annotated[str | None, Parameter(STAGES, "Quantity to minimise in the costliest stage: time, "
+    balance: Annotated[str | None, Parameter("--balance", STAGES, "Quantity to minimise in the costliest stage: time, "
         "memory, traffic or macs.  [default: time]", "NAME", names=lambda: BALANCES, closed=True)] = None
-    starts: Annotated[str | Sequence[str] | None, Parameter(STAGES, "First layers of the stages, as "
+    starts: Annotated[str | Sequence[str] | None, Parameter("--starts", STAGES, "First layers of the stages, as "
         "conv1,conv3,fc1, instead of the best partition.", "LAYERS")] = None
-    refine: Annotated[bool, Parameter(SEARCH, "Improve the plan choice by choice by the engine's time; needs "
+    refine: Annotated[bool, Parameter("--refine", SEARCH, "Improve the plan choice by choice by the engine's time; needs "
         "--hardware.", read=bool)] = False
-    chunks: Annotated[str | int | None, Parameter(STAGES, "Exchange gradients in chunks: best, layers (one "
+    chunks: Annotated[str | int | None, Parameter("--chunks", STAGES, "Exchange gradients in chunks: best, layers (one "
         "chunk per layer), one, or a number of layers; needs --hardware.", "CHUNKS",
         names=lambda: CHUNKS)] = None
     # fmt: on
@@ -207,8 +169,8 @@ class Request:
 
 
 PARAMETERS: dict[str, Parameter] = {
-    name: replace(own, flag=own.flag or f"--{name.replace('_', '-')}")
-    for name, (own,) in ((name, note.__metadata__) for name, note in Request.__annotations__.items())
+    field.name: Request.__annotations__[field.name].__metadata__[0]._replace(default=field.default or None)
+    for field in fields(Request)
 }
 """How a command line gives each option, by the argument of ``plan_model`` that it stands for."""
 

@@ -57,7 +57,7 @@ class Score(Result, Record):
             one's. None for identical devices without stages.
     """
 
-    _document: ClassVar[str] = "score"
+    _document: ClassVar[str] = "plan"
 
     hardware: str
     hardware_digest: str

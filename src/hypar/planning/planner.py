@@ -12,7 +12,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.step_times import is_step_table
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.plan import Origin, remember
+from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, PARAMETERS, Request
 from hypar.planning.answers import searched
 from hypar.planning.checks.levels import checked_array, checked_arrays

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.network.dims import in_order
-from hypar.plan.content import require_whole, rooted
-from hypar.plan.plan import SCHEMA, Plan
+from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord, recorded
 from hypar.planning.question import context_of
 from hypar.sharding.redistribution import equal_shares
@@ -113,7 +112,7 @@ def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
         chunks=found.chunks,
         score=found.score,
     )
-    require_whole(plan)
+    plan.require_whole()
     return plan
 
 

@@ -7,7 +7,7 @@ every pair of features that has none.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
@@ -266,6 +266,12 @@ def refusal(first: str, second: str, **words: str) -> OptionError:
     """
     row = next(row for row in REFUSALS if (row.first, row.second) == (first, second))
     return row.error(words)
+
+
+def require_explained(machine: Machine | HeterogeneousMachine | None, given: Mapping[str, Any]) -> None:
+    """Refuse to explain a plan without choices, before it is made, by the arguments that were given for it."""
+    sized = {name: given[name] for name in ("stages", "starts", "levels", "array")}
+    require_together(Asked.whose(Request(hardware=machine, **sized), explain=True))
 
 
 def require_together(asked: Asked) -> None:

@@ -11,8 +11,8 @@ from hypar.activity import tell
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.load import load_machine
 from hypar.network.graph import LayerGraph
-from hypar.plan.content import rooted
-from hypar.plan.plan import Origin, Plan, origin_of, read_plan, remember
+from hypar.plan.plan import Plan, read_plan, rooted
+from hypar.plan.records import Origin, origin_of, remember
 from hypar.plan.request import checked
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.counting import score_convention

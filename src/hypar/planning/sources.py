@@ -13,8 +13,8 @@ from hypar.machine.profiles import Profile, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
 from hypar.network.build import FOREIGN, load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.plan import Plan, origin_of
-from hypar.plan.records import FilesRecord
+from hypar.plan.plan import Plan
+from hypar.plan.records import FilesRecord, origin_of
 from hypar.registry import DATA, data_names
 from hypar.sharding.tree import WHOLE_ARRAY
 

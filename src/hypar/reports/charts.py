@@ -1,37 +1,113 @@
-"""Tables, timelines and figures of documents as pictures: rows with a track of bars or of times, and lines between axes."""
+"""Pictures of documents as SVG, the same bytes on every machine: rows with a track of bars or of times, and lines between axes.
+
+Places are pixels from the top left. No font is measured: a letter is taken to be six tenths as wide as it is high.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass, field
+from html import escape
 from itertools import accumulate, chain, groupby, pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.document import Cell, Column, Figure, Section, Span, Table, Timeline
-from hypar.reports.palette import TIMES
-from hypar.reports.svg import ROW, WIDTH, Picture, wide
+from hypar.reports.palette import RULE, TIMES, colour_of
 from hypar.reports.text import columns_of
 from hypar.reports.words import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.document import Part
     from hypar.reports.text import Shown
 
-GAP, UNIT, TALL, TRACK = 14, 30, 26, 440
-"""A gap, the width of a halving, the height of a row whose spans have labels, and the least width of a track."""
+SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
+WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
+"""The least width of a picture, the size of its text and of its title, the height of a row, and what is left free around it."""
+
+GAP, UNIT, TRACK = 14, 30, 440
+"""A gap, the least width of a part of a choice, and that of a track."""
 
 LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
 """The ends and the height of lines."""
 
-WORDS = {
-    "computes": "computes",
-    "receives": "receives",
-    **{kind: kind for kind in TIMES},
-    "communication": "receives",
-}
-"""The words for the kinds of spans, which are the names of their colours; first those of the parts of a bar."""
+WORDS = {**dict.fromkeys(("computes", "receives")), **dict.fromkeys(TIMES), "communication": "receives"}
+"""The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
+
+
+@dataclass(slots=True)
+class Picture:
+    """Elements below a title, up to the height ``y``; a colour is a name, which is the class of an element too."""
+
+    title: str
+    width: float = field(default=WIDTH, repr=False)
+    y: float = field(default=0.0, repr=False)
+    elements: list[str] = field(default_factory=list, repr=False)
+
+    def text(self, x: float, y: float, words: str, colour: str = "ink", anchor: str = "start") -> None:
+        """Write words on a base line, with their start, middle or end at a place."""
+        if words:
+            at = f'x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}"'
+            self.elements.append(f"<text {at} {_fill(colour)}>{escape(words)}</text>")
+
+    def rect(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """Draw a rectangle, if it has a width, so that it is seen."""
+        if width:
+            at = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.4))}" height="{_n(height)}"'
+            edge = f' stroke="{RULE}"' if colour == "whole" else ""
+            self.elements.append(f"<rect {at} {_fill(colour)}{edge}/>")
+
+    def line(self, *at: float, colour: str = "line") -> None:
+        """Draw a line through places, the x and y of each."""
+        look = f'class="{colour}" fill="none" stroke="{colour_of(colour)}"'
+        self.elements.append(f'<polyline points="{" ".join(map(_n, at))}" {look}/>')
+
+    def legend(self, words: Mapping[str, str]) -> None:
+        """Draw a mark and words for each colour, in as many lines as they need."""
+        x = 0.0
+        for colour, each in words.items():
+            if x and x + 18 + wide(each) > self.width:
+                x, self.y = 0.0, self.y + ROW
+            self.rect(x, self.y + 1, 11, 11, colour)
+            self.text(x + 17, self.y + 11, each)
+            x += 32 + wide(each)
+        self.y += ROW + 6 if words else 0
+
+    def svg(self) -> str:
+        """Return it as an element of a page, with its title, on a ground of its own."""
+        lines = wrap(self.title, int(self.width / (0.6 * HEAD)))
+        top, room = -1.3 * HEAD * len(lines) - 0.9 * HEAD, 2 * MARGIN
+        ground = Picture("", width=self.width + room, y=self.y - top + room)
+        ground.rect(-MARGIN, top - MARGIN, ground.width, ground.y, "ground")
+        for at, line in enumerate(lines):
+            ground.text(0, top + HEAD * (1 + 1.3 * at), line)
+        bold = (
+            own.replace("<text", f'<text font-size="{HEAD}" font-weight="700"', 1) for own in ground.elements
+        )
+        width, height = _n(ground.width), _n(ground.y)
+        box = f'viewBox="-{MARGIN} {_n(top - MARGIN)} {width} {height}" width="{width}" height="{height}"'
+        body = "\n".join([f"<title>{escape(self.title)}</title>", *bold, *self.elements])
+        return f'<svg {box} font-family="{SANS}" font-size="{TEXT}">{body}\n</svg>\n'
+
+    def _repr_svg_(self) -> str:
+        """Return it as the content of a file."""
+        return self.svg().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+
+
+def _fill(colour: str) -> str:
+    return f'class="{escape(colour)}" fill="{colour_of(colour)}"'
+
+
+def _n(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def wide(text: str) -> float:
+    """Return the width of a text."""
+    return 0.6 * TEXT * len(text)
 
 
 def picture(parts: Sequence[Part], title: str) -> Picture:
@@ -46,7 +122,7 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
         if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == _names(part):
             table = part
         elif isinstance(part, Figure | Timeline) or (isinstance(part, Table) and part.has_bars):
-            if found.shapes:
+            if found.elements:
                 found.text(0, found.y + 40, part.title or head)
                 found.y += 56
             if isinstance(part, Figure):
@@ -54,7 +130,8 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
             elif isinstance(part, Table):
                 _bars(found, columns_of(part))
             else:
-                _times(found, columns_of(table or _tracks(part)), part)
+                tracks = Table((Column(key=""),), [{"": track} for track in part.tracks])
+                _times(found, columns_of(table or tracks), part)
             table = None
     return found
 
@@ -63,95 +140,68 @@ def _names(table: Table) -> tuple[str, ...]:
     return tuple(columns_of(table)[0].texts[: len(table.rows)]) if table.shown else ()
 
 
-def _tracks(timeline: Timeline) -> Table:
-    return Table((Column(key=""),), [{"": track} for track in timeline.tracks])
-
-
 def _bars(found: Picture, columns: Sequence[Shown]) -> None:
-    bar = next(own for own in columns if own.column.unit == "bar")
-    x = _columns(found, columns, ROW)
+    bar, axis = next(own for own in columns if own.column.unit == "bar"), _columns(found, columns)
     for at, text in enumerate(bar.texts):
-        found.text(x, found.y + ROW * at + 13, text)
-    rows = [
-        [
-            Span("", *ends, kind)
-            for kind, ends in zip(WORDS, pairwise(accumulate(parts, initial=0.0)), strict=False)
-        ]
-        for parts in bar.bars
-    ]
-    _spans(found, rows, _Axis(bar.scale, x, found.width - 1), ROW)
+        found.text(axis.start, found.y + ROW * at + 13, text)
+    ends = [pairwise(accumulate(parts, initial=0.0)) for parts in bar.bars]
+    rows = [[Span("", *at, kind) for kind, at in zip(WORDS, own, strict=False)] for own in ends]
+    used = _spans(found, rows, axis._replace(most=bar.scale))
     found.y += GAP
-    kinds = _kinds(rows)
-    found.legend({**_dims(columns), **(kinds if len(kinds) > 1 else {})})
+    found.legend({**_dims(columns), **(used if len(used) > 1 else {})})
 
 
 def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None:
-    high = TALL if any(span.label for span in timeline.spans) else ROW
-    x, most = _columns(found, columns, high), max((span.end for span in timeline.spans), default=0.0)
-    axis, bottom = _Axis(most, x, found.width - 1), found.y + high * len(columns[0].texts)
+    most = max((span.end for span in timeline.spans), default=0.0)
+    axis, bottom = _columns(found, columns)._replace(most=most), found.y + ROW * len(columns[0].texts)
     for tick in axis.ticks(5):
-        found.line(axis.place(tick), found.y - 2, axis.place(tick), bottom)
-        anchor = "middle" if tick else "start"
-        found.text(axis.place(tick), bottom + 15, _text(tick, "seconds"), "muted", anchor=anchor)
+        x, anchor = axis.place(tick), "middle" if tick else "start"
+        found.line(x, found.y - 2, x, bottom)
+        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", anchor=anchor)
     rows = [_merged(timeline.spans, name, most / WIDTH / 4) for name in columns[0].texts]
-    _spans(found, rows, axis, high)
+    used = _spans(found, rows, axis)
     found.y += 26
-    found.legend({**_dims(columns), **_kinds(rows)})
+    found.legend({**_dims(columns), **used})
 
 
-def _kinds(rows: Iterable[Iterable[Span]]) -> dict[str, str]:
-    used = {span.kind for row in rows for span in row}
-    return {kind: word for kind, word in WORDS.items() if kind in used}
-
-
-def _columns(found: Picture, columns: Iterable[Shown], high: float) -> float:
-    """Draw the heads, texts and choices of rows, say the first ones in words, and return the place beside them."""
+def _columns(found: Picture, columns: Iterable[Shown]) -> _Axis:
+    """Draw the heads, texts and choices of rows, and return the axis beside them."""
     told = [own for own in columns if own.column.unit != "bar" and not own.column.prose]
     found.y += ROW * any(own.column.title for own in told)
     x = 0.0
     for own in told:
-        x += _column(found, own, x, high)
+        x += _column(found, own, x)
     found.width = max(found.width, x + TRACK)
-    said = (" ".join(filter(None, row)) for row in zip(*(own.texts for own in told), strict=True))
-    found.about += f"{'; '.join([*said][:24])}. "
-    return x
+    return _Axis(1.0, x, found.width - 1)
 
 
-def _column(found: Picture, own: Shown, x: float, high: float) -> float:
+def _column(found: Picture, own: Shown, x: float) -> float:
     """Draw the head of a column and its texts or choices, and return its width with a gap."""
     cells = [pieces(value) if isinstance(value, Cell) and value.text else [] for value in own.values]
-    units = max((sum(_halvings(degree) for *_, degree in cell) for cell in cells), default=0)
-    width = max(UNIT * units, *map(wide, (own.column.title, *own.texts)))
-    side = "end" if own.column.numeric else "middle" if units else "start"
+    parts = max(map(len, cells), default=0)
+    width = max(UNIT * parts, *map(wide, (own.column.title, *own.texts)))
+    side = "end" if own.column.numeric else "middle" if parts else "start"
     place = x + {"start": 0, "middle": width / 2, "end": width}[side]
     found.text(place, found.y - ROW + 12, own.column.title, "muted", anchor=side)
     for at, (text, cell) in enumerate(zip(own.texts, cells, strict=True)):
-        y = found.y + high * at + (high - ROW) / 2
-        if cell:
-            _cell(found, cell, x, y, width)
-        else:
-            found.text(place, y + 13, text, anchor=side, mono=not own.column.numeric)
-    return width + (3 if units else GAP)
-
-
-def _cell(found: Picture, parts: Sequence[tuple[str, str, int]], x: float, y: float, width: float) -> None:
-    """Draw a choice: a part for each dim that it cuts, as wide as its halvings, and one for copies."""
-    unit = width / sum(_halvings(degree) for _, _, degree in parts)
-    for word, dim, degree in parts:
-        own = unit * _halvings(degree)
-        found.rect(x + 0.5, y + 1.5, own - 1, ROW - 4, dim)
-        found.text(x + own / 2, y + 13, word, f"{dim}-t", anchor="middle", mono=True)
-        x += own
+        y = found.y + ROW * at
+        found.text(place, y + 13, text * (not cell), anchor=side)
+        for number, (word, dim, _) in enumerate(cell):
+            each = width / len(cell)
+            found.rect(x + each * number + 0.5, y + 1.5, each - 1, ROW - 4, dim)
+            found.text(x + each * (number + 0.5), y + 13, word, f"{dim}-t", anchor="middle")
+    return width + (3 if parts else GAP)
 
 
 def _dims(columns: Iterable[Shown]) -> dict[str, str]:
     """Return what the colour of each dim of choices means, with its word."""
     cells = dict.fromkeys(value for own in columns for value in own.values if isinstance(value, Cell))
-    parts = [(dim, word.rstrip("0123456789")) for cell in cells for word, dim, _ in pieces(cell)]
-    words = {dim: word for dim, word in reversed(parts) if word.isidentifier()}
-    return {
-        dim: f"{word} cuts {PLACES[dim]}" if dim in PLACES else word for dim, word in [*words.items()][::-1]
-    }
+    found: dict[str, str] = {}
+    for word, dim, _ in (piece for cell in cells for piece in pieces(cell)):
+        own = word.rstrip("0123456789")
+        if own.isidentifier():
+            found.setdefault(dim, f"{own} cuts {PLACES[dim]}" if dim in PLACES else own)
+    return found
 
 
 def pieces(cell: Cell) -> list[tuple[str, str, int]]:
@@ -171,10 +221,6 @@ def pieces(cell: Cell) -> list[tuple[str, str, int]]:
     return [(word, joins.get(dim, dim), degree) for word, (dim, degree) in zip(words, parts, strict=True)]
 
 
-def _halvings(degree: int) -> float:
-    return math.log2(max(degree, 2))
-
-
 def _merged(spans: Sequence[Span], track: str, gap: float) -> list[Span]:
     """Return a track's spans in their order, the low ones last; those of one kind and label, or that nearly touch, as one."""
     found: list[Span] = []
@@ -188,22 +234,20 @@ def _merged(spans: Sequence[Span], track: str, gap: float) -> list[Span]:
     return found
 
 
-def _spans(found: Picture, rows: Sequence[Sequence[Span]], axis: _Axis, high: float) -> None:
-    """Draw the spans of rows, those off the critical path low; one that ends beyond the axis is cut, a label needs room."""
+def _spans(found: Picture, rows: Iterable[Sequence[Span]], axis: _Axis) -> dict[str, str]:
+    """Draw spans, low off the critical path and cut at the end of the axis, with labels if there is room; return their kinds."""
+    used = set()
     for row in rows:
         for span in row:
-            x, last, own = (
-                axis.place(span.start),
-                axis.place(span.end),
-                (high - 4) * (1 if span.critical else 0.4),
-            )
+            x, last, high = axis.place(span.start), axis.place(span.end), 15 if span.critical else 6
             width = min(last, axis.end) - min(x, axis.end)
-            found.rect(x, found.y + high - 2 - own, width, own, span.kind)
-            if last > axis.end + 0.1:
-                found.rect(axis.end - 12, found.y + 2, 4, own, "ground")
-            if span.label and width > wide(span.label):
-                found.text(x + width / 2, found.y + high / 2 + 4, span.label, "ground", anchor="middle")
-        found.y += high
+            found.rect(x, found.y + ROW - 2 - high, width, high, span.kind)
+            found.rect(axis.end - 12, found.y + 2, 4 * (last > axis.end + 0.1), high, "ground")
+            label = span.label * (width > wide(span.label))
+            found.text(x + width / 2, found.y + 13, label, "ground", anchor="middle")
+            used.add(span.kind)
+        found.y += ROW
+    return {kind: word or kind for kind, word in WORDS.items() if kind in used}
 
 
 class _Axis(NamedTuple):
@@ -233,21 +277,12 @@ def _text(value: float, unit: str) -> str:
 def _lines(found: Picture, figure: Figure) -> None:
     """Draw lines over numbers between axes, with the limit and marks."""
     series = [*figure.series.values()]
-    colours = [f"series-{at % 8}" if len(series) > 1 else "backward" for at in range(len(series))]
-    found.legend(dict(zip(colours, figure.series, strict=True)) if len(series) > 1 else {})
     every = [own for row in (*series, [figure.limit]) for own in row if own is not None]
+    colours = [f"series-{at % 8}" for at in range(len(series))] if len(series) > 1 else ["backward"]
+    found.legend(dict(zip(colours, figure.series, strict=True)) if len(series) > 1 else {})
     bottom = found.y + 18 + HIGH
     across, up = _Axis(max(figure.x), LEFT, RIGHT), _Axis(max(every, default=1.0), bottom, bottom - HIGH)
-    found.text(LEFT, found.y + 8, figure.y_label, "muted")
-    for level in up.ticks(4):
-        found.line(LEFT, up.place(level), RIGHT, up.place(level))
-        found.text(LEFT - 8, up.place(level) + 4, _text(level, figure.unit), "muted", anchor="end")
-    for x in figure.x if len(figure.x) <= 8 else across.ticks(6):
-        found.text(across.place(x), bottom + 18, _text(x, figure.x_unit), "muted", anchor="middle")
-    found.text(RIGHT, bottom + 36, figure.x_label, "muted", anchor="end")
-    if figure.limit is not None:
-        found.line(LEFT, up.place(figure.limit), RIGHT, up.place(figure.limit), colour="ink")
-        found.text(LEFT + 4, up.place(figure.limit) - 4, f"limit {_text(figure.limit, figure.unit)}")
+    _frame(found, figure, across, up)
     for colour, row in zip(colours, series, strict=True):
         for known, run in groupby(zip(figure.x, row, strict=True), key=lambda own: own[1] is not None):
             at = [*chain.from_iterable((across.place(x), up.place(own or 0.0)) for x, own in run)]
@@ -257,6 +292,18 @@ def _lines(found: Picture, figure: Figure) -> None:
         x, y = across.place(figure.x[place]), up.place(series[0][place] or 0.0)
         found.rect(x - 3, y - 3, 6, 6, "ink")
         found.text(x, y - 7, note, anchor="start" if x < (LEFT + RIGHT) / 2 else "end")
-    said = (_text(own, figure.unit) for row in series for own in row[:12] if own is not None)
-    found.about += f"{figure.y_label or figure.title}: {'; '.join(said)}. "
     found.y = bottom + (42 if figure.x_label else 24)
+
+
+def _frame(found: Picture, figure: Figure, across: _Axis, up: _Axis) -> None:
+    """Draw axes with numbers and what they are, and the limit."""
+    found.text(LEFT, up.end - 10, figure.y_label, "muted")
+    for level in up.ticks(4):
+        found.line(LEFT, up.place(level), RIGHT, up.place(level))
+        found.text(LEFT - 8, up.place(level) + 4, _text(level, figure.unit), "muted", anchor="end")
+    for x in figure.x if len(figure.x) <= 8 else across.ticks(6):
+        found.text(across.place(x), up.start + 18, _text(x, figure.x_unit), "muted", anchor="middle")
+    found.text(RIGHT, up.start + 36, figure.x_label, "muted", anchor="end")
+    if figure.limit is not None:
+        found.line(LEFT, up.place(figure.limit), RIGHT, up.place(figure.limit), colour="ink")
+        found.text(LEFT + 4, up.place(figure.limit) - 4, f"limit {_text(figure.limit, figure.unit)}")

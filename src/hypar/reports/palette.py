@@ -20,6 +20,9 @@ class Colours(NamedTuple):
 
 
 BLACK, WHITE, INK, MUTED, LINE, RULE = "#000000", "#ffffff", "#1b1f24", "#57606a", "#d8dee4", "#8c959f"
+MIDDLE = 0.179
+"""The luminance from which black has more contrast than white."""
+
 TIMES = {"forward": "#7a91a6", "backward": "#52677a", "gradient": "#2b3a48", "update": "#0b0f13",
          "communication": "#c4472b"}  # fmt: skip
 SERIES = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#5c4636", "#e69f00", "#d55e00", "#8c959f")
@@ -52,7 +55,7 @@ def colours_of(dim: str | None) -> Colours:
         lightness = 0.3 + 0.04 * ((6 + 5 * shade) % len(_ATOMS))
         shares = hls_to_rgb(hue + 0.04 * ((shade + 1) % 3 - 1), lightness, 0.4 + 0.25 * (shade % 2))
         ground = "#" + "".join(f"{round(255 * share):02x}" for share in shares)
-    return Colours(ground, max(BLACK, WHITE, key=lambda text: contrast(text, ground)), terminal)
+    return Colours(ground, BLACK if _luminance(ground) > MIDDLE else WHITE, terminal)
 
 
 def colour_of(name: str) -> str:
@@ -61,13 +64,8 @@ def colour_of(name: str) -> str:
     return _NAMED.get(name) or (colours.text if name.endswith("-t") else colours.ground)
 
 
-def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours by WCAG 2.2, from 1 to 21."""
-    low, high = sorted(map(_luminance, (one, other)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def _luminance(colour: str) -> float:
+    """Return the relative luminance of a colour by WCAG 2.2, from 0 to 1."""
     coded = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (own / 12.92 if own <= 0.04045 else ((own + 0.055) / 1.055) ** 2.4 for own in coded)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -3,54 +3,49 @@
 from __future__ import annotations
 
 import io
+import xml.etree.ElementTree as ET
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Figure, Grid, Table
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
-from hypar.reports.charts import picture
-from hypar.reports.palette import colour_of
-from hypar.reports.svg import TEXT, svg_file
+from hypar.reports.charts import TEXT, picture
 
 if TYPE_CHECKING:
-    from hypar.document import Document, Part
-    from hypar.reports.svg import Picture, Shape
+    from collections.abc import Mapping
+
+    from hypar.document import Document
+    from hypar.reports.charts import Picture
 
 ENDINGS = (".png", ".svg", ".pdf")
 """File endings of the supported formats."""
 
-DOTS = 110
 _KEPT_OUT = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
 """Metadata to omit, so that the same input gives the same bytes."""
 
 
 def plot(document: Document, file: Path | None = None) -> Picture:
-    """Draw the figures of a document as one picture, and write it to a file if one is named.
+    """Draw the figures, timelines and bars of a document as one picture, and write it to a file if one is named.
 
     Raises:
-        OptionError: matplotlib is not installed where it is needed, the ending is not a supported format, or nothing is to be drawn.
+        OptionError: as ``require_plot``, or nothing is to be drawn.
         DocumentError: the folder is missing or not writable.
     """
     if file is not None:
         require_plot(file)
-    found = picture(_parts(document), document.title)
-    if not found.shapes:
+    found = picture([part for _, part in document.walk()], document.title)
+    if not found.elements:
         raise OptionError("plot", "this result has no picture")
     if file is not None and file.suffix == ".svg":
-        write_text(file, svg_file(found))
+        write_text(file, found._repr_svg_())
     elif file is not None:
         write_bytes(file, _with_matplotlib(found, file.suffix))
     return found
 
 
 def require_plot(file: str | Path, also: str = "") -> None:
-    """Raise if a picture could not be drawn, before anything is computed for it.
-
-    Args:
-        file: the target file.
-        also: another ending to list as allowed.
+    """Raise if a picture could not be drawn, before anything is computed for it; ``also`` is another ending that is allowed.
 
     Raises:
         OptionError: matplotlib is not installed where it is needed, or the ending is not a supported format.
@@ -62,60 +57,8 @@ def require_plot(file: str | Path, also: str = "") -> None:
         allowed = f"a name that ends in {', '.join(filter(None, (*ENDINGS, also)))}"
         raise OptionError("plot", f"found the file {str(file)!r}", allowed)
     if ending != ".svg" and find_spec("matplotlib") is None:
-        raise OptionError(
-            "plot", "matplotlib is not installed", "a name that ends in .svg", "pip install matplotlib"
-        )
-
-
-def _parts(document: Document) -> list[Part]:
-    """Return what is drawn; tables only where nothing else gives their bars."""
-    every = [part for _, part in document.walk()]
-    old = [
-        part for part in every if isinstance(part, Grid) or (isinstance(part, Figure) and part.kind == "bars")
-    ]
-    kept = [part for part in every if not (old and isinstance(part, Table))]
-    return [
-        _grid_table(part)
-        if isinstance(part, Grid)
-        else _bars_table(part)
-        if isinstance(part, Figure) and part.kind == "bars"
-        else part
-        for part in kept
-    ]
-
-
-def _grid_table(grid: Grid) -> Table:
-    heads = [Column(key=name) for name in grid.columns]
-    columns = (
-        Column(key="", head=""),
-        *heads,
-        Column(key="-", head="", unit=grid.unit),
-        Column(key="bar", head="", unit="bar"),
-    )
-    bars = [tuple(own.values()) for own in grid.bars] or [()] * len(grid.rows)
-    rows = [
-        {"": name, **dict(zip(grid.columns, cells, strict=True)), "-": sum(bar), "bar": bar}
-        for (name, cells), bar in zip(grid.rows, bars, strict=True)
-    ]
-    return Table(columns, rows, title=grid.title)
-
-
-def _bars_table(figure: Figure) -> Table:
-    keys = ("x", "series", "mark", "value", "bar")
-    units = ("text", "text", "text", figure.unit, "bar")
-    rows = [
-        dict(
-            zip(
-                keys,
-                (str(x), name, figure.marks.get(at), own[at], "-" if own[at] is None else own[at]),
-                strict=True,
-            )
-        )
-        for at, x in enumerate(figure.x)
-        for name, own in figure.series.items()
-    ]
-    columns = (Column(key=key, head="", unit=unit) for key, unit in zip(keys, units, strict=True))
-    return Table(tuple(columns), rows, title=figure.title)
+        other = "a name that ends in .svg"
+        raise OptionError("plot", "matplotlib is not installed", other, "pip install matplotlib")
 
 
 def _with_matplotlib(found: Picture, ending: str) -> bytes:
@@ -123,33 +66,29 @@ def _with_matplotlib(found: Picture, ending: str) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
 
-    (left, top, width, height), shapes = found.framed()
-    canvas = Canvas(figsize=(width / 100, height / 100), facecolor="white")
+    root, stream = ET.fromstring(found.svg()), io.BytesIO()  # noqa: S314 (written above)
+    left, top, width, height = map(float, root.attrib["viewBox"].split())
+    canvas = Canvas(figsize=(width / 100, height / 100))
     FigureCanvasAgg(canvas)
-    axes = canvas.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(left, left + width), ylim=(top + height, top))
+    axes = canvas.add_axes((0, 0, 1, 1), xlim=(left, left + width), ylim=(top + height, top))
     axes.set_axis_off()
-    for shape in shapes:
-        _draw(axes, shape)
-    stream = io.BytesIO()
-    canvas.savefig(stream, format=ending[1:], dpi=DOTS, metadata=_KEPT_OUT[ending])
+    for element in root:
+        _draw(axes, element.tag, element.attrib, element.text or "")
+    canvas.savefig(stream, format=ending[1:], dpi=110, metadata=_KEPT_OUT[ending])
     return stream.getvalue()
 
 
-def _draw(axes: Any, shape: Shape) -> None:
-    """Draw a shape on axes whose units are pixels."""
-    colour, at = colour_of(shape.colour), shape.at
-    if shape.kind == "text":
-        look = {
-            "ha": {"start": "left", "middle": "center", "end": "right"}[shape.anchor],
-            "family": "monospace" if shape.mono else "sans-serif",
-            "weight": "bold" if shape.size > TEXT else "normal",
-        }
-        axes.text(*at, shape.text.replace("$", r"\$"), color=colour, size=0.66 * shape.size, **look)
-    elif shape.kind == "line":
-        axes.plot(at[::2], at[1::2], color=colour, linewidth=0.8, zorder=1)
-    else:
-        x, y, width, height = at
-        edge = colour_of("rule") if shape.colour == "whole" else "none"
+def _draw(axes: Any, kind: str, look: Mapping[str, str], words: str) -> None:
+    """Draw an element of SVG on axes whose units are pixels."""
+    if kind == "polyline":
+        at = [*map(float, look["points"].split())]
+        axes.plot(at[::2], at[1::2], color=look["stroke"], linewidth=0.8, zorder=1)
+    elif kind == "text":
+        side = {"start": "left", "middle": "center", "end": "right"}[look["text-anchor"]]
+        size, weight = 0.66 * float(look.get("font-size", TEXT)), look.get("font-weight", 400)
+        font = {"color": look["fill"], "ha": side, "size": size, "weight": int(weight)}
+        axes.text(float(look["x"]), float(look["y"]), words.replace("$", r"\$"), **font)
+    elif kind == "rect":
+        x, y, width, height = (float(look[key]) for key in ("x", "y", "width", "height"))
         corners = (x, x + width, x + width, x), (y, y, y + height, y + height)
-        axes.fill(*corners, facecolor=colour, edgecolor=edge, linewidth=0.6)
+        axes.fill(*corners, facecolor=look["fill"], edgecolor=look.get("stroke", "none"), linewidth=0.6)

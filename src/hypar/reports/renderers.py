@@ -1,40 +1,54 @@
-"""The forms in which a document is written, by name: Markdown is for a pull request or a page, CSV holds rows alone."""
+"""The forms in which a document is written: Markdown for a pull request or a page, CSV for rows, HTML for notebooks and reports.
+
+A fragment of HTML is one element with its own style, and without ids, scripts or links; a page needs nothing else. All text
+is escaped.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hypar.document import Note, Section, Table
+from hypar.document import Cell, Note, Section, Table
 from hypar.errors import UnknownNameError
-from hypar.reports.html import fragment
+from hypar.reports.charts import picture, pieces
+from hypar.reports.palette import colours_of
 from hypar.reports.terminal import width
-from hypar.reports.text import columns_of, plain, render, told
+from hypar.reports.text import columns_of, plain, render, tied, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hypar.document import Document, Part
+    from hypar.document import Column, Document, Part
+    from hypar.reports.text import Shown
 
-FORMULA = frozenset("=+-@\t\r")
-"""Characters with which a text begins that spreadsheets take for a formula."""
+Content: TypeAlias = "str | Iterable[Content] | None"
+"""The content of an element of HTML: markup, plain text, nothing, or several of them."""
+
+THIN, FORMULA = "\u202f", frozenset("=+-@\t\r")
+"""The narrow space between a number and its unit, where no line breaks; how a text begins that spreadsheets take for a formula."""
 
 _TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", "[": "\\[", "|": "\\|", "\n": " "})
 """Characters that Markdown would take for HTML, for a link or for the end of a cell."""
+
+AGAIN = "Make it again"
+HEAD = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width,initial-scale=1">\n'
 
 
 def rendered(document: Document, form: str, *, full: bool = False) -> str:
     """Return a document in a form of ``FORMS``, ``full`` with the notes on details; raises ``UnknownNameError``."""
     if form not in FORMS:
         raise UnknownNameError("form", form, FORMS)
-    return FORMS[form](document, full=full)
+    return FORMS[form](document if full else document.shortened())
 
 
-def to_markdown(document: Document, *, full: bool = True) -> str:
+def to_markdown(document: Document) -> str:
     """Return a document with its tables in GitHub's syntax, and without its pictures."""
     blocks = [_paragraph(document.title, "**"), _paragraph(document.about)]
-    blocks += [_markdown(part, depth) for depth, part in document.walk(full=full)]
+    blocks += [block for depth, part in document.walk() for block in _markdown(part, depth)]
     return "\n".join(filter(None, blocks)).rstrip() + "\n"
 
 
@@ -51,36 +65,173 @@ def _harmless(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell
 
 
-def _markdown(part: Part, depth: int) -> str:
-    """Return a part, of a section its head alone, with an empty line behind all but notes."""
+def _markdown(part: Part, depth: int) -> list[str]:
+    """Return the blocks of a part, of a section its head alone, with an empty line behind all but notes."""
     if isinstance(part, Note):
-        return f"- {f'{part.label}: ' if part.label else ''}{part.text}".translate(_TEXT)
+        return [f"- {f'{part.label}: ' if part.label else ''}{part.text}".translate(_TEXT)]
     if isinstance(part, Section):
-        head = f"{'#' * (depth + 2)} {part.title.translate(_TEXT)}\n"
-        return "\n".join(filter(None, [head, _paragraph(part.about)]))
-    if isinstance(part, Table):
-        return "\n".join(filter(None, [_paragraph(part.title, "**"), _table(part)]))
-    return ""
+        return [_paragraph(part.title, before="#" * (depth + 2) + " "), _paragraph(part.about)]
+    return [_paragraph(part.title, "**"), _markdown_table(part)] if isinstance(part, Table) else []
 
 
-def _paragraph(text: str, mark: str = "") -> str:
-    return f"{mark}{text.translate(_TEXT)}{mark}\n" if text else ""
+def _paragraph(text: str, mark: str = "", before: str = "") -> str:
+    return f"{before}{mark}{text.translate(_TEXT)}{mark}\n" if text else ""
 
 
-def _table(table: Table) -> str:
+def _markdown_table(table: Table) -> str:
     """Return a table without its bars, but with the texts that stand for them."""
     columns = told(columns_of(table))
     rule = "|".join("--:" if own.column.numeric else "---" for own in columns)
-    first, *rows = (
-        f"| {' | '.join(text.translate(_TEXT) for text in row)} |"
-        for row in zip(*([own.column.title, *own.texts] for own in columns), strict=True)
+    rows = zip(*([own.column.title, *own.texts] for own in columns), strict=True)
+    first, *lines = (f"| {' | '.join(text.translate(_TEXT) for text in row)} |" for row in rows)
+    return "\n".join([first, f"|{rule}|", *lines, ""])
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def tag(element: str, *content: Content, **attributes: str | int | None) -> Markup:
+    """Return an element, with spaces between its contents, so that their words stay apart where styles are not shown.
+
+    ``class_`` stands for ``class``, any other ``_`` for ``-``, and an attribute that is None is left out.
+
+    Examples:
+        >>> tag("td", "a < b", class_="n", title='"x"')
+        '<td class="n" title="&quot;x&quot;">a &lt; b</td>'
+    """
+    given = ((name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items())
+    start = "".join(f' {name}="{escape(str(value))}"' for name, value in given if value is not None)
+    return Markup(f"<{element}{start}>{_markup(content)}</{element}>")
+
+
+def fragment(document: Document) -> str:
+    """Return a document as an element for a notebook, with the words that the terminal shows; ``plot`` draws its figures."""
+    known = [own for own in (*document.parts, *document.notes) if isinstance(own, Note | Section | Table)]
+    title = tag("p", document.title, class_=f"title {document.tone}".strip())
+    body = [title, _line("p", document.about), [_part(own) for own in known]]
+    return tag("div", tag("style", Markup(style())), *body, class_="hy") + "\n"
+
+
+def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> str:
+    """Return the page of a document, with the commands that make it again and a last line.
+
+    The ids of its sections are the first words of their titles.
+    """
+    sections = {own.title.split()[0].lower(): own for own in document.parts if isinstance(own, Section)}
+    titles = {name: own.title for name, own in sections.items()} | ({"again": AGAIN} if commands else {})
+    head = tag(
+        "header",
+        tag("h1", document.title, class_=document.tone or None),
+        tag("p", document.about, class_="lead"),
+        [
+            _part(own)
+            for own in (*document.parts, *document.shortened().notes)
+            if not isinstance(own, Section)
+        ],
+        tag("nav", [tag("a", own, href=f"#{name}") for name, own in titles.items()], aria_label="Sections"),
+        id="headline",
     )
-    return "\n".join([first, f"|{rule}|", *rows, ""])
+    lines = tag("pre", Markup(escape("\n".join(commands), quote=False)), tabindex=0)
+    again = tag("section", tag("h2", AGAIN), lines, id="again") if commands else None
+    body = [_part(own, id=name) for name, own in sections.items()]
+    main = tag("main", head, body, again, _line("footer", footer))
+    top = tag("head", Markup(HEAD), tag("title", document.title), tag("style", Markup(style())))
+    return f'<!DOCTYPE html>\n<html lang="en">\n{top}{tag("body", main, class_="hy")}\n</html>\n'
+
+
+def style() -> str:
+    """Return the style of fragments and pages."""
+    return (files("hypar.reports") / "report.css").read_text(encoding="utf-8")
+
+
+def _markup(content: Content) -> str:
+    if isinstance(content, Markup):
+        return content
+    if content is None or isinstance(content, str):
+        return escape(tied(content or "", THIN), quote=False)
+    return " ".join(filter(None, map(_markup, content)))
+
+
+def _line(element: str, text: str, class_: str | None = None) -> Content:
+    return tag(element, text, class_=class_) if text else None
+
+
+def _scrolled(content: Markup, label: str) -> Markup:
+    """Return a part that scrolls by itself where it is too wide."""
+    return tag("div", content, class_="x", tabindex=0, role="region", aria_label=label)
+
+
+def _part(part: Part, *, folded: bool = False, id: str | None = None) -> Content:  # noqa: A002 (the attribute's name)
+    """Return a part of a document; what is no text is drawn, and sections in sections are folded."""
+    if isinstance(part, Table):
+        return [_line("p", part.title, "title"), _table(part)] if part.shown else None
+    if isinstance(part, Note):
+        label = tag("b", part.label) if part.label else None
+        return tag("p", label, part.text, class_="note")
+    if isinstance(part, Section):
+        body = [_line("p", part.about, "note"), [_part(own, folded=True) for own in part.parts]]
+        if folded:
+            return tag("details", tag("summary", part.title), tag("div", body, class_="in"))
+        return tag("section", tag("h2", part.title), body, id=id)
+    return tag("figure", _scrolled(Markup(picture([part], part.title).svg()), part.title or "picture"))
+
+
+def _table(table: Table) -> Markup:
+    columns = columns_of(table)
+    heads = [tag("th", own.column.title, scope="col", class_=_side(own.column)) for own in columns]
+    rows, count = [], len(table.rows)
+    for at, row in enumerate([*table.rows, table.total][: len(columns[0].texts)]):
+        name, *cells = (_content(own, at) for own in columns)
+        found = [
+            tag("td", cell, class_=_side(own.column)) for own, cell in zip(columns[1:], cells, strict=True)
+        ]
+        rows.append(tag("tr", tag("th", name, scope="row"), found, class_=(row or {}).get("tone") or None))
+    whole = tag(
+        "table",
+        tag("thead", tag("tr", heads)),
+        tag("tbody", rows[:count]),
+        tag("tfoot", rows[count:]) if table.total else None,
+        class_="full" if table.has_bars else None,
+    )
+    return _scrolled(whole, table.title or "table")
+
+
+def _content(own: Shown, at: int) -> Content:
+    if own.column.unit == "bar" and not own.texts[at]:
+        return _bar(own.bars[at], own.scale)
+    value = own.values[at]
+    return _choice(value) if isinstance(value, Cell) else own.texts[at]
+
+
+def _choice(value: Cell) -> Content:
+    """Return a choice in the colours of the dims that it cuts."""
+    parts = []
+    for word, dim, _ in pieces(value) if value.text else ():
+        ground, text, _ = colours_of(dim)
+        look = None if dim == "whole" else f"background:{ground};color:{text}"
+        parts.append(tag("i", word, class_=dim, style=look))
+    return tag("span", parts, class_="choice") if parts else None
+
+
+def _bar(parts: Sequence[float], scale: float) -> Markup:
+    """Return a bar of parts in a cell that the longest one fills; what is longer is cut, with a mark."""
+    whole = sum(parts)
+    each = 100 / max(whole, scale) if scale else 0.0
+    kinds = zip(parts, ("first", "second"), strict=False)
+    pieces = [tag("span", class_=kind, style=f"width:{each * part:.1f}%") for part, kind in kinds if part]
+    return tag("span", pieces, class_="bars cut" if 0 < scale < whole else "bars")
+
+
+def _side(own: Column) -> str | None:
+    return "n" if own.numeric else "wide" if own.unit == "bar" else None
 
 
 FORMS: dict[str, Callable[..., str]] = {
-    "csv": lambda document, **_: csv_text(document.records()),
+    "csv": lambda document: csv_text(document.records()),
     "html": fragment,
     "markdown": to_markdown,
-    "table": lambda document, full: plain(render(document, width(), full=full)),
+    "table": lambda document: plain(render(document, width())),
 }

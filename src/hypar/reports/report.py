@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Document, Note, Section
 from hypar.errors import InputError, OptionError, TableLimitError
@@ -17,24 +17,24 @@ from hypar.plan.records import of_score
 from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
-from hypar.reports.html import page
 from hypar.reports.of.catalogue import document_of as machine_document
 from hypar.reports.of.catalogue import machine_data
-from hypar.reports.of.comparison import document_of as comparison_document
 from hypar.reports.of.explanation import document_of as explanation_document
-from hypar.reports.of.plan import plan_document, plan_grid
+from hypar.reports.of.plan import layers_table, plan_document
+from hypar.reports.of.runs import document_of as comparison_document
+from hypar.reports.renderers import page
 from hypar.reports.steps import (
-    layers_table,
+    costs_table,
+    groups_table,
     levels_table,
     memory_figures,
     shares_table,
-    stages_memory,
     step_notes,
     step_timeline,
 )
 from hypar.reports.words import on_machine, parts_of
 from hypar.sharding.conventions import PAPER
-from hypar.studies.explain import explain_plan
+from hypar.studies.alternatives import explain_plan
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.remarks import baseline_scores, remarks
 from hypar.studies.step import StepRows
@@ -42,6 +42,7 @@ from hypar.studies.step import StepRows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hypar.document import Part
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -53,24 +54,12 @@ OPEN = ("open in ", "not given", "assumed")
 """How a source begins that leaves a number open."""
 
 THIS = "(this plan)"
-UNKNOWN = Note("", "Not known: the plan names no machine.")
+NO_MACHINE = Note("", "Not known: the plan names no machine; hypar plan --hardware names one.")
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
-    """What a report is made of.
-
-    Attributes:
-        plan: the plan, with its score on the machine.
-        planned: the score that is stored with the plan.
-        graph: the network.
-        machine: the machine; None if none is named.
-        profile: the measured times that the plan's cost counted.
-        ran: the step on the machine.
-        convention: the convention that was asked for.
-        commands: the commands that lead to plan and report again.
-    """
+class Reported(NamedTuple):
+    """What a report is made of: a plan with its score on the machine, which had the score ``planned``; ``commands`` lead to both again."""
 
     plan: Plan
     planned: Score | None
@@ -91,15 +80,7 @@ def read_reported(
     changes: Mapping[str, Any] | None = None,
     convention: str | None = None,
 ) -> Reported:
-    """Read a stored plan, and run it on its machine.
-
-    Args:
-        file: the plan file.
-        hardware: a machine, if not the one of the plan's score.
-        model: the model file, if the plan's model name does not find it.
-        profile: the measured times that the plan's cost counted, if they are not found beside it.
-        changes: changes to the machine.
-        convention: how bytes are counted: ``paper``, ``moved`` or ``fused``; if it is not given, as ``score_plan`` does.
+    """Read a stored plan, and run it on its machine; the arguments are those of ``score_plan`` and of ``check_plan``.
 
     Raises:
         InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
@@ -117,20 +98,14 @@ def read_reported(
     options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
     words = [word for key, own in options.items() if own is not None for word in (f"--{key}", str(own))]
     words += [word for key, own in changed.items() for word in ("--set", f"{key}={own}")]
-    return Reported(
-        plan=stored if ran is None else stored.model_copy(update={"score": ran.score}),
-        planned=stored.score,
-        graph=sized,
-        machine=machine,
-        profile=profile_of(stored, path, profile),
-        ran=ran,
-        convention=convention,
-        commands=(
-            plan_command(stored, path.name, network.batch, machine),
-            shlex.join(["hypar", "report", path.name, *words, "-o", "plan.html"]),
-            shlex.join(["hypar", "check", path.name]),
-        ),
+    commands = (
+        plan_command(stored, path.name, network.batch, machine),
+        shlex.join(["hypar", "report", path.name, *words, "-o", "plan.html"]),
+        shlex.join(["hypar", "check", path.name]),
     )
+    plan = stored if ran is None else stored.model_copy(update={"score": ran.score})
+    times = profile_of(stored, path, profile)
+    return Reported(plan, stored.score, sized, machine, times, ran, convention, commands)
 
 
 def report_page(found: Reported, version: str) -> str:
@@ -146,9 +121,9 @@ def report_page(found: Reported, version: str) -> str:
 
 def report_document(found: Reported) -> Document:
     """Return the document of a report."""
-    plan = found.plan
-    scores = baseline_scores(plan, found.graph, found.machine, found.profile)
-    said = remarks(plan, found.graph, found.machine, found.profile, scores)
+    plan, (_, graph, machine, profile) = found.plan, found[1:5]
+    scores = baseline_scores(plan, graph, machine, profile)
+    said = remarks(plan, graph, machine, profile, scores)
     whole = plan_document(plan, ran=found.ran, base=scores.get("dp"), said=said)
     spent = [] if plan.score is None else [*step_notes(plan, plan.score, found.ran)]
     choices = [own for own in whole.notes if own.label == "choices"]
@@ -164,8 +139,8 @@ def report_document(found: Reported) -> Document:
             *_step(found.ran, {own.label: own for own in spent}),
             strategies,
             _why(found),
-            Section(title="Claim and assumptions", parts=(*claimed, _assumed(found.machine))),
-            _machine(found),
+            Section(title="Claim and assumptions", parts=(*claimed, _assumed(machine))),
+            Section(title="Machine", parts=(*_machine(found),)),
         ),
     )
 
@@ -174,28 +149,28 @@ def _step(ran: ScoredStep | None, notes: Mapping[str, Note]) -> Iterator[Section
     """Yield what the step spends, when it does what, and what it holds."""
     titles = ("Costs of a step", "Step over time", "Memory over the step")
     if ran is None:
-        yield from (Section(title=title, parts=(UNKNOWN,)) for title in titles)
+        yield from (Section(title=title, parts=(NO_MACHINE,)) for title in titles)
         return
-    rows, score = StepRows(ran=ran), ran.score
+    rows, score = StepRows(ran), ran.score
     work = score.critical if score.overlapped_s or score.groups else score.time
-    energy = score.energy and shares_table("Energy of a step by place", "energy", "joules", score.energy)
+    energy: Part = notes["energy"]
+    if score.energy:
+        energy = shares_table("Energy of a step by place", "joules", score.energy)
+    each = (costs_table(rows), *([AT_REST] if "static" in (score.energy or {}) else []))
     yield Section(
         title=titles[0],
         parts=(
-            shares_table("Time of a step by kind of work", "time", "seconds", work),
+            shares_table("Time of a step by kind of work", "seconds", work),
             *(notes[label] for label in ("time", "critical", "numbers") if label in notes),
             levels_table(rows),
-            energy or notes["energy"],
-            Section(
-                title="Layer by layer",
-                about="Seconds on the critical path; memory of a device.",
-                parts=(layers_table(rows), *([AT_REST] if "static" in (score.energy or {}) else [])),
-            ),
+            energy,
+            Section("Layer by layer", each, "Seconds on the critical path; memory of a device."),
         ),
     )
     about = "A row is a layer or several alike, or a stage; what runs beside the critical path is low."
-    yield Section(title=titles[1], about=about, parts=(step_timeline(rows, "A step"),))
-    yield Section(title=titles[2], parts=(notes["memory"], *memory_figures(rows), *stages_memory(ran)))
+    yield Section(titles[1], (step_timeline(rows, "A step"),), about)
+    stages = groups_table(score, ran.stages, ran) if ran.stages else ()
+    yield Section(titles[2], (notes["memory"], *memory_figures(rows), *stages))
 
 
 def compared(found: Reported) -> Comparison:
@@ -222,12 +197,10 @@ def compared(found: Reported) -> Comparison:
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
     row = replace(Run.of({"strategy": f"{plan.strategy} {THIS}"}, plan), plan=plan, costs=costs)
-    kept = [row if other.plan and _same(other.plan, plan) else other for other in rows]
+    this = plan.strategy, plan.splits, plan.chunks
+    plans = ((other, other.plan) for other in rows)
+    kept = [row if own and (own.strategy, own.splits, own.chunks) == this else other for other, own in plans]
     return Comparison(kept if row in kept else [*kept, row], rows.convention)
-
-
-def _same(one: Plan, own: Plan) -> bool:
-    return (one.strategy, one.splits, one.chunks) == (own.strategy, own.splits, own.chunks)
 
 
 def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
@@ -246,13 +219,14 @@ def _strategies(found: Reported) -> tuple[Section, str]:
     try:
         document = comparison_document(compared(found))
     except (InputError, TableLimitError) as error:
-        note = Note("", f"None is compared: {error}.")
-        return Section(title=title, parts=(note,)), "not compared with other strategies"
-    answer = f"of the strategies compared, {document.title.partition(': ')[2]}"
-    notes = Section(title="What each is optimal over", parts=document.notes)
+        return Section(
+            title, (Note("", f"None is compared: {error}."),)
+        ), "not compared with other strategies"
     for row in (row for table in document.tables for row in table.rows if THIS in row["strategy"]):
         row["tone"] = row.get("tone") or "this"
-    return Section(title=title, parts=(*document.tables, notes)), answer
+    notes = Section("What each is optimal over", document.notes)
+    answer = f"of the strategies compared, {document.title.partition(': ')[2]}"
+    return Section(title, (*document.tables, notes)), answer
 
 
 def _why(found: Reported) -> Section:
@@ -261,13 +235,13 @@ def _why(found: Reported) -> Section:
     try:
         known = explain_plan(found.plan, found.graph, layer="*", machine=found.machine, profile=found.profile)
     except (InputError, TableLimitError) as error:
-        return Section(title=title, parts=(Note("", f"Not covered: {error}."),))
+        return Section(title, (Note("", f"Not covered: {error}."),))
     firsts = {part.layers[0] for part in parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
     document = explanation_document(replace(known, explained=few))
-    answers = [Note("", own.title) for own in document.parts if isinstance(own, Section)]
-    every = Section(title=f"All {len(answers)} choices of rows at levels", parts=tuple(answers))
-    return Section(title=title, about=document.title, parts=(every,) if answers else ())
+    answers = tuple(Note("", own.title) for own in document.parts if isinstance(own, Section))
+    every = (Section(f"All {len(answers)} choices of rows at levels", answers),) if answers else ()
+    return Section(title, every, document.title)
 
 
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
@@ -276,28 +250,24 @@ def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
         return Note("", "Nothing is said about time, energy and memory: the plan names no machine.")
     sources = [str(own["source"]) for own in machine_data(machine)]
     few = f"{sum(own.startswith(OPEN) for own in sources)} of the machine's {len(sources)} numbers are assumed or left open"
-    return Note(
-        "model", f"times, energies and bytes are those of a model of the machine, not measured; {few}"
-    )
+    said = f"times, energies and bytes are those of a model of the machine, not measured; {few}"
+    return Note("model", said)
 
 
-def _machine(found: Reported) -> Section:
-    """Return every number of the machine with its source."""
+def _machine(found: Reported) -> Iterator[Part]:
+    """Yield every number of the machine with its source, and whether the plan was made for another."""
+    score, planned = found.plan.score, found.planned
     if found.machine is None:
-        return Section(title="Machine", parts=(Note("", "None is named; hypar plan --hardware names one."),))
-    document = machine_document(found.machine)
-    every = Section(title="Every number and its source", about=document.about, parts=document.parts)
-    planned = _planned_on(found.plan.score, found.planned)
-    return Section(title="Machine", about=document.title, parts=(*planned, every))
-
-
-def _planned_on(score: Score | None, planned: Score | None) -> Iterator[Note]:
-    """Yield that the plan was made for another machine."""
+        yield NO_MACHINE
+        return
     if score is not None and planned is not None:
         if on_machine(planned) != on_machine(score):
             yield Note("", f"The plan itself was scored {on_machine(planned)}.")
         elif planned.hardware_digest != score.hardware_digest:
             yield Note("", "The machine's file has changed since the plan was made.")
+    document = machine_document(found.machine)
+    yield Note("", document.title)
+    yield Section("Every number and its source", document.parts, document.about)
 
 
 def picture_document(ran: ScoredStep) -> Document:
@@ -305,4 +275,5 @@ def picture_document(ran: ScoredStep) -> Document:
     plan = ran.plan.model_copy(update={"score": ran.score})
     base = baseline_scores(plan, ran.graph, ran.machine).get("dp")
     title = plan_document(plan, ran=ran, base=base).title
-    return Document(title=title, parts=(plan_grid(plan, ran), step_timeline(StepRows(ran=ran))))
+    table = layers_table(plan, ran)._replace(total=None)
+    return Document(title=title, parts=(table, step_timeline(StepRows(ran))))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Note, Span, Table, Timeline
 from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
-from hypar.reports.words import against, fit, items, on_machine, parts_of, tone_of
+from hypar.reports.words import Part, against, fit, items, on_machine, parts_of, tone_of
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_joules, format_seconds
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from hypar.plan.score import GroupScore, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
-    from hypar.studies.step import DeviceMemory, Part, StepRows, StepTask
+    from hypar.studies.step import DeviceMemory, StepRows, StepTask
+    from hypar.studies.step import Part as Spent
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:
@@ -77,47 +79,47 @@ def _peak_share(ran: ScoredStep | None) -> str:
 
 
 _UNITS = {
-    "group": "text", "stage": "whole", "layers": "text", "devices": "whole", "computes": "seconds", "receives": "seconds",
-    "idle": "seconds", "in flight": "whole", "staleness": "whole", "memory": "bytes", "of": "bytes", "": "text",
+    "group": "text", "stage": "whole", "chunk": "whole", "layers": "text", "devices": "whole", "computes": "seconds",
+    "receives": "seconds", "idle": "seconds", "in flight": "whole", "staleness": "whole", "memory": "bytes", "of": "bytes",
+    **dict.fromkeys(("weights", "gradients", "activations", "errors", "buffers"), "bytes"), "ready": "seconds", "begins": "seconds", "ends": "seconds",
+    "level": "text", "layer": "text", "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar",
+    "weights, gradients, state": "bytes", "activations kept": "bytes", "": "text",
 }  # fmt: skip
-"""The columns of groups and stages; those that say one thing of all rows are left out."""
-
-_CHUNK_UNITS = {
-    "chunk": "whole", "layers": "text", "gradients": "bytes", "ready": "seconds", "begins": "seconds", "ends": "seconds", "": "text",
-}  # fmt: skip
-
-
-_PART_UNITS = {
-    "level": "text", "layer": "text", "received": "bytes", "time": "seconds", "bar": "bar", "energy": "joules",
-    "weights, gradients, state": "bytes", "activations kept": "bytes",
-}  # fmt: skip
-"""The columns of levels, and of layers, which alone hold memory."""
+"""The columns of groups, stages, chunks, levels and layers, in their order."""
 
 NEAR = 1.5
 """A chart of memory shows the capacity if it is at most so many times the peak."""
 
 
-def _table(
-    units: Mapping[str, str],
-    rows: Sequence[dict[str, Any]],
-    title: str = "",
-    total: dict[str, Any] | None = None,
-) -> Table:
-    """Return a table of columns that are given as the unit by the head."""
+def _table(rows: Sequence[dict[str, Any]], title: str = "", total: dict[str, Any] | None = None) -> Table:
+    """Return a table of rows whose keys are the heads of columns."""
+    named = dict.fromkeys(key for row in rows for key in row)
+    units = {"": "text", **_UNITS} if "" in next(iter(rows), {}) and "bar" in named else _UNITS
     columns = (
         Column(key=head, head="" if unit == "bar" else None, unit=unit, prose=head == "layers")
         for head, unit in units.items()
+        if head in named
     )
     return Table(tuple(columns), [*rows], total, title)
 
 
-def groups_table(score: Score | None, stages: StagesRecord | None = None) -> list[Table]:
-    """Return a row for each group of devices, or for each stage; no table for identical devices without stages."""
+def step_rows(ran: ScoredStep) -> StepRows:
+    """Return the rows of a step, whose modules a plan without a machine does not need."""
+    from hypar.studies import step  # noqa: PLC0415 (as said)
+
+    return step.StepRows(ran)
+
+
+def groups_table(
+    score: Score | None, stages: StagesRecord | None = None, ran: ScoredStep | None = None
+) -> list[Table]:
+    """Return a row for each group of devices, or for each stage, of a run with what it holds; none for identical devices alone."""
     if score is None or not score.groups:
         return []
-    rows = [_group_row(group, stages) for group in score.groups]
+    held = step_rows(ran).stages if ran else []
+    rows = [_group_row(group, stages) | own for group, own in zip_longest(score.groups, held, fillvalue={})]
     alike = [key for key in ("devices", "staleness", "of") if len({row.get(key) for row in rows}) == 1]
-    return [_table(_UNITS, [{**row, **dict.fromkeys(alike)} for row in rows])]
+    return [_table([{**row, **dict.fromkeys(alike)} for row in rows])]
 
 
 def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]:
@@ -142,26 +144,21 @@ def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]
 
 def chunks_table(ran: ScoredStep | None) -> list[Table]:
     """Return the exchange of each chunk of gradients; no table without chunks."""
-    if ran is None or ran.plan.chunks is None:
-        return []
-    from hypar.studies.step import StepRows  # noqa: PLC0415 (only of a plan with chunks)
-
-    rows = []
-    for row in StepRows(ran).chunks:
-        layers, waits = row["layers"], "critical" if row["critical"] else ""
-        named = " to ".join(dict.fromkeys((layers[0], layers[-1]))) + f" x{len(layers)}" * (len(layers) > 1)
-        times = (row[key] for key in ("bytes", "ready_s", "start_s", "end_s"))
-        rows.append(dict(zip(_CHUNK_UNITS, (row["chunk"], named, *times, waits), strict=True)))
-    return [_table(_CHUNK_UNITS, rows)] if rows else []
-
-
-def stages_memory(ran: ScoredStep | None) -> list[Table]:
-    """Return what a device of each stage holds and receives from other stages; no table without stages."""
-    if ran is None or ran.stages is None:
-        return []
-    from hypar.studies.step import HELD, StepRows  # noqa: PLC0415 (only of a plan with stages)
-
-    return [_table({"stage": "whole", **dict.fromkeys((*HELD, "received"), "bytes")}, StepRows(ran).stages)]
+    rows = [
+        {
+            "chunk": row["chunk"],
+            "layers": Part(
+                " to ".join(dict.fromkeys((row["layers"][0], row["layers"][-1]))), row["layers"]
+            ).title,
+            "gradients": row["bytes"],
+            "ready": row["ready_s"],
+            "begins": row["start_s"],
+            "ends": row["end_s"],
+            "": "critical" * row["critical"],
+        }
+        for row in (step_rows(ran).chunks if ran else ())
+    ]
+    return [_table(rows)] if rows else []
 
 
 def rows_of(plan: Plan) -> dict[str, str]:
@@ -181,9 +178,13 @@ def step_timeline(rows: StepRows, title: str = "") -> Timeline:
             return group
         return row_of[layer] if group == WHOLE_ARRAY else f"{row_of[layer]} ({group})"
 
-    kinds = _work_of_stage if rows.ran.stages is not None else _work
     spans = (
-        Span(track(task.layer, groups[number]), task.start_s, task.end_s, *kinds(task))
+        Span(
+            track(task.layer, groups[number]),
+            task.start_s,
+            task.end_s,
+            *_work(task, rows.ran.stages is not None),
+        )
         for task in rows.tasks
         for number in task.lanes
         if task.seconds
@@ -192,34 +193,30 @@ def step_timeline(rows: StepRows, title: str = "") -> Timeline:
     return Timeline(title=title, tracks=tuple(tracks), spans=tuple(spans))
 
 
-def _work(task: StepTask) -> tuple[str, str, bool]:
-    return task.kind, "", task.critical
-
-
-def _work_of_stage(task: StepTask) -> tuple[str, str, bool]:
-    """Return the direction of a phase with the number of its microbatch, beside which a stage receives."""
+def _work(task: StepTask, staged: bool) -> tuple[str, str, bool]:
+    """Return the kind of a task, in stages the direction, the number of its microbatch, and whether it is critical."""
+    if not staged:
+        return task.kind, "", task.critical
     if task.kind in {"update", "communication"}:
         return task.kind, "", task.kind == "update"
     label = "" if task.item is None else str(task.item + 1)
     return "forward" if task.kind == "forward" else "backward", label, True
 
 
-def shares_table(title: str, head: str, unit: str, amounts: Mapping[str, float]) -> Table:
+def shares_table(title: str, unit: str, amounts: Mapping[str, float]) -> Table:
     """Return the parts of an amount of a step, as its joules by place."""
-    whole = math.fsum(amounts.values())
+    whole, head = math.fsum(amounts.values()), "energy" if unit == "joules" else "time"
     rows = [{"": name, head: own, "share": own / whole, "bar": own} for name, own in amounts.items() if own]
-    return _table(
-        {"": "text", head: unit, "share": "percent", "bar": "bar"}, rows, title, {"": "a step", head: whole}
-    )
+    return _table(rows, title, {"": "a step", head: whole})
 
 
 def levels_table(rows: StepRows) -> Table:
     """Return the bytes, the seconds on the critical path and the joules of the transfers of each level."""
     listed = [{"level": level.name, **_spent(rows, [level])} for level in rows.levels]
-    return _table(_PART_UNITS, listed, "What devices receive, by level from the outermost")
+    return _table(listed, "What devices receive, by level from the outermost")
 
 
-def layers_table(rows: StepRows) -> Table:
+def costs_table(rows: StepRows) -> Table:
     """Return the bytes, the seconds on the critical path, the joules and the memory of each row of layers."""
     plan, own = rows.ran.plan, {part.name: part for part in rows.layers}
 
@@ -229,10 +226,10 @@ def layers_table(rows: StepRows) -> Table:
         return {"layer": name, **_spent(rows, [own[layer] for layer in layers]), **held}
 
     listed = [row(part.title, part.layers) for part in parts_of(plan)]
-    return _table(_PART_UNITS, listed, total=row("all layers", plan.layers) | {"bar": None})
+    return _table(listed, total=row("all layers", plan.layers) | {"bar": None})
 
 
-def _spent(rows: StepRows, parts: Sequence[Part]) -> dict[str, Any]:
+def _spent(rows: StepRows, parts: Sequence[Spent]) -> dict[str, Any]:
     computes = math.fsum(part.critical_computes_s for part in parts)
     receives = math.fsum(part.critical_receives_s for part in parts)
     return {
@@ -259,7 +256,6 @@ def _over_time(memory: DeviceMemory, end: float) -> Figure:
     peak, capacity = max(held), memory.capacity_bytes
     top = format_seconds(times[held.index(peak)])
     return Figure(
-        kind="lines",
         title=f"Memory of a device{of} over a step, up to {format_bytes(peak)} at {top}",
         x=times,
         series={"held": held, "of which all along": [memory.always_bytes] * len(times)},

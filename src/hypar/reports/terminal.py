@@ -37,7 +37,8 @@ _CODES = {
     "cyan": 36,
     "bright_blue": 94,
 }
-"""The ANSI codes of the words of a style."""
+_ERASE = "\r\x1b[2K"
+"""The ANSI codes of the words of a style, and of the line of progress."""
 
 
 def width(stream: TextIO | None = None) -> int:
@@ -50,24 +51,22 @@ def width(stream: TextIO | None = None) -> int:
     return WIDTH_OF_A_PIPE
 
 
-def show_document(document: Document, *, full: bool = False) -> None:
-    """Print a document on stdout, in full with the notes on details, coloured on a terminal; raises as ``write``."""
-    lines = render(document, width(), full=full)
+def show_document(document: Document, *, full: bool | None = None, folded: bool = False) -> None:
+    """Print a document on stdout, unless in full without notes on details, coloured on a terminal; raises as ``write``.
+
+    If it could be in full, a last note names the option for what is left out; ``folded`` says that it is rows of layers too.
+    """
+    shown = document if full else document.shortened()
+    details = len(document.notes) - len(shown.notes)
+    left_out = ["every layer"] * folded + [f"{details} more note{'s' * (details > 1)}"] * bool(details)
+    if full is False and left_out:
+        more = Note("more", f"--full shows {' and '.join(left_out)}")
+        shown = replace(shown, notes=(*shown.notes, more))
+    lines = render(shown, width())
     if _coloured(sys.stdout):
         write("".join("".join(_styled(*own) for own in line) + "\n" for line in lines), styled=True)
     else:
         write(plain(lines))
-
-
-def show_shortened(document: Document, *, full: bool, folded: bool = False) -> None:
-    """Print a document; unless in full, its last note names the option that shows what is left out.
-
-    ``folded`` says that a row of its table stands for several layers.
-    """
-    details = sum(note.detail for note in document.notes)
-    left_out = ["every layer"] * folded + [f"{details} more note{'s' * (details > 1)}"] * bool(details)
-    more = [] if full or not left_out else [Note("more", f"--full shows {' and '.join(left_out)}")]
-    show_document(replace(document, notes=(*document.notes, *more)), full=full)
 
 
 def warn(text: str) -> None:
@@ -78,9 +77,7 @@ def warn(text: str) -> None:
 def note(text: str, style: str = "dim") -> None:
     """Print a note on stderr."""
     with suppress(OSError, AttributeError):
-        line = _styled(text, style) if _coloured(sys.stderr) else printable(text)
-        sys.stderr.write(_encodable(line, sys.stderr) + "\n")
-        sys.stderr.flush()
+        _put(sys.stderr, (_styled(text, style) if _coloured(sys.stderr) else printable(text)) + "\n")
 
 
 def write(text: str, *, document: bool = False, styled: bool = False) -> None:
@@ -92,28 +89,27 @@ def write(text: str, *, document: bool = False, styled: bool = False) -> None:
         DocumentError: stdout cannot be written to, at once and not at the end of the program.
     """
     content = (text if styled else printable(text)).removesuffix("\n") + "\n"
-    stream = sys.stdout
     try:
-        if document and hasattr(stream, "buffer"):
-            stream.flush()
-            stream.buffer.write(content.encode("utf-8", "replace"))
-        else:
-            stream.write(_encodable(content, stream))
-        stream.flush()
+        if document and hasattr(sys.stdout, "buffer"):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content.encode("utf-8", "replace"))
+            content = ""
+        _put(sys.stdout, content)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise not_printed(error) from error
 
 
-def _encodable(text: str, stream: TextIO) -> str:
-    """Return a text with characters that a stream's encoding has."""
+def _put(stream: TextIO, text: str) -> None:
+    """Write a text on a stream at once, with characters that its encoding has."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
-    return text
+        text = text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    stream.write(text)
+    stream.flush()
 
 
 def _coloured(stream: TextIO) -> bool:
@@ -150,7 +146,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def _watch(state: dict[str, str], ended: threading.Event) -> None:
     """Show the state of some work until it has ended."""
-    began_s, stream = time.monotonic(), sys.stderr
+    began_s, stream, drawn = time.monotonic(), sys.stderr, False
     live = stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     while not ended.wait(REFRESH_S if live else EVERY_S):
         seconds = time.monotonic() - began_s
@@ -158,12 +154,9 @@ def _watch(state: dict[str, str], ended: threading.Event) -> None:
         if not live:
             note(what + tail)
         elif seconds > PATIENCE_S:
-            _redraw(what[: max(width(stream) - len(tail) - 1, 0)] + tail)
-    if live and time.monotonic() - began_s > PATIENCE_S:
-        _redraw("")
-
-
-def _redraw(line: str) -> None:
-    with suppress(OSError):
-        sys.stderr.write("\r\x1b[2K" + _encodable(line, sys.stderr))
-        sys.stderr.flush()
+            drawn = True
+            with suppress(OSError):
+                _put(stream, _ERASE + what[: max(width(stream) - len(tail) - 1, 0)] + tail)
+    if drawn:
+        with suppress(OSError):
+            _put(stream, _ERASE)

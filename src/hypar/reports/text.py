@@ -23,25 +23,20 @@ if TYPE_CHECKING:
 Line = list[tuple[str, str]]
 """Texts, each with its style: words such as ``bold red``."""
 
-GAP = 2
-"""Spaces between columns, as long as there is room for them."""
-
-LONGEST_BAR, SHORTEST_BAR = 16, 4
-"""Characters of the longest bar, at most and at least."""
-
-LEAST_PROSE, WIDEST_TEXT = 20, 100
-"""Characters to which a column of prose may shrink, and those of a line of a note at most, however wide the terminal is."""
+GAP, LONGEST_BAR, SHORTEST_BAR, LEAST_PROSE, WIDEST_TEXT = 2, 16, 4, 20, 100
+"""Spaces between columns; characters of the longest bar at most and at least, of a column of prose and of a line of a note."""
 
 FIRST, SECOND, LITTLE, CUT = "\u2501", "\u2505", "\u2578", "//"
 """The marks of a bar's parts, as computation and communication; of anything too short for either; and of a bar's missing end."""
 
-ASCII = str.maketrans(FIRST + SECOND + LITTLE, "=-.")
-"""The marks of bars where the encoding has no lines."""
+ASCII, IS_CUT = (
+    str.maketrans(FIRST + SECOND + LITTLE, "=-."),
+    f"{CUT} a bar that is far longer than the others is cut",
+)
+"""The marks of bars where the encoding has no lines, and what is said below a bar that is cut."""
 
 OUTLIER = 20
 """A bar so many times longer than the median is cut, because the others would vanish beside it."""
-
-IS_CUT = f"{CUT} a bar that is far longer than the others is cut"
 
 TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "this": "bold"}
 """The colour of what a value means for its reader."""
@@ -55,14 +50,14 @@ _TOGETHER = re.compile(
 _TIED = "\x00"
 
 
-def render(document: Document, width: int, *, full: bool = False) -> list[Line]:
-    """Return the lines of a document, ``full`` with the notes on details, and an empty line between its parts.
+def render(document: Document, width: int) -> list[Line]:
+    """Return the lines of a document, with an empty line between its parts.
 
     Only a word that is longer than the width makes a longer line.
     """
-    title = _lines(document.title, width, f"bold {TONES[document.tone]}".strip())
-    blocks = [title + _lines(document.about, width)]
-    for _, run in groupby(document.walk(full=full), key=lambda own: (own[0], isinstance(own[1], Note))):
+    head = Section(document.title, about=document.about)
+    blocks = [_block(head, width, f"bold {TONES[document.tone]}".strip())]
+    for _, run in groupby(document.walk(), key=lambda own: (own[0], isinstance(own[1], Note))):
         parts = [part for _, part in run]
         blocks += [_block(part, width) for part in parts]
         blocks.append(note_lines([part for part in parts if isinstance(part, Note)], width))
@@ -74,28 +69,23 @@ def plain(lines: Iterable[Line]) -> str:
     return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
 
 
+def tied(text: str, by: str = _TIED) -> str:
+    """Return a text with another character for the spaces at which no line breaks, as between a number and its unit."""
+    return _TOGETHER.sub(by, text)
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """Break a text into lines between words, but not those that belong together."""
-    lines = _TOGETHER.sub(_TIED, text).splitlines()
+    lines = tied(text).splitlines()
     broken = [textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in lines]
     return [line.replace(_TIED, " ") for line in chain.from_iterable(broken)] or [""]
 
 
 def note_lines(notes: Sequence[Note], width: int) -> list[Line]:
-    """Return the lines of notes, whose texts have one indent; one without a label continues the note above it."""
-    width = min(width, WIDEST_TEXT)
-    longest = max((len(note.label) for note in notes), default=0)
-    indent = longest + GAP if 0 < longest <= width // 3 - GAP else GAP
-    found: list[Line] = []
-    for note in notes:
-        label = note.label.ljust(indent if longest else 0)
-        if len(note.label) > indent - GAP:
-            found.append([(note.label, "dim")])
-            label = " " * indent
-        for line in wrapped(note.text, width - indent):
-            found.append([(label, "dim"), (line, "")])
-            label = " " * indent
-    return found
+    """Return the lines of notes as those of a table of labels and texts; one without a label continues the note above it."""
+    columns = Column(key="label", head=""), Column(key="text", head="", prose=True)
+    rows = [{"label": note.label and Cell(note.label), "text": note.text} for note in notes]
+    return table_lines(Table(columns, rows), min(width, WIDEST_TEXT)) if rows else []
 
 
 class Shown(NamedTuple):
@@ -119,13 +109,17 @@ def columns_of(table: Table) -> list[Shown]:
     found = []
     for own in table.shown:
         values = [row.get(own.key) for row in rows]
-        known = [own.key in row or row is not table.total for row in rows]
-        texts = [own.text(value) * here for value, here in zip(values, known, strict=True)]
+        texts = [own.text(row.get(own.key)) * (own.key in row or row is not table.total) for row in rows]
         styles = [f"{_colour(value)} {tone}".strip() for value, tone in zip(values, tones, strict=True)]
-        bars = [_bar_parts(value) if own.unit == "bar" else () for value in values]
-        scale = longest_bar(bars, whole=table.total is not None)
-        found.append(Shown(own, texts, styles, values, bars, scale))
+        bars = [_lengths(value) if own.unit == "bar" else () for value in values]
+        found.append(Shown(own, texts, styles, values, bars, _scale(bars, whole=table.total is not None)))
     return found
+
+
+def _scale(bars: Iterable[tuple[float, ...]], *, whole: bool) -> float:
+    """Return the longest bar, but none far longer than the others, unless they are parts of a whole."""
+    sums = sorted(own for own in map(sum, bars) if own > 0)
+    return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
 
 
 def told(columns: Iterable[Shown]) -> list[Shown]:
@@ -139,29 +133,13 @@ def text_width(text: str) -> int:
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
-def longest_bar(bars: Iterable[tuple[float, ...]], *, whole: bool = False) -> float:
-    """Return the length at which a column of bars ends, so that one far longer than the others does not flatten them.
-
-    Parts of a whole are not cut.
-
-    Examples:
-        >>> longest_bar([(1.0, 1.0), (3.0,), (999.0,)]), longest_bar([(1.0,), (40.0,)], whole=True)
-        (3.0, 40.0)
-    """
-    sums = sorted(own for own in map(sum, bars) if own > 0)
-    return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
-
-
 def table_lines(table: Table, width: int) -> list[Line]:
     """Return the lines of a table, columns beside each other if there is room, otherwise a record for each row."""
     columns = columns_of(table)
     texts = told(columns)
-    tries = ((_drawn(columns, width), GAP, False), (texts, GAP, True), (texts, 1, True))
-    for own, gap, broken in tries:
-        sizes = _sizes(own, width, gap, broken=broken)
-        if sizes:
-            break
-    lines = _beside(own, sizes, gap) if sizes else _records(texts, len(table.rows), width)
+    tries = ((_drawn(columns, width), GAP, False), (texts, GAP, False), (texts, GAP, True), (texts, 1, True))
+    beside = (_beside(own, width, gap, broken=broken) for own, gap, broken in tries)
+    lines = next(filter(None, beside), None) or _records(texts, len(table.rows), width)
     cut = any(CUT in text for line in lines for text, _ in line)
     return _lines(table.title, width, "bold") + lines + _lines(IS_CUT * cut, width, "dim")
 
@@ -170,10 +148,9 @@ def _lines(text: str, width: int, style: str = "") -> list[Line]:
     return [[(line, style)] for line in wrapped(text, width)] if text else []
 
 
-def _block(part: Part, width: int) -> list[Line]:
-    """Return the lines of a table or of a section's head; others have no text."""
+def _block(part: Part, width: int, style: str = "bold") -> list[Line]:
     if isinstance(part, Section):
-        return _lines(part.title, width, "bold") + _lines(part.about, width)
+        return _lines(part.title, width, style) + _lines(part.about, width)
     return table_lines(part, width) if isinstance(part, Table) else []
 
 
@@ -184,10 +161,8 @@ def _colour(value: Any) -> str:
     return colours_of(value.parts[0][0] if value.parts else None).terminal
 
 
-def _bar_parts(value: Any) -> tuple[float, ...]:
-    if isinstance(value, tuple):
-        return value
-    return () if value is None or isinstance(value, str) else (value,)
+def _lengths(value: Any) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else () if value is None or isinstance(value, str) else (value,)
 
 
 def _drawn(columns: Sequence[Shown], width: int) -> list[Shown]:
@@ -218,58 +193,49 @@ def _width(own: Shown) -> int:
     return max(map(text_width, (own.column.title, *own.texts)))
 
 
-def _above(own: Shown) -> str:
-    return own.column.title.rpartition(" ")[0]
-
-
-def _sizes(columns: Sequence[Shown], width: int, gap: int, *, broken: bool) -> list[int]:
-    """Return the widths of columns, of prose as little as needed; none if they do not fit.
+def _beside(columns: Sequence[Shown], width: int, gap: int, *, broken: bool) -> list[Line]:
+    """Return the lines of columns beside each other; none if they do not fit.
 
     Of a ``broken`` head the last word stands in a line of its own, and what is above it reaches over neighbours that have it too.
     """
-    wide, groups = (
-        [_width(own) for own in columns],
-        groupby(range(len(columns)), key=lambda at: _above(columns[at])),
-    )
-    sizes = [_least(own, own.column.title.split()[-1:] if broken else [own.column.title]) for own in columns]
-    for above, run in groups if broken else ():
-        *_, last = together = [*run]
-        sizes[last] += max(0, text_width(above) - sum(sizes[at] + gap for at in together) + gap)
-    left = width - sum(sizes) - gap * (len(columns) - 1)
-    for at in sorted(range(len(columns)), key=wide.__getitem__):
-        more = min(max(left, 0), max(wide[at] - sizes[at], 0) * columns[at].column.prose)
-        sizes[at], left = sizes[at] + more, left - more
-    return sizes if left >= 0 else []
-
-
-def _least(own: Shown, head: Sequence[str]) -> int:
-    """Return the least width of a column below texts of its head, its prose broken between words."""
-    words = [word for text in own.texts for word in text.split()] if own.column.prose else own.texts
-    least = max(map(text_width, (*head, *words)), default=0)
-    return min(max(least, LEAST_PROSE), _width(own)) if own.column.prose else least
-
-
-def _beside(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Line]:
-    """Return a line for each row, or several where a text of prose is wider than its column, below their heads."""
-    found = _heads(columns, sizes, gap)
-    for row in zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True):
+    titles = [own.column.title.rpartition(" ") if broken else ("", "", own.column.title) for own in columns]
+    above, below = [each[0] for each in titles], [each[2] for each in titles]
+    sizes = _sizes(columns, above, below, width - gap * (len(columns) - 1), gap)
+    once = [name * (name != before) for before, name in pairwise(["", *above])]
+    found = [[(head, "dim") for head in heads] for heads in (once, below) if any(heads)]
+    for row in (
+        zip(*(zip(own.texts, own.styles, strict=True) for own in columns), strict=True) if sizes else ()
+    ):
         parts = [
             [(part, style) for part in (wrapped(text, size) if text_width(text) > size else [text])]
             for (text, style), size in zip(row, sizes, strict=True)
         ]
-        found += [_line(line, columns, sizes, gap) for line in zip_longest(*parts, fillvalue=("", ""))]
-    return found
+        found += [[*line] for line in zip_longest(*parts, fillvalue=("", ""))]
+    return [_line(line, columns, sizes, gap) for line in found] if sizes else []
 
 
-def _heads(columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> list[Line]:
-    """Return a line of heads, and one above it where some are too long for their columns."""
-    heads, above = [own.column.title for own in columns], [""] * len(columns)
-    if any(text_width(head) > size for head, size in zip(heads, sizes, strict=True)):
-        names = ["", *map(_above, columns)]
-        above = [name * (name != before) for before, name in pairwise(names)]
-        heads = [(head.split() or [""])[-1] for head in heads]
-    lines = [[(head, "dim") for head in line] for line in (above, heads) if any(line)]
-    return [_line(line, columns, sizes, gap) for line in lines]
+def _sizes(
+    columns: Sequence[Shown], above: Sequence[str], heads: Sequence[str], width: int, gap: int
+) -> list[int]:
+    """Return the widths of columns in a width without gaps, of prose as much as is left; none if they do not fit."""
+    sizes = [_least(own, head) for own, head in zip(columns, heads, strict=True)]
+    for name, run in groupby(range(len(columns)), key=above.__getitem__):
+        *_, last = together = [*run]
+        sizes[last] += max(0, text_width(name) - sum(sizes[at] + gap for at in together) + gap)
+    left = width - sum(sizes)
+    for at in sorted(range(len(columns)), key=lambda at: _width(columns[at])):
+        if columns[at].column.prose and left > 0:
+            more = min(left, _width(columns[at]) - sizes[at])
+            sizes[at], left = sizes[at] + more, left - more
+    return sizes if left >= 0 else []
+
+
+def _least(own: Shown, head: str) -> int:
+    """Return the least width of a column below its head, of prose that of its longest word."""
+    if not own.column.prose:
+        return max(map(text_width, (head, *own.texts)))
+    words = [word for text in (head, *own.texts) for word in text.split()]
+    return min(max(LEAST_PROSE, *map(text_width, words), 0), _width(own))
 
 
 def _line(cells: Iterable[tuple[str, str]], columns: Sequence[Shown], sizes: Sequence[int], gap: int) -> Line:
@@ -293,9 +259,8 @@ def _records(columns: Sequence[Shown], count: int, width: int) -> list[Line]:
         found += _lines(f"{names.column.title * (row < count)} {name}".strip(), width, style)
         filled = [own for own in others if own.texts[row]]
         pairs = [(own.column.prose, f"{own.column.title} {own.texts[row]}".strip()) for own in filled]
-        tied = [text.replace(" ", _TIED) if text_width(text) < width - GAP else text for _, text in pairs]
-        joined = ", ".join(text for (prose, _), text in zip(pairs, tied, strict=True) if not prose)
-        texts = [joined, *(text for prose, text in pairs if prose)]
-        broken = chain.from_iterable(wrapped(text, width - GAP) for text in texts if text)
-        found += [[(" " * GAP, ""), (line, style)] for line in broken]
+        short = [text for prose, text in pairs if not prose]
+        tied = [text.replace(" ", _TIED) if text_width(text) < width - GAP else text for text in short]
+        for text in (", ".join(tied), *(text for prose, text in pairs if prose)):
+            found += [[(" " * GAP, ""), *line] for line in _lines(text, width - GAP, style)]
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from hypar.reports.renderers import csv_text
 from hypar.reports.words import cells_of, level_of
 from hypar.schedule.totals import level_name
 from hypar.sharding.tree import WHOLE_ARRAY
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.planning.replay import ScoredStep
     from hypar.studies.step import StepTask
+    from hypar.timeline import Timeline
 
 
 def step_trace(ran: ScoredStep) -> str:
@@ -36,6 +38,15 @@ def step_trace(ran: ScoredStep) -> str:
     events = [*_process(1, "layers", places, choices), *_process(2, "resources", resources, choices)]
     lines = ",\n".join(json.dumps(event) for event in events)
     return f'{{"displayTimeUnit": "ms", "traceEvents": [\n{lines}\n]}}\n'
+
+
+def timeline_csv(timeline: Timeline) -> str:
+    """Return one line for each task: name, kind, resource, start and end in seconds."""
+    rows = [
+        {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
+        for task, start, end in zip(timeline.tasks, timeline.starts, timeline.ends, strict=True)
+    ]
+    return csv_text(rows)
 
 
 def _place(layer: str, group: str) -> str:

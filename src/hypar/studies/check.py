@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hypar.errors import InputError, OptionError, PlanError, ProblemError, TableLimitError, UnknownNameError
+from hypar.activity import tell
+from hypar.errors import (
+    HyparError,
+    InputError,
+    OptionError,
+    PlanError,
+    ProblemError,
+    TableLimitError,
+    UnknownNameError,
+)
 from hypar.files.text import read_json, read_text
 from hypar.plan.diff import RESULTS, Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
@@ -21,6 +31,8 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.solve.limits import Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
@@ -154,22 +166,47 @@ def _priced(stored: Plan, request: Resolved, graph: LayerGraph) -> Plan:
     return fresh.model_copy(update={"score": score_plan(fresh, hardware=request.machine, model=graph)})
 
 
-def plans_below(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the plan files below a folder, damaged ones too, and the other ``.json`` files; hidden folders are left out.
+def check_plans(
+    places: Iterable[str], note: Callable[[str], object] = lambda _: None, **named: Any
+) -> Iterator[tuple[str, Verdict | HyparError]]:
+    """Yield the verdict on each plan, those below folders included, or the error that prevents one.
 
-    Raises:
-        PlanError: there are no plans below it.
+    Args:
+        places: files and folders.
+        note: function that is told which files below a folder are no plans.
+        named: further arguments of ``check_plan``.
     """
-    found: dict[bool, list[Path]] = {True: [], False: []}
-    for file in sorted(folder.rglob("*.json")):
-        inside = file.relative_to(folder).parts
-        if file.is_file() and not any(part.startswith(".") for part in inside):
-            found[_is_plan(file)].append(file)
-    if not found[True]:
-        more = f", and {len(found[False])} other .json files" if found[False] else ""
-        allowed = "files that hypar plan -o writes, named .json"
-        raise PlanError(str(folder), f"no plans below it{more}", allowed)
-    return found[True], found[False]
+    for place in places:
+        files = [Path(place)]
+        try:
+            if os.path.isdir(place):  # noqa: PTH112 (a name too long is no folder, and no error here)
+                files = _plans_below(Path(place), note)
+        except PlanError as error:
+            yield place, error
+            continue
+        for file in files:
+            tell(f"checking {file}")
+            try:
+                yield str(file), check_plan(file, **named)
+            except HyparError as error:
+                yield str(file), error
+
+
+def _plans_below(folder: Path, note: Callable[[str], object]) -> list[Path]:
+    """Return the plan files below a folder, damaged ones too; hidden folders are left out."""
+    files = [file.relative_to(folder) for file in sorted(folder.rglob("*.json")) if file.is_file()]
+    seen = [file for file in files if not any(part.startswith(".") for part in file.parts)]
+    found = [folder / file for file in seen if _is_plan(folder / file)]
+    others = [str(file) for file in seen if folder / file not in found]
+    if not found:
+        more = f", and {len(others)} other .json files" if others else ""
+        raise PlanError(
+            str(folder), f"no plans below it{more}", "files that hypar plan -o writes, named .json"
+        )
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        note(f"skipped below {folder}, as no plans: {', '.join(others[:3])}{more}")
+    return found
 
 
 def _is_plan(file: Path) -> bool:

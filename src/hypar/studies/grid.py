@@ -29,18 +29,20 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.schedule.scoring import Totals, totals_of
 from hypar.sharding.conventions import MOVED, PAPER
-from hypar.units import amount, format_seconds
+from hypar.studies.remarks import on_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from hypar.document import Note
     from hypar.plan.plan import Plan
 
     Axes = Mapping[Any, Sequence[Any]]
     Chosen = dict[Any, Any]
     Progress = Callable[[int, int], None]
 
-Hardware = Machine | HeterogeneousMachine | str | Path
+AnyMachine = Machine | HeterogeneousMachine
+Hardware = AnyMachine | str | Path
 """A machine, or the name of one."""
 
 MOST_RUNS = 10_000
@@ -54,6 +56,7 @@ class Run:
     Attributes:
         axes: the value of each axis by name; of an exploration the choice at each place, a layer and a level.
         plan: its plan; of a comparison alone.
+        remarks: what its machine leaves unused, and that its devices as another array take another time.
         totals: the totals of its score; None without a plan or a machine.
         fits: whether the search's tables, the array on the machine and each device's memory suffice.
         note: why it has no plan, or the space over which the plan is optimal.
@@ -65,6 +68,7 @@ class Run:
 
     axes: Mapping[Any, Any]
     plan: Plan | None = None
+    remarks: tuple[Note, ...] = ()
     totals: Totals | None = None
     fits: bool = False
     note: str = ""
@@ -74,11 +78,16 @@ class Run:
     own: bool = False
 
     @classmethod
-    def of(cls, axes: Mapping[Any, Any], plan: Plan) -> Self:
-        """Return the run of a plan, without the plan."""
+    def of(cls, axes: Mapping[Any, Any], plan: Plan, machine: AnyMachine | None = None) -> Self:
+        """Return the run of a plan on a machine, without the plan."""
         score = plan.score
-        totals = None if score is None else totals_of(score)
-        return cls(axes=axes, totals=totals, fits=score is None or score.fits, note=plan.claim)
+        return cls(
+            axes=axes,
+            remarks=tuple(on_this_machine(plan, machine)),
+            totals=None if score is None else totals_of(score),
+            fits=score is None or score.fits,
+            note=plan.claim,
+        )
 
     @property
     def name(self) -> str:
@@ -89,6 +98,11 @@ class Run:
     def cost(self) -> float:
         """Its cost, counted by the comparison's convention."""
         return math.fsum(self.costs)
+
+    @property
+    def time_s(self) -> float:
+        """The time of its step; infinity if it is not known."""
+        return math.inf if self.totals is None else self.totals.time_s
 
 
 class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
@@ -107,15 +121,23 @@ class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute
         vars(made).update(about, convention=convention)
         return made
 
+    def __repr__(self) -> str:
+        """Return what they are about and the answer, short enough for a prompt."""
+        return f"<{type(self).__name__} of {self.document().title}>"
+
     def base(self, run: Run) -> Run:
         """Return the run that a run is compared with: the first."""
         del run
         return self[0]
 
+    def value(self, run: Run) -> float:
+        """Return what a run is compared by: the time of its step; infinity if it is not known."""
+        return run.time_s
+
     def speedup(self, run: Run) -> float | None:
-        """Return how many times faster a run is than the one it is compared with; None without the times."""
-        first, own = self.base(run).totals, run.totals
-        return first.time_s / own.time_s if first and own else None
+        """Return how many times faster a run is than the one it is compared with; None where that is not known."""
+        first, own = self.value(self.base(run)), self.value(run)
+        return first / own if own and math.inf not in {first, own} else None
 
 
 def combinations(axes: Axes) -> Iterator[Chosen]:
@@ -160,14 +182,7 @@ def plan_and_score(
     return plan.model_copy(update={"score": score})
 
 
-def asked_of(strategy: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments for a strategy beside others: the baseline keeps its own space and equal shares."""
-    return of_baseline(asked) if strategy == BASELINE else asked
-
-
-def costs_of(
-    plan: Plan, graph: LayerGraph, convention: str, machine: Machine | HeterogeneousMachine | None
-) -> tuple[float, ...]:
+def costs_of(plan: Plan, graph: LayerGraph, convention: str, machine: AnyMachine | None) -> tuple[float, ...]:
     """Return the cost of each level of a plan for a machine, counted by a convention; of uneven shares as the plan has it."""
     own = plan.convention or PAPER
     if plan.heterogeneous or not follows(plan.cost.name) or convention == own:
@@ -181,35 +196,18 @@ def network_of(model: LayerGraph | str | Path) -> LayerGraph:
     return model if isinstance(model, LayerGraph) else load_model(model)
 
 
-def convention_for(asked: str | None) -> str:
-    """Return the convention that counts all runs: the one that is asked for, otherwise ``moved``.
-
-    Raises:
-        UnknownNameError: there is no such convention.
-    """
-    return MOVED if asked is None else checked("convention", asked)
-
-
 class Comparison(Runs):
     """The runs of a comparison, one for each strategy, the baseline first."""
-
-    _document = "comparison"
 
     @property
     def plan(self) -> Plan:
         """The first plan."""
         return next(row.plan for row in self if row.plan)
 
-    def __repr__(self) -> str:
-        """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
-        plan = self.plan
-        texts = (
-            f"{row.name} {format_seconds(row.totals.time_s) if row.totals else amount(row.cost, row.plan.cost.unit)}"
-            for row in self
-            if row.plan
-        )
-        named = plan.model.name + (f" on {plan.score.hardware}" if plan.score else "")
-        return f"<Comparison of {named}: {', '.join(texts)}>"
+    def value(self, run: Run) -> float:
+        """Return the time of a strategy's step, without a machine its cost if it is the first one's; infinity if not known."""
+        alike = run.totals is None and run.plan and run.plan.cost.name == self.plan.cost.name
+        return run.cost if alike else run.time_s
 
 
 def compare_strategies(
@@ -243,7 +241,7 @@ def compare_strategies(
         TableLimitError: no strategy's search would fit.
     """
     Request.of("compare_strategies", asked)
-    graph, counted = network_of(model), convention_for(convention)
+    graph, counted = network_of(model), checked("convention", convention or MOVED)
     machine = None if hardware is None else load_machine(hardware)
     named = (strategies,) if isinstance(strategies, str) else strategies
     cost = load_strategy(BASELINE).cost
@@ -251,11 +249,10 @@ def compare_strategies(
     names = tuple(dict.fromkeys((BASELINE, *(named or alike))))
 
     def answer(chosen: Chosen) -> Run:
-        plan = plan_and_score(
-            graph, chosen["strategy"], counted, machine, **asked_of(chosen["strategy"], asked)
-        )
+        own = of_baseline(asked) if chosen["strategy"] == BASELINE else asked
+        plan = plan_and_score(graph, chosen["strategy"], counted, machine, **own)
         costs = costs_of(plan, graph.with_batch(plan.model.batch), counted, machine)
-        return replace(Run.of(chosen, plan), plan=plan, costs=costs)
+        return replace(Run.of(chosen, plan, machine), plan=plan, costs=costs)
 
     runs = grid({"strategy": names}, answer, (TableLimitError,), progress)
     if all(run.refused for run in runs) and runs[-1].refused:

@@ -1,4 +1,4 @@
-"""The contractions that the devices of a plan compute, as problems for the mappers of one accelerator."""
+"""A stored plan lowered to its program, and what its devices compute, as problems for the mappers of one accelerator."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from hypar.execution.lifetimes import MOST_ENTRIES, entries_of
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.machine import as_matrices
 from hypar.network.training import PHASES
-from hypar.plan.plan import Plan, origin_of, read_plan
+from hypar.plan.plan import Plan, read_plan
+from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
 from hypar.program.of_plan import program_of
 from hypar.program.steps import Compute
+from hypar.sharding.conventions import MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.program.holding import Piece
+    from hypar.program.steps import Program
+    from hypar.sharding.placement import Options
 
 
 class Problem(NamedTuple):
@@ -61,40 +65,49 @@ class Problem(NamedTuple):
         return self.shape.padded_macs
 
 
+def opened(
+    plan: Plan | str | Path, model: LayerGraph | str | Path | None = None
+) -> tuple[Plan, LayerGraph, list[Options]]:
+    """Return a stored plan, its network with its mini-batch, and each layer's choices; raises ``InputError``."""
+    plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    file = origin_of(plan).file
+    graph = as_planned(plan, network_of(plan, model), file)
+    return plan, graph, choices_of(plan, graph, file)
+
+
+def microbatches_of(plan: Plan) -> int:
+    """Return into how many microbatches the stages of a plan divide a mini-batch; 1 without stages."""
+    return plan.stages.microbatches if plan.stages is not None and plan.staged else 1
+
+
+def lowered(plan: Plan, graph: LayerGraph, convention: str = MOVED, hint: str = "") -> Program:
+    """Lower a plan to the program of a microbatch; raises ``PlanError`` with a hint where it would be too large."""
+    if (entries := entries_of(graph, plan.num_devices)) > MOST_ENTRIES:
+        found = f"to count a step of {graph.name!r} on {plan.num_devices:,} devices takes {entries:,} entries"
+        raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ENTRIES:,}", hint)
+    return program_of(plan, graph.with_batch(graph.batch // microbatches_of(plan)), convention)
+
+
 def problems_of(
     plan: Plan | str | Path, *, model: LayerGraph | str | Path | None = None, layer: str = "*"
 ) -> list[Problem]:
     """Return the problems of a plan: for each layer that multiplies by a weight its different pieces, the largest first, in three phases.
 
-    A piece has the sizes that the program of the plan gives a device, all cuts made, of one microbatch with stages.
-
-    Args:
-        plan: the plan, or its file.
-        model: the network or its file, if the plan's model name does not find it.
-        layer: name of the layer, or a pattern, as ``conv*``.
-
-    Raises:
-        InputError: a file cannot be read, the plan is for another network or too large, or there is no such layer.
+    A piece has the sizes that the program of the plan gives a device, all cuts made, of one microbatch with stages. The
+    arguments are those of ``export_plan``; raises ``InputError``.
     """
-    stored = plan if isinstance(plan, Plan) else read_plan(plan)
-    file = origin_of(stored).file
-    graph = as_planned(stored, network_of(stored, model), file)
-    choices_of(stored, graph, file)
+    stored, graph, _ = opened(plan, model)
     weighted = [own for own in graph.layers if own.op.weighted and own.einsum(1).macs]
     layers = {own.name: own for own in weighted if fnmatchcase(own.name, layer)}
     if not layers:
         hint = suggestion(layer, [own.name for own in weighted])
         raise OptionError("layer", f"no layer that multiplies by a weight is named {layer!r}", hint=hint)
-    if (entries := entries_of(graph, stored.num_devices)) > MOST_ENTRIES:
-        found = f"the pieces of {graph.name!r} on {stored.num_devices:,} devices take {entries:,} entries"
-        raise PlanError(str(file), found, f"at most {MOST_ENTRIES:,}")
-    parts = stored.stages.microbatches if stored.stages is not None and stored.staged else 1
-    batch = graph.batch // parts
+    program = lowered(stored, graph)
     return [
         problem
-        for step in program_of(stored, graph.with_batch(batch)).steps
+        for step in program.steps
         if isinstance(step, Compute) and step.kind == "forward" and step.layer in layers
-        for problem in _of_layer(layers[step.layer], batch, step.pieces)
+        for problem in _of_layer(layers[step.layer], program.graph.batch, step.pieces)
     ]
 
 

@@ -45,26 +45,13 @@ if TYPE_CHECKING:
 
     Sizes = tuple[int, ...]
 
-MOST_REPEATS = 1000
-
-MOST_RUNS = 1000
-
-MEASURED = (
-    "conv",
-    "conv_transpose",
-    "linear",
-    "max",
-    "average",
-    "nearest",
-    "bilinear",
-    "crop",
-    "add",
-    "concat",
-)
-"""The ops of shards."""
+MOST_REPEATS = MOST_RUNS = 1000
 
 LEAST_SECONDS = 0.005
 """Seconds for which a shard is run, at least once, so that a short one is run often."""
+
+MEASURED = ("conv", "conv_transpose", "linear", "crop", "add", "concat", "max", "average", "nearest", "bilinear")  # fmt: skip
+"""The ops of shards, with the modes of pools and of upsampling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,30 +135,24 @@ def profile_model(
             raise OptionError(name, f"found {number!r}", f"a whole number from {least} to {most:,}")
     shards = shards_of(network, load_strategy("deepa").space if space is None else space_text(space), ways)
     bench = TorchBench() if bench is None else bench
-    times = _measured(shards, bench, repeats, progress)
+    named = [(shard, f"{layer}, {word}") for layer, own in shards.items() for word, shard in own.items()]
+    times = _measured(dict(reversed(named)), bench, repeats, progress)
     return Profile(
         model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
         device=bench.device,
         ways=ways,
-        seconds={
-            layer: {word: times[shard] for word, shard in by_choice.items()}
-            for layer, by_choice in shards.items()
-        },
+        seconds={layer: {word: times[shard] for word, shard in own.items()} for layer, own in shards.items()},
     )
 
 
 def _measured(
-    shards: dict[str, dict[str, LayerShard]], bench: Bench, repeats: int, progress: Callable[[int, int], None]
+    places: Mapping[LayerShard, str], bench: Bench, repeats: int, progress: Callable[[int, int], None]
 ) -> dict[LayerShard, float]:
-    """Return the shortest seconds of each distinct shard, to four digits.
+    """Return the shortest seconds of each shard, to four digits.
 
     Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
     all measurements of one. The largest shard, which may not fit, comes first.
     """
-    places: dict[LayerShard, str] = {}
-    for layer, by_choice in shards.items():
-        for word, shard in by_choice.items():
-            places.setdefault(shard, f"{layer}, {word}")
     largest = sorted(places, key=lambda shard: -shard.num_bytes)
     size, room = largest[0].num_bytes, bench.memory_bytes
     if room is not None and size > room:
@@ -196,8 +177,7 @@ def _unfit(place: str, found: str, allowed: str = "") -> ProfileError:
 def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, LayerShard]]:
     """Return the fullest device's shard of each layer under each choice, most devices first, the whole layer last.
 
-    Raises:
-        OptionError: the space does not suit the network, or an op cannot be measured.
+    Raises ``OptionError`` where the space does not suit the network, or an op cannot be measured.
     """
     layers = {layer.name: layer for layer in graph.layers}
     allowed = parse_space(space)
@@ -211,17 +191,7 @@ def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, L
 
 
 def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerShard:
-    """Return the shard of a layer on the fullest device.
-
-    Args:
-        layer: the layer.
-        einsum: its dims and tensors for the mini-batch.
-        choice: the degree of each dim.
-        dtype: number format of every tensor.
-
-    Raises:
-        OptionError: an op that cannot be measured.
-    """
+    """Return a layer's shard, of its dims and tensors for the mini-batch, on the fullest device; raises ``OptionError``."""
     op = layer.op
     word = "conv" if isinstance(op, Sliding) else getattr(op, "mode", layer.op_name)
     if word not in MEASURED or "channels" not in layer.shape:
@@ -248,10 +218,10 @@ def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerS
 def _read(einsum: Einsum, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, tuple[Window, ...]]:
     """Return the input's rows along each dim of the output's image, and its windows, padded unless cut."""
     rows, windows = {**image}, {**einsum.windows}
-    for dim, window in windows.items():
-        rows[dim], degree = einsum.input_sizes[dim], choice.degree(dim)
-        if degree > 1:
-            shards = bounds((degree,), einsum.sizes[dim], whole=True)
+    for dim, window in einsum.windows.items():
+        rows[dim] = einsum.input_sizes[dim]
+        if choice.degree(dim) > 1:
+            shards = bounds((choice.degree(dim),), einsum.sizes[dim], whole=True)
             low, high = window.reads(shards.low, shards.high)
             windows[dim] = replace(window, padding=0)
             rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))
@@ -262,10 +232,8 @@ class TorchBench:
     """PyTorch on this machine's processor, imported when a bench is made.
 
     A run is the forward phase and then the backward and gradient phases by PyTorch's own differentiation. A first run
-    warms up; of the others the fastest counts, because other work of the machine only makes a run slower.
-
-    Raises:
-        OptionError: PyTorch is not installed.
+    warms up; of the others the fastest counts, because other work of the machine only makes a run slower. Making one raises
+    ``OptionError`` where PyTorch is not installed.
     """
 
     def __init__(self) -> None:
@@ -303,19 +271,17 @@ class TorchBench:
         conv = {**slid, "dilation": dilation, "groups": shard.groups}
         pool = {**slid, "kernel_size": kernel, "ceil_mode": shard.round_up}
         enlarge = partial(of.interpolate, scale_factor=stride, mode=shard.op)
-        phases: dict[str, Callable[..., Any]] = {
+        run: Callable[..., Any] = {
             "linear": of.linear,
             "add": lambda *read: reduce(operator.add, read),
             "concat": lambda *read: torch.cat(read, 1),
             "crop": lambda read: _centre(read, shard.output).clone(),
             "conv": partial(of.conv2d, **conv),
             "conv_transpose": partial(of.conv_transpose2d, **conv, output_padding=added),
-            "nearest": enlarge,
-            "bilinear": enlarge,
+            **dict.fromkeys(("nearest", "bilinear"), enlarge),
             "max": partial(of.max_pool2d, **pool),
             "average": partial(of.avg_pool2d, **pool),
-        }
-        run = phases[shard.op]
+        }[shard.op]
         transposed = any(isinstance(window, TransposedWindow) for window in shard.windows)
         return (lambda *read: _centre(run(*read), shard.output)) if transposed else run
 
@@ -328,13 +294,7 @@ def _centre(image: Any, sizes: Sequence[int]) -> Any:
 
 
 def least_seconds(step: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the least time of some runs after one that warms up.
-
-    Examples:
-        >>> times = iter([0.000, 0.003, 0.003, 0.004, 0.004, 0.006])
-        >>> f"{least_seconds(lambda: None, lambda: next(times)):.3f}"
-        '0.001'
-    """
+    """Return the least time of some runs after one that warms up."""
     step()
     taken: list[float] = []
     while not taken or (sum(taken) < LEAST_SECONDS and len(taken) < MOST_RUNS):

@@ -21,17 +21,10 @@ if TYPE_CHECKING:
     from hypar.network.ops.base import Op
     from hypar.plan.plan import Plan
 
-LEAST_CHANNELS = 8
-"""Channels that are left at least."""
+    Degrees = dict[str, dict[str, int]]
 
-LEAST_IMAGE = 16
-"""Rows and columns of the network's input that are left at least."""
-
-LEAST_SAMPLES = 4
-"""Samples of a microbatch that are left at least."""
-
-LEAST_NAMED = 4
-"""Elements of a named dim that are left at least."""
+LEAST_CHANNELS, LEAST_IMAGE, LEAST_SAMPLES, LEAST_NAMED = 8, 16, 4, 4
+"""Channels, rows and columns of the input, samples of a microbatch, and elements of a named dim that are left at least."""
 
 MOST_HALVINGS = 40
 
@@ -40,40 +33,26 @@ CHANNEL_FIELDS = ("out_channels", "out_features", "channels")
 
 IMAGE = ("height", "width")
 
-Degrees = dict[str, dict[str, int]]
-"""The number of equal pieces of each layer's dims."""
-
 
 def shrunk(plan: Plan, graph: LayerGraph, microbatches: int, batch: int | None) -> LayerGraph:
-    """Return the smallest network that dividing by powers of two gives.
-
-    Args:
-        plan: the plan whose cuts stay even.
-        graph: its network.
-        microbatches: number of microbatches of a mini-batch.
-        batch: the mini-batch, if it is given.
-    """
+    """Return the smallest network of a plan with even cuts that dividing by powers of two gives; of a mini-batch, if it is given."""
     degrees = even_degrees(plan)
     samples = _samples(degrees, graph.batch // microbatches) * microbatches if batch is None else batch
     return _Halved(graph, degrees).network().with_batch(samples)
 
 
 def even_degrees(plan: Plan) -> Degrees:
-    """Return the number of equal pieces into which each layer's dims are cut; not of dims that uneven shares cut."""
-    found: Degrees = {}
-    for layer in plan.layers:
-        own: dict[str, int] = {}
-        for group in plan.groups:
+    """Return the number of equal pieces of each layer's dims; 1 of dims that uneven shares cut."""
+    found: Degrees = {layer: {} for layer in plan.layers}
+    for group in plan.groups:
+        for layer, own in found.items():
             if group.idle or any(layer not in split.choices for split in group.splits):
                 continue
             uneven = {dim for split, _ in group.above for dim in split.choice(layer).divided}
-            degrees: Counter[str] = Counter()
-            for split in group.splits:
-                for dim, degree in split.choice(layer).as_degrees().items():
-                    degrees[dim] = max(degrees[dim], 1) * degree
-            for dim, degree in degrees.items():
-                own[dim] = math.lcm(own.get(dim, 1), 1 if dim in uneven else degree)
-        found[layer] = own
+            cuts = [split.choice(layer).as_degrees() for split in group.splits]
+            for dim in dict.fromkeys(dim for degrees in cuts for dim in degrees):
+                degree = 1 if dim in uneven else math.prod(degrees.get(dim, 1) for degrees in cuts)
+                own[dim] = math.lcm(own.get(dim, 1), degree)
     return found
 
 
@@ -116,7 +95,7 @@ class _Halved:
         self.ties: dict[str, str] = {}
         for layer in graph.layers:
             self._add(layer)
-        self.halvings = Counter(self._most())
+        self.halvings = Counter(self._most_named() if self.named else self._most())
 
     def network(self) -> LayerGraph:
         """Return the smallest valid network whose cuts are even where they were."""
@@ -124,95 +103,86 @@ class _Halved:
         while True:
             try:
                 small = self.graph.with_ops({layer.name: self._op(layer) for layer in self.graph.layers})
-                found = (sizes for layer in small.layers for sizes in self._uneven(whole[layer.name], layer))
-                refused = next((own for sizes in found if (own := self._halved(sizes))), None)
+                refused = [name for layer in small.layers for name in self._uneven(whole[layer.name], layer)]
             except ModelError as error:
-                refused = self._halved(self._of_layer(whole[error.where]))
-            if refused is None:
+                refused = self._of_layer(whole[error.where])
+            if not refused:
                 return small
             self.halvings[refused[0]] -= 1
-
-    def _halved(self, names: tuple[str, ...]) -> list[str]:
-        return [name for name in names if self.halvings[name]]
 
     def _add(self, layer: Layer) -> None:
         read = [self.sources[name] for name in layer.inputs]
         if any(hasattr(layer.op, name) for name in CHANNEL_FIELDS):
-            self.sources[layer.name] = frozenset({layer.name})
-            self.ties[layer.name] = layer.name
-            if _depthwise(layer):
-                self._tie(layer.name, *read[0])
+            self.sources[layer.name], self.ties[layer.name] = frozenset({layer.name}), layer.name
+            tied = {layer.name, *read[0]} if _depthwise(layer) else set()
         else:
             self.sources[layer.name] = frozenset().union(*read)
-            if not layer.op.concatenates and len(read) > 1:
-                self._tie(*self.sources[layer.name])
-
-    def _tie(self, *names: str) -> None:
-        """Give some layers, and all that agree with them, one tie."""
-        old = {self.ties[name] for name in names}
+            tied = set() if layer.op.concatenates or len(read) < 2 else {*self.sources[layer.name]}
+        old = {self.ties[name] for name in tied}
         self.ties |= {name: min(old) for name, tie in self.ties.items() if tie in old}
 
-    def _most(self) -> dict[str, int]:
-        """Return how often each size may be halved: channels in equal parts, an image and named dims rounding up.
+    def _most_named(self) -> dict[str, int]:
+        """Return how often each named dim may be halved, rounding up; positions along which a convolution slides stay."""
+        slid = [own.einsum(1).whole & {*own.op.windows_on(own.input_shapes)} for own in self.graph.layers]
+        stays = frozenset().union(*slid)
+        return {dim: 0 if dim in stays else _most(size, LEAST_NAMED) for dim, size in self.named.items()}
 
-        Positions along which a convolution slides stay as they are.
-        """
-        layers = self.graph.layers
-        if self.named:
-            slid = [own.einsum(1).whole & {*own.op.windows_on(own.input_shapes)} for own in layers]
-            most = {dim: _most(size, LEAST_NAMED) for dim, size in self.named.items()}
-            return most | dict.fromkeys(set().union(*slid) & {*most}, 0)
-        images = [layer.shape for layer in layers if not layer.inputs and "height" in layer.shape]
-        found = {"": _most(min((shape[dim] for shape in images for dim in IMAGE), default=1), LEAST_IMAGE)}
-        for layer in layers:
-            if layer.name in self.ties:
-                tie, size = self.ties[layer.name], layer.shape["channels"]
+    def _most(self) -> dict[str, int]:
+        """Return how often an image may be halved, rounding up, and channels, in equal parts."""
+        inputs = [layer.shape for layer in self.graph.layers if not layer.inputs]
+        sides = [shape[dim] for shape in inputs for dim in IMAGE if "height" in shape]
+        found = {"": _most(min(sides, default=1), LEAST_IMAGE)}
+        for layer in self.graph.layers:
+            if tie := self.ties.get(layer.name):
+                size = layer.shape["channels"]
                 even = (size & -size).bit_length() - 1
                 found[tie] = min(found.get(tie, MOST_HALVINGS), _most(size, LEAST_CHANNELS), even)
         return found
 
     def _op(self, layer: Layer) -> Op:
+        """Return the op of a layer with smaller sizes."""
         changes: dict[str, Any] = {
             name: tuple((dim, _divided(size, self.halvings[dim])) for dim, size in sizes)
             for name, sizes in _stated(layer.op).items()
         }
-        if times := self.halvings[self.ties.get(layer.name, "")] * (layer.name in self.ties):
+        if layer.name in self.ties and (times := self.halvings[self.ties[layer.name]]):
             fields = [name for name in CHANNEL_FIELDS if hasattr(layer.op, name)]
             for name in [*fields, *["groups"] * _depthwise(layer)]:
                 changes[name] = getattr(layer.op, name) >> times
-        if not layer.inputs and self.halvings[""]:
-            changes |= {
-                dim: _divided(layer.shape[dim], self.halvings[""]) for dim in IMAGE if dim in layer.shape
-            }
+        if not layer.inputs and (times := self.halvings[""]):
+            changes |= {dim: _divided(layer.shape[dim], times) for dim in IMAGE if dim in layer.shape}
         return layer.op.model_copy(update=changes) if changes else layer.op
 
-    def _uneven(self, before: Layer, after: Layer) -> Iterator[tuple[str, ...]]:
-        """Yield the names of the sizes of each dim of a layer that was cut evenly and now is not."""
+    def _uneven(self, before: Layer, after: Layer) -> Iterator[str]:
+        """Yield the sizes that may be larger of each dim of a layer that was cut evenly and now is not."""
         degrees = self.degrees.get(after.name, {})
         for dim, degree in degrees.items():
-            whole, now = (_sizes(one, dim) for one in (before, after))
-            if any(size % degree == 0 and left % degree for size, left in zip(whole, now, strict=True)):
-                yield self._of_dim(before, dim)
+            pairs = zip(_sizes(before, dim), _sizes(after, dim), strict=True)
+            if any(size % degree == 0 and left % degree for size, left in pairs):
+                yield from self._halved(*self._of_dim(before, dim))
         read = after.einsum(1).input
         for dim, size in after.op.rounds.items():
             pieces = math.prod([size, *(degrees.get(op, 1) for op, name in read.items() if name == dim)])
-            if self.halvings[dim] and _divided(self.named[dim], self.halvings[dim]) % pieces:
-                yield (dim,)
+            if _divided(self.named[dim], self.halvings[dim]) % pieces:
+                yield from self._halved(dim)
 
-    def _of_dim(self, layer: Layer, dim: str) -> tuple[str, ...]:
-        """Return the names of the sizes on which a dim of a layer depends."""
+    def _of_dim(self, layer: Layer, dim: str) -> list[str]:
+        """Return the sizes on which a dim of a layer depends."""
         if self.named or dim in IMAGE:
-            return (atom_of(dim) if self.named else "",)
+            return [atom_of(dim) if self.named else ""]
         if dim == "in_channels" or layer.name not in self.ties:
-            return (*self._channels(*layer.inputs), "")
+            return [*self._channels(*layer.inputs), ""]
         return self._channels(layer.name, *(layer.inputs if _depthwise(layer) else ()))
 
-    def _of_layer(self, layer: Layer) -> tuple[str, ...]:
+    def _of_layer(self, layer: Layer) -> list[str]:
         named = [dim for sizes in _stated(layer.op).values() for dim, _ in sizes]
-        return ("", *named, *self._channels(layer.name, *layer.inputs))
+        return self._halved("", *named, *self._channels(layer.name, *layer.inputs))
 
-    def _channels(self, *names: str) -> tuple[str, ...]:
-        return tuple(sorted({self.ties[source] for name in names for source in self.sources[name]}))
+    def _halved(self, *names: str) -> list[str]:
+        return [name for name in names if self.halvings[name]]
+
+    def _channels(self, *names: str) -> list[str]:
+        return sorted({self.ties[source] for name in names for source in self.sources[name]})
 
 
 def _most(size: int, least: int) -> int:
@@ -251,9 +221,9 @@ def changes_of(graph: LayerGraph, small: LayerGraph) -> tuple[str, ...]:
         if not whole.inputs and whole.shape != now.shape:
             large, less = ("x".join(map(str, one.shape.values())) for one in (whole, now))
             found.append(f"{whole.name} {large} to {less}")
-        if whole.op.weighted:
+        if whole.op.weighted and whole.shape["channels"] > now.shape["channels"]:
             channels[whole.shape["channels"] // now.shape["channels"]] += 1
-    for times, count in sorted(channels.items()):
-        if times > 1:
-            found.append(f"channels of {count} layer{'s' * (count > 1)} divided by {times}")
-    return tuple(found)
+    parts = (
+        f"{count} layer{'s' * (count > 1)} divided by {times}" for times, count in sorted(channels.items())
+    )
+    return (*found, *(f"channels of {part}" for part in parts))

@@ -13,20 +13,21 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
-from hypar.plan.request import Request
+from hypar.plan.request import Request, checked
+from hypar.planning.checks.levels import checked_array
 from hypar.planning.checks.stages import checked_nodes, has_stages, named_starts
 from hypar.planning.refusals import refusal
+from hypar.planning.resolved import BASELINE, of_baseline
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.scoring import totals
-from hypar.sharding.tree import MOST_DEVICES
+from hypar.sharding.conventions import MOVED
 from hypar.studies.grid import (
     MOST_RUNS,
+    AnyMachine,
     Hardware,
     Run,
     Runs,
-    asked_of,
     combinations,
-    convention_for,
     grid,
     network_of,
     plan_and_score,
@@ -49,16 +50,11 @@ class Sweep(Runs):
 
     Attributes:
         model: the network's name.
-        asked: the arguments of ``plan_model`` that all runs share.
+        asked: the arguments of ``plan_model`` that all runs share, without those as by default.
     """
 
     model: str
     asked: Mapping[str, Any]
-
-    @property
-    def cost(self) -> str | None:
-        """The cost that every strategy minimises; None if each minimises its own."""
-        return self.asked.get("cost")
 
     @property
     def varied(self) -> tuple[str, ...]:
@@ -70,9 +66,9 @@ class Sweep(Runs):
         alike = (one for one in self if one.totals and one.axes["batch"] == run.axes["batch"])
         return next(alike, run)
 
-    def __repr__(self) -> str:
-        """Return the network, the number of runs and the axes that vary, short enough for a prompt."""
-        return f"<Sweep of {self.model}: {len(self)} runs over {', '.join(self.varied) or 'one combination'}>"
+    def value(self, run: Run) -> float:
+        """Return the time of a sample."""
+        return run.time_s / float(run.axes["batch"])
 
 
 def sweep_model(
@@ -112,8 +108,8 @@ def sweep_model(
     Raises:
         InputError: the request cannot be met by any combination.
     """
-    Request.of("sweep_model", asked)
-    graph, counted = network_of(model), convention_for(convention)
+    given = Request.of("sweep_model", asked).given()
+    graph, counted = network_of(model), checked("convention", convention or MOVED)
     axes = {
         "hardware": _values(hardware),
         **{name: _values(values) for name, values in (changes or {}).items()},
@@ -128,7 +124,7 @@ def sweep_model(
     runs = grid(axes, ask.run, (HardwareError, OptionError, TableLimitError), progress)
     if all(run.refused for run in runs) and isinstance(runs[0].refused, OptionError):
         raise runs[0].refused
-    return Sweep(runs, counted, model=graph.name, asked=asked)
+    return Sweep(runs, counted, model=graph.name, asked=given)
 
 
 def _values(given: Any) -> tuple[Any, ...]:
@@ -162,14 +158,11 @@ def _check(axes: Axes, asked: Mapping[str, Any]) -> None:
     if not 0 < number <= MOST_RUNS:
         found = f"{number:,} combinations" if number else "nothing"
         raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
-    most = MOST_DEVICES.bit_length() - 1
     for count in axes.get("levels", ()):
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
-            raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
-    weight = asked.get("inter_weight")
+        checked_array(count, None, stages=True)
+    weights = {name: asked[name] for name in ("inter_weight",) if asked.get(name) is not None}
     for name in axes["strategy"]:
-        cost = asked.get("cost") or load_strategy(name).cost
-        load_cost(cost, {} if weight is None else {"inter_weight": weight})
+        load_cost(asked.get("cost") or load_strategy(name).cost, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +175,9 @@ class _Ask:
     changed: tuple[str, ...]
     scale: bool
     asked: Mapping[str, Any]
-    machines: dict[str, Machine | HeterogeneousMachine] = field(default_factory=dict)
+    machines: dict[str, AnyMachine] = field(default_factory=dict)
 
-    def machine(self, chosen: Chosen, **more: Any) -> Machine | HeterogeneousMachine:
+    def machine(self, chosen: Chosen, **more: Any) -> AnyMachine:
         """Return the machine of a combination with further changes, which is loaded once."""
         changes = {**{name: chosen[name] for name in self.changed}, **more}
         key = f"{_key(chosen['hardware'])} {changes!r}"
@@ -193,6 +186,7 @@ class _Ask:
         return self.machines[key]
 
     def run(self, chosen: Chosen) -> Run:
+        """Return the answer to a combination; a machine that is too small for it may be scaled."""
         machine, needed = self.machine(chosen), self._devices(chosen)
         scalable = isinstance(machine, Machine) and len(machine.tiers) == 1 and "devices" not in self.changed
         if self.scale and scalable and needed not in {1, machine.num_devices}:
@@ -205,35 +199,37 @@ class _Ask:
             hint = "--scale gives it as many as the array needs"
             raise HardwareError(error.where, error.found, error.allowed, hint) from None
 
-    def _run_on(self, machine: Machine | HeterogeneousMachine, chosen: Chosen) -> Run:
-        graph = self.graph.with_batch(chosen["batch"])
-        if chosen.get("levels") == 0 and not has_stages(*self._stages, cut=False):
-            found = _on_one_device(graph, machine, self.asked.get("optimizer", "sgd"))
+    def _run_on(self, machine: AnyMachine, chosen: Chosen) -> Run:
+        levels, array, strategy = chosen.get("levels"), chosen.get("array"), chosen["strategy"]
+        graph, asked = self.graph.with_batch(chosen["batch"]), self._of_array(array)
+        asked = of_baseline(asked) if strategy == BASELINE else asked
+        if levels == 0 and not has_stages(*self._stages, cut=False):
+            found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
             return Run(axes=chosen, totals=found, fits=machine.fits(found.memory_bytes), note="one device")  # type: ignore[union-attr]
-        own = asked_of(chosen["strategy"], self._of_array(chosen))
-        asked = {**own, "levels": chosen.get("levels"), "array": chosen.get("array")}
-        return Run.of(chosen, plan_and_score(graph, chosen["strategy"], self.convention, machine, **asked))
+        plan = plan_and_score(
+            graph, strategy, self.convention, machine, **{**asked, "levels": levels, "array": array}
+        )
+        return Run.of(chosen, plan, machine)
 
     @property
     def _stages(self) -> tuple[int | str | None, str | Sequence[str] | None]:
         return self.asked.get("stages"), self.asked.get("starts")
 
-    def _of_array(self, chosen: Chosen) -> Mapping[str, Any]:
+    def _of_array(self, array: Any) -> Mapping[str, Any]:
         """Return the arguments for an array: without those of stages where others have stages and it has none."""
-        own = checked_nodes(chosen.get("array"), None).stages
-        mixed = any(isinstance(ways, str) for array in self.axes.get("array", ()) for ways in array)
-        left = OF_STAGES if mixed and own is None else ()
+        mixed = any(isinstance(ways, str) for own in self.axes.get("array", ()) for ways in own)
+        left = OF_STAGES if mixed and checked_nodes(array, None).stages is None else ()
         return {name: value for name, value in self.asked.items() if name not in left}
 
     def _devices(self, chosen: Chosen) -> int:
         """Return the devices of an array and its stages, each of which has an array of its own."""
-        nodes = checked_nodes((2,) * chosen["levels"] if "levels" in chosen else chosen["array"], None)
+        nodes = checked_nodes(chosen.get("array", (2,) * chosen.get("levels", 0)), None)
         stages, starts = self._stages
         number = len(named_starts(starts)) if starts else nodes.stages or stages
         return (number if isinstance(number, int) else 1) * math.prod(nodes.array or ())
 
 
-def _on_one_device(graph: LayerGraph, machine: Machine | HeterogeneousMachine, optimizer: str) -> Totals:
+def _on_one_device(graph: LayerGraph, machine: AnyMachine, optimizer: str) -> Totals:
     if isinstance(machine, HeterogeneousMachine):
         found = "found one device, of kinds that differ"
         raise HardwareError(f"hardware {machine.name!r}", found, "1 level or more")

@@ -4,49 +4,50 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, repeat
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 from hypar.activity import tell
-from hypar.costs.base import convention_of, load_cost
 from hypar.document import Result
-from hypar.errors import InputError, OptionError, PlanError, UnknownNameError
-from hypar.execution.lifetimes import MOST_ENTRIES, entries_of, most_elements
+from hypar.errors import OptionError, PlanError, UnknownNameError
+from hypar.execution.lifetimes import most_elements
 from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
 from hypar.network.training import PHASES
 from hypar.plan.diff import changes_between
-from hypar.plan.plan import Plan, origin_of, read_plan
+from hypar.plan.records import origin_of
 from hypar.plan.stages import FLUSHES
-from hypar.planning.replay import choices_of, recosted, run_again, run_plan
+from hypar.planning.counting import cost_convention
+from hypar.planning.replay import recosted, run_again, run_plan
 from hypar.planning.resolved import Resolved
-from hypar.planning.sources import as_planned, machine_of, network_of, scored_on, times_of
-from hypar.program.of_plan import program_of
-from hypar.schedule.lanes import Lane
+from hypar.planning.sources import machine_of, scored_on, times_of
+from hypar.schedule.moves import BETWEEN_STAGES, moves_of
 from hypar.schedule.totals import level_name
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
+from hypar.studies.pieces import lowered, microbatches_of, opened
 from hypar.studies.shrink import changes_of, shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from hypar.execution.verify import Verification
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.diff import Change
+    from hypar.plan.plan import Plan
     from hypar.program.steps import Item, Program
     from hypar.schedule.moves import Move
     from hypar.sharding.placement import Options
 
-    Elements = NDArray[np.int64]
-
 MOST_ELEMENTS = 2**28
 """Elements that all simulated devices hold at once, at most: 2 GiB."""
+
+MANY_ELEMENTS = 2**22
+"""Elements from which a run takes so long that a smaller network is proposed."""
+
+LESS = "try --shrink or a smaller --batch"
 
 ALL = "all"
 
@@ -159,20 +160,19 @@ def verify_plan(
     """
     if convention is not None and convention not in CONVENTIONS:
         raise UnknownNameError("convention", str(convention), CONVENTIONS)
-    plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    plan, whole, choices = opened(plan, model)
     file = origin_of(plan).file
-    whole = as_planned(plan, network_of(plan, model), file)
     _require_fresh_weights(plan, file)
-    choices = choices_of(plan, whole, file)
     machine = scored_on(plan) if hardware is None else machine_of(plan, file, hardware)
-    own = counted_by(plan, file)
+    own = cost_convention(plan)
     run_by, planned_by = runs_by(convention or own), PAPER if convention == PAPER else own
-    parts = plan.stages.microbatches if plan.stages is not None and plan.staged else 1
-    graph = _sized(plan, whole, batch, parts, shrink=shrink)
-    program, numbers = _run(plan, graph, parts, run_by, count=count)
+    graph = _sized(plan, whole, batch, shrink=shrink)
+    tell(f"lowering {graph.name} by {plan.strategy} over {plan.num_devices} devices")
+    program = lowered(plan, graph, run_by, LESS)
+    numbers = None if count else _run(plan, program, shrink=shrink)
     tell(f"comparing the counts of {graph.name}")
     levels = _levels(plan, len(program.places.parts))
-    transfers = tuple(_transfers(program, parts, numbers, levels))
+    transfers = [*_transfers(program, microbatches_of(plan), numbers, levels)]
     planned = _planned(plan, graph, machine, choices, planned_by)
     received = [*_received(levels, transfers, planned, ran=not count)]
     return Verified(
@@ -183,36 +183,19 @@ def verify_plan(
         planned_by=planned_by,
         levels=tuple(each for each in received if each.tensor == ALL),
         tensors=tuple(each for each in received if each.tensor != ALL),
-        transfers=transfers,
+        transfers=tuple(transfers),
         changes=changes_between(plan, _again(plan, whole, machine)),
         numbers=numbers,
-        notes=tuple(_notes(plan, whole, graph, parts)),
+        notes=tuple(_notes(plan, whole, graph)),
     )
 
 
 def _require_fresh_weights(plan: Plan, file: Path) -> None:
-    """Refuse a schedule whose weights are stale.
-
-    Raises:
-        PlanError: the plan has one.
-    """
+    """Refuse a schedule whose weights are stale; raises ``PlanError``."""
     if plan.stages is not None and plan.staged and not FLUSHES[plan.stages.schedule]:
         flushing = ", ".join(name for name, flushes in FLUSHES.items() if flushes)
         found = f"found {plan.stages.schedule!r}, whose weights are stale: no step equals one device's"
         raise PlanError(f"{file}: stages.schedule", found, f"a schedule that flushes: {flushing}")
-
-
-def counted_by(plan: Plan, file: Path) -> str:
-    """Return the convention of a plan's cost.
-
-    Raises:
-        PlanError: the cost is unknown, or does not take the plan's parameters.
-    """
-    try:
-        context = {"convention": plan.convention or PAPER}
-        return convention_of(load_cost(plan.cost.name, plan.cost.parameters, context))
-    except InputError as error:
-        raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
 
 
 def runs_by(convention: str) -> str:
@@ -220,48 +203,31 @@ def runs_by(convention: str) -> str:
     return convention if convention in {FUSED, DIRECT} else MOVED
 
 
-def _sized(plan: Plan, whole: LayerGraph, batch: int | None, parts: int, *, shrink: bool) -> LayerGraph:
-    """Return the network with the mini-batch that is asked for, or a smaller one with the same cuts.
-
-    Raises:
-        OptionError: the mini-batch does not divide into the plan's microbatches.
-    """
-    graph = whole if batch is None else whole.with_batch(batch)
+def _sized(plan: Plan, whole: LayerGraph, batch: int | None, *, shrink: bool) -> LayerGraph:
+    """Return the network with the mini-batch that is asked for, or a smaller one with the same cuts; raises ``OptionError``."""
+    graph, parts = whole if batch is None else whole.with_batch(batch), microbatches_of(plan)
     if graph.batch % parts:
         raise OptionError("batch", f"found {graph.batch:,}", f"a multiple of the plan's {parts} microbatches")
     return shrunk(plan, whole, parts, batch) if shrink else graph
 
 
-def _run(
-    plan: Plan, graph: LayerGraph, parts: int, run_by: str, *, count: bool
-) -> tuple[Program, Verification | None]:
-    """Lower a plan to the program of a microbatch, and run it unless counting is enough.
-
-    Raises:
-        PlanError: it would be too large.
-    """
-    devices = plan.num_devices
-    step, less = f"a step of {graph.name!r} on {devices:,} devices takes", "try --shrink or a smaller --batch"
-    if (entries := entries_of(graph, devices)) > MOST_ENTRIES:
-        found = f"to count {step} {entries:,} entries"
-        raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ENTRIES:,}", less)
-    tell(f"lowering {graph.name} by {plan.strategy} over {devices} devices")
-    program = program_of(plan, graph.with_batch(graph.batch // parts), run_by)
-    if count:
-        return program, None
-    if (elements := most_elements(program)) > MOST_ELEMENTS:
-        found, less = f"to run {step} {elements:,} elements", f"{less}, or --count to count alone"
-        raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ELEMENTS:,}", less)
-    tell(f"running {graph.name} on {devices} simulated devices, and on one")
-    return program, verify_program(program, microbatches=parts)
+def _run(plan: Plan, program: Program, *, shrink: bool) -> Verification:
+    """Run the program of a microbatch; raises ``PlanError`` where it would be too large."""
+    name, elements = program.graph.name, most_elements(program)
+    if elements > MOST_ELEMENTS:
+        found = f"to run a step of {name!r} on {plan.num_devices:,} devices takes {elements:,} elements"
+        hint = f"{LESS}, or --count to count alone"
+        raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ELEMENTS:,}", hint)
+    faster = " (--shrink runs a smaller network)" if elements > MANY_ELEMENTS and not shrink else ""
+    tell(f"running {name} on {plan.num_devices} simulated devices, and on one{faster}")
+    return verify_program(program, microbatches=microbatches_of(plan))
 
 
 def _levels(plan: Plan, count: int) -> list[str]:
     if plan.stages is None or not plan.staged:
-        return [f"H{level + 1}" for level in range(count)]
-    names = [f"H{level + 1}" for level in range(count - 1)]
+        return [*map(level_name, range(count))]
     outside = plan.stages.outside or 0
-    return [*names[:outside], "stages", *names[outside:]]
+    return [*map(level_name, (*range(outside), BETWEEN_STAGES, *range(outside, count - 1)))]
 
 
 def _transfers(
@@ -269,14 +235,10 @@ def _transfers(
 ) -> Iterator[Transfer]:
     """Yield each transfer of a mini-batch at each level that it crosses."""
     size = program.graph.element_bytes
-    rows: Iterable[tuple[Item, Elements, Elements | None]] = (
-        ((item, own, None) for item, own in counted(program, parts))
-        if numbers is None
-        else ((each.item, each.counted, each.moved) for each in numbers.transfers)
-    )
-    for item, own, moved in rows:
+    moved = repeat(None) if numbers is None else (each.moved for each in numbers.transfers)
+    for (item, own), ran in zip(counted(program, parts), moved, strict=False):
         for at, level in enumerate(levels):
-            received = None if moved is None else size * int(moved[at])
+            received = None if ran is None else size * int(ran[at])
             if own[at] or received:
                 yield Transfer(item, level, size * int(own[at]), received)
 
@@ -314,8 +276,8 @@ def _planned(
         direct=by == DIRECT,
         convention=PAPER if by == DIRECT else by,
     )
-    lane = Lane(graph.nodes(plan.graph), choices, setting)
-    return [move for moves in (*lane.inner, *lane.outer) for move in moves]
+    inner, outer = moves_of(setting, graph.nodes(plan.graph), choices)
+    return [move for moves in (*inner, *outer) for move in moves]
 
 
 def _again(plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine | None) -> Plan:
@@ -327,13 +289,13 @@ def _again(plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachin
     return again.model_copy(update={"score": ran.score, "stages": ran.stages or plan.stages})
 
 
-def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph, parts: int) -> Iterator[str]:
+def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
     """Yield what differs between a plan and what was run."""
     if changes := changes_of(whole, graph):
         yield f"smaller than planned: {', '.join(changes)}"
     if plan.uneven:
         yield "shares that are not of whole elements are rounded by the largest remainder"
-    if parts > 1:
+    if (parts := microbatches_of(plan)) > 1:
         yield f"{parts} microbatches of {graph.batch // parts:,} samples"
 
 

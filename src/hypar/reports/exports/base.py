@@ -20,41 +20,33 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A problem as it is written: the name of its row or its file, its text, and how often a device computes what is written.
+    """A problem as it is written for a tool, as a row of one file or as a file of its own.
 
-    That is once for each sample or group that the format cannot express.
+    Attributes:
+        name: the name of the row, or of the file.
+        text: the row, or the file.
+        times: how often a device computes what is written: once for each sample or group that the format cannot express.
+        head: the first line of the one file of all rows; empty for a file of its own.
     """
 
     name: str
     text: str
     times: int = 1
-
-
-class Export(NamedTuple):
-    """A format: the first line of its one file of all problems, or none for a file for each; and how a problem is written.
-
-    ``entry`` returns a problem as it is written, or why it cannot be expressed.
-    """
-
-    head: str
-    entry: Callable[[Problem], Entry | str]
+    head: str = ""
 
 
 class Exported(NamedTuple):
-    """The problems that are written, each with its form; those that the format cannot express, each with the reason; the one file.
-
-    ``text`` is that file, of all that are written; empty for a format of one file for each.
-    """
+    """The problems that are written, each with its form; those that cannot be, each with the reason; the one file, if there is one."""
 
     entries: tuple[tuple[Problem, Entry], ...]
     refused: tuple[tuple[Problem, str], ...]
     text: str
 
 
-def row(problem: Problem, times: int, *numbers: int) -> Entry:
+def row(head: str, problem: Problem, times: int, *numbers: int) -> Entry:
     """Return a row of SCALE-Sim that counts several times; it takes ``DP`` for rows of a depthwise layer."""
     name = problem.name.replace("DP", "Dp") + (f"-x{times}" if times > 1 else "")
-    return Entry(name, f"{name}, {', '.join(map(str, numbers))},", times)
+    return Entry(name, f"{name}, {', '.join(map(str, numbers))},", times, head)
 
 
 def export_plan(
@@ -79,21 +71,21 @@ def export_plan(
     Raises:
         InputError: a file cannot be read or written, or the request is not possible.
     """
-    export: Export = load_plugin("exports", format)
+    entry_of: Callable[[Problem], Entry | str] = load_plugin("exports", format)
     if phase is not None and phase not in PHASES:
         raise OptionError("phase", f"found {phase!r}", ", ".join(PHASES))
     asked = [own for own in problems_of(plan, model=model, layer=layer) if phase in {None, own.phase}]
-    found = [(problem, export.entry(problem)) for problem in asked]
+    found = [(problem, entry_of(problem)) for problem in asked]
     entries = tuple((problem, own) for problem, own in found if isinstance(own, Entry))
     refused = tuple((problem, own) for problem, own in found if isinstance(own, str))
     if not entries:
         problem, reason = refused[0]
         raise OptionError("format", f"{problem.name} cannot be expressed: {reason}", "another format")
-    files = {entry.name: entry.text for _, entry in entries}
-    if export.head:
-        files = {"": "".join(f"{line}\n" for line in (export.head, *(own.text for _, own in entries)))}
+    texts = {entry.name: entry.text for _, entry in entries}
+    if head := entries[0][1].head:
+        texts = {"": "".join(f"{line}\n" for line in (head, *(own.text for _, own in entries)))}
     elif output is not None:
         make_folder(Path(output))
-    for name, text in files.items() if output is not None else ():
+    for name, text in texts.items() if output is not None else ():
         write_text(Path(output or "", name), text)
-    return Exported(entries, refused, files.get("", ""))
+    return Exported(entries, refused, texts.get("", ""))

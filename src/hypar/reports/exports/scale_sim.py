@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.network.windows import Window
-from hypar.reports.exports.base import Entry, Export, row
+from hypar.reports.exports.base import Entry, row
 
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem
@@ -35,7 +35,7 @@ def entry(problem: Problem) -> Entry | str:
     ]
     kernel = [window.kernel for window in windows]
     channels = [shape.size("in_channels"), shape.size("out_channels")]
-    return row(problem, times, *covered, *kernel, *channels, windows[0].stride)
+    return row(HEAD, problem, times, *covered, *kernel, *channels, windows[0].stride)
 
 
-plugin = Export(HEAD, entry)
+plugin = entry

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.reports.exports.base import Entry, Export, row
+from hypar.reports.exports.base import Entry, row
 
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem
@@ -29,7 +29,7 @@ def entry(problem: Problem) -> Entry:
         "backward": (places, taps, filters),
         "gradient": (taps, filters, places),
     }
-    return row(problem, problem.shape.size("groups"), *m_n_k[problem.kind])
+    return row("Layer, M, N, K,", problem, problem.shape.size("groups"), *m_n_k[problem.kind])
 
 
-plugin = Export("Layer, M, N, K,", entry)
+plugin = entry

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.yaml_file import format_yaml
-from hypar.reports.exports.base import Entry, Export
+from hypar.reports.exports.base import Entry
 
 if TYPE_CHECKING:
     from hypar.studies.pieces import Problem
@@ -61,4 +61,4 @@ def entry(problem: Problem) -> Entry:
     return Entry(f"{problem.name}.yaml", format_yaml(data))
 
 
-plugin = Export("", entry)
+plugin = entry

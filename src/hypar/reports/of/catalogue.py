@@ -41,14 +41,11 @@ _MACHINES = (
 _VALUES = (
     Column(key="what", head=""),
     Column(key="text", head="value", unit="any", data=False),
-    Column(key="value", show=False),
-    Column(key="unit", show=False),
+    *(Column(key=key, show=False) for key in ("value", "unit")),
     Column(key="source", prose=True),
 )
 _PHASES = (
-    Column(key="group"),
-    Column(key="layer"),
-    Column(key="phase"),
+    *(Column(key=key) for key in ("group", "layer", "phase")),
     Column(key="time_s", head="time", unit="seconds"),
     Column(key="communication_s", head="communication", unit="seconds"),
     Column(key="macs", head="MACs", unit="count"),
@@ -155,21 +152,16 @@ def _of_profile(profile: Profile) -> Document:
 
 @document_of.register(Exported)
 def _of_export(found: Exported) -> Document:
-    notes = [
-        Note("devices", "number of devices that compute it"),
-        Note("times", "how often each of them does: samples and groups that the format cannot express"),
-        *(Note("left out", line) for line in left_out(found)),
-    ]
-    return Document(title="", parts=(_table(_WRITTEN, found.entries),), notes=tuple(notes))
+    times = "how often each device computes it: for samples and groups that the format cannot express"
+    notes = (Note("times", times), *(Note("left out", line) for line in left_out(found)))
+    return Document(title="", parts=(_table(_WRITTEN, found.entries),), notes=notes)
 
 
 def left_out(found: Exported) -> list[str]:
     """Return a line for each reason why problems were not written."""
-    reasons = grouped((reason, problem.name) for problem, reason in found.refused).items()
-    shown = {
-        reason: ", ".join(own[:3]) + f" and {len(own) - 3} more" * (len(own) > 3) for reason, own in reasons
-    }
-    return [f"{names}: {reason}" for reason, names in shown.items()]
+    reasons = grouped((reason, problem.name) for problem, reason in found.refused)
+    more = {reason: f" and {len(own) - 3} more" * (len(own) > 3) for reason, own in reasons.items()}
+    return [f"{', '.join(own[:3])}{more[reason]}: {reason}" for reason, own in reasons.items()]
 
 
 def export_data(found: Exported) -> dict[str, Rows]:
@@ -201,7 +193,7 @@ def machine_entry(machine: Machine | HeterogeneousMachine) -> dict[str, Any]:
 def machines_document(entries: Rows) -> Document:
     """Return a row for each machine's entry, and below it for each group of a heterogeneous machine."""
     named = [
-        (" ".join(dict.fromkeys([entry["hardware"], own.get("group", entry["hardware"])])), own)
+        (" ".join(filter(None, (entry["hardware"], own.get("group")))), own)
         for entry in entries
         for own in (entry, *entry.get("groups", []))
     ]
@@ -288,18 +280,14 @@ _UNITS = {
 
 def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph) -> Rows:
     """Return time, energy, accesses and mapping of each phase of whole layers on one device, of each group if there are any."""
-    found = machine.identical() if isinstance(machine, HeterogeneousMachine) else [("", machine, 1)]
+    if isinstance(machine, HeterogeneousMachine):
+        groups = ((name, whole_times_data(own, graph)) for name, own, _ in machine.identical())
+        return [{"group": name, **row} for name, rows in groups for row in rows]
     return [
-        {
-            **({"group": name} if name else {}),
-            "layer": layer.name,
-            "phase": phase,
-            **phase_of(phase, time, own),
-        }
-        for name, own, _ in found
+        {"layer": layer.name, "phase": phase, **phase_of(phase, time, machine)}
         for layer in graph.contracted.layers
-        if own.times(layer.einsum)
-        for time in [own.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)]
+        if machine.times(layer.einsum)
+        for time in [machine.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)]
         for phase in PHASES
     ]
 
@@ -307,19 +295,14 @@ def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph)
 def times_document(rows: Rows, title: str) -> Document:
     """Return a row for each phase of a layer on a device: its times, its mapping, and the accesses that some phase has."""
     mapping = dict.fromkeys(name for row in rows for name in row["mapping"])
-    places = dict.fromkeys(place for row in rows for place in row["accesses"])
-    accesses = [place for place in places if any(row["accesses"].get(place) for row in rows)]
-    columns = [
-        *(Column(key=name, unit="any") for name in mapping),
-        *(Column(key=place, unit="count") for place in accesses),
-    ]
+    accesses = dict.fromkeys(place for row in rows for place in row["accesses"])
+    columns = *((name, "any") for name in mapping), *((place, "count") for place in accesses)
     found = [
-        row
-        | {name: f"{value:.4g}" for name, value in row["mapping"].items()}
-        | {place: row["accesses"].get(place, 0) for place in accesses}
+        {name: f"{value:.4g}" for name, value in row["mapping"].items()} | row["accesses"] | row
         for row in rows
     ]
-    return Document(title=title, parts=(Table((*_PHASES, *columns), found),))
+    used = [Column(key=key, unit=unit) for key, unit in columns if any(row.get(key) for row in found)]
+    return Document(title=title, parts=(Table((*_PHASES, *used), found),))
 
 
 plugin = document_of

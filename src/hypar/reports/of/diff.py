@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
+import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
+from hypar.errors import HyparError
 from hypar.plan.diff import alike
 from hypar.planning.counting import cost_convention, score_convention
+from hypar.reports.of.base import grouped
 from hypar.reports.words import fold, headline, on_machine
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import amount, faster_than
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
@@ -23,20 +25,14 @@ if TYPE_CHECKING:
 TOTALS = {"time_s": "time", "energy_j": "energy", "communication_bytes": "received", "memory_bytes": "memory"}
 """The totals of a score, and their words."""
 
-PARTS = {
-    "time": "time_s", "critical": "time_s", "busy": "time_s", "energy": "energy_j", "communication": "communication_bytes",
-    "memory": "memory_bytes",
-}  # fmt: skip
-"""The items of a score, and the total that they are parts of."""
-
-UNITS = {"s": "seconds", "bytes": "bytes", "j": "joules"}
-"""Units by the last part of an entry's name."""
-
 OF_LAYERS = {"choice": "choices", "cut": "choices", "layer": "layers", "stage": "stages"}
 """The tables of differences of single layers, by their names."""
 
-MOST_LAYERS = 6
-"""Layers whose costs are listed, at most."""
+PART = re.compile(r"cost|(time|critical|busy|energy|communication|memory|groups|stage \d+) .*")
+"""The names of parts of totals, which are in no table where totals differ."""
+
+UNITS = {"s": "seconds", "bytes": "bytes", "j": "joules"}
+"""Units by the last part of an entry's name."""
 
 
 def difference_document(
@@ -48,8 +44,7 @@ def difference_document(
         for sign, file, plan in zip("-+", files, plans, strict=True)
     ]
     title = _networks(*plans) or f"{_count(plans, changes)}; {_gain(*plans)}"
-    parts, notes = _parts(changes, plans[1])
-    return Document(title=title, about="\n".join(named), parts=parts, notes=notes)
+    return Document(title=title, about="\n".join(named), parts=_parts(changes, plans[1]))
 
 
 def verdict_document(file: str, verdict: Verdict) -> Document:
@@ -59,13 +54,18 @@ def verdict_document(file: str, verdict: Verdict) -> Document:
         return Document(title=f"ok       {file}{within}", tone="good")
     name = verdict.fresh.model.name
     changed = f"model {name!r} is not what was planned: it has changed, or is another"
-    about = changed if verdict.model_changed else ""
-    parts, notes = _parts(verdict.changes, verdict.fresh)
-    return Document(title=f"drifted  {file}{within}", about=about, parts=parts, notes=notes, tone="bad")
+    return Document(
+        title=f"drifted  {file}{within}",
+        about=changed * verdict.model_changed,
+        parts=_parts(verdict.changes, verdict.fresh),
+        tone="bad",
+    )
 
 
-def verdict_data(file: str, verdict: Verdict) -> dict[str, Any]:
-    """Return whether one plan holds, with every difference."""
+def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
+    """Return whether one plan holds, with every difference, or why it cannot be checked."""
+    if isinstance(verdict, HyparError):
+        return {"plan": file, "ok": False, "error": str(verdict)}
     return {
         "plan": file,
         "ok": verdict.ok,
@@ -90,104 +90,85 @@ def _networks(before: Plan, after: Plan) -> str:
 def _count(plans: Sequence[Plan], changes: Sequence[Change]) -> str:
     """Count the choices that differ, or for arrays whose levels do not correspond the layers that are cut otherwise."""
     before, after = plans
-    if not alike(before, after):
-        arrays = "the arrays differ, so levels are not compared"
-        if before.heterogeneous or after.heterogeneous:
-            return arrays
-        differing = sum(change.what == "cut" for change in changes)
-        return f"{arrays}; {differing} of {len(after.layers)} layers are cut otherwise"
-    differing = sum(change.what == "choice" for change in changes)
-    several = f"{differing} of {sum(len(split.choices) for split in after.splits)} choices differ"
-    return several if differing else "the choices are equal"
+    differing = sum(change.what in {"choice", "cut"} for change in changes)
+    if alike(before, after):
+        several = f"{differing} of {sum(len(split.choices) for split in after.splits)} choices differ"
+        return several if differing else "the choices are equal"
+    arrays = "the arrays differ, so levels are not compared"
+    if before.heterogeneous or after.heterogeneous:
+        return arrays
+    return f"{arrays}; {differing} of {len(after.layers)} layers are cut otherwise"
 
 
 def _gain(before: Plan, after: Plan) -> str:
     """Compare the steps of two plans, or their costs where one has no step; not where they are counted unlike."""
-    scored = before.score is not None and after.score is not None
-    what, convention = ("the steps", score_convention) if scored else (after.cost.name, cost_convention)
+    steps = [plan.score.time_s for plan in (before, after) if plan.score is not None]
+    what, convention = ("the steps", score_convention) if steps[1:] else (after.cost.name, cost_convention)
     conventions = [convention(plan) for plan in (before, after)]
     if conventions[0] != conventions[1]:
         return f"{what} counted by {' and by '.join(conventions)}"
-    if before.score is None or after.score is None:
-        if before.cost.value == after.cost.value:
-            return f"both have the same {after.cost.name}"
-        return f"{after.cost.name} {_percent(before.cost.value, after.cost.value)}"
-    return f"the second is {faster_than('the first', before.score.time_s, after.score.time_s)}"
+    if steps[1:]:
+        return f"the second is {faster_than('the first', *steps)}"
+    if before.cost.value == after.cost.value:
+        return f"both have the same {what}"
+    return f"{what} {_percent(before.cost.value, after.cost.value)}"
 
 
-def _parts(changes: Sequence[Change], after: Plan) -> tuple[tuple[Table, ...], tuple[Note, ...]]:
+def _parts(changes: Sequence[Change], after: Plan) -> tuple[Table | Note, ...]:
     """Return the tables of differences, and how many parts of totals that differ themselves are in none of them."""
-    totals = {change.what for change in changes if _is_total(change)}
-    kinds: dict[str, list[Change]] = {}
-    for change in changes:
-        kinds.setdefault(_kind(change, totals), []).append(change)
-    tables = [_folded(name, kinds[name], after) for name in ("choices", "layers", "stages") if name in kinds]
-    tables += [_table("costs", [*_costs(kinds["costs"], after)])] if "costs" in kinds else []
-    tables += (
-        [_table("other", [_compared(_name(own), own, after) for own in kinds["other"]])]
-        if "other" in kinds
-        else []
-    )
+    words = {**TOTALS, "cost": after.cost.name}
+    totals = {own.what: own for own in changes if own.what in words and not own.layer and own.level is None}
+    kinds = grouped((_kind(own, bool(totals)), own) for own in changes if own not in totals.values())
+    tables = {name: _folded(kinds[name], after) for name in OF_LAYERS.values() if name in kinds}
+    tables["costs"] = [_compared(words[what], totals[what], after) for what in words if what in totals]
+    tables["other"] = [_compared(_name(own), own, after) for own in kinds.get("other", ())]
     number = len(kinds.get("parts", ()))
     text = f"and {number} part{'s' * (number > 1)} of these costs, which --json lists"
-    return tuple(tables), (Note("", text),) if number else ()
+    shown = (_table(title, rows) for title, rows in tables.items() if rows)
+    return (*shown, *([Note("", text)] if number else ()))
 
 
-def _is_total(change: Change) -> bool:
-    """Return whether a difference is of a total of the whole plan."""
-    return not change.layer and change.level is None and change.what in {*TOTALS, "cost"}
-
-
-def _kind(change: Change, totals: set[str]) -> str:
-    """Return the table of a difference; ``parts`` for those of totals that differ themselves."""
+def _kind(change: Change, totals: bool) -> str:
+    """Return the table of a difference that is of no total."""
     if change.layer and change.what in OF_LAYERS:
         return OF_LAYERS[change.what]
-    if _total_of(change) in totals and not change.layer:
-        return "parts"
-    numbers = change.what == "cost" and not isinstance(change.before, str)
-    return "costs" if _is_total(change) or numbers else "other"
+    return "parts" if totals and PART.fullmatch(change.what) else "other"
 
 
-def _total_of(change: Change) -> str:
-    """Return the total that a difference is a part of; empty for all others."""
-    if change.what == "cost" and change.level is not None:
-        return "cost"
-    name, _, item = change.what.partition(" ")
-    if name == "groups":
-        return "memory_bytes" if item.endswith("memory_bytes") else "time_s" if item.endswith("_s") else ""
-    return PARTS.get(name, "") if item else ""
-
-
-def _row(label: str, sides: Sequence[str] = (), percent: str = "", level: str = "") -> dict[str, Any]:
-    return {"label": label, "level": level, "sides": sides, "percent": percent}
+def _row(label: str, before: str, after: str, percent: str = "", level: str = "") -> dict[str, Any]:
+    return {"label": label, "level": level, "sides": (before, after), "percent": percent}
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     """Return rows of differences as a table; the numbers among them stand below each other."""
-    numbers = [row["sides"] for row in rows if row["percent"]]
-    sizes = [max(map(len, own)) for own in zip(*numbers, strict=True)]
-    for row in rows:
-        right = zip(row["sides"], sizes if row["percent"] else (0, 0), strict=False)
-        row["change"] = " -> ".join(side.rjust(size) for side, size in right)
-    columns = [
-        Column(key=key, head="", prose=key == "change" and not numbers)
-        for key in ("label", "level", "change")
+    sizes = [
+        max(map(len, own)) for own in zip(*(row["sides"] for row in rows if row["percent"]), strict=True)
     ]
-    return Table((*columns, Column(key="percent", head="", unit="percent")), rows, title=title)
+    for row in rows:
+        sides = zip(row["sides"], sizes if row["percent"] else (0, 0), strict=True)
+        row["change"] = " -> ".join(side.rjust(size) for side, size in sides)
+    keys = ("label", "level", "change", "percent")
+    units = {"percent": "percent"}
+    columns = (
+        Column(key=key, head="", unit=units.get(key, "text"), prose=key == "change" and not sizes)
+        for key in keys
+    )
+    return Table(tuple(columns), rows, title=title)
 
 
-def _folded(title: str, changes: Sequence[Change], after: Plan) -> Table:
+def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
     """Return changes of layers: neighbours with the same changes once, levels with the same change together."""
-    found: dict[str, dict[tuple[str, tuple[str, str]], list[int | None]]] = {}
-    for change in changes:
-        own = found.setdefault(change.layer, {})
-        own.setdefault((change.group, change.words), []).append(change.level)
-    layers = [*dict.fromkeys((*after.layers, *found))]
-    rows = []
-    for part in fold(layers, lambda layer: repr(found.get(layer)), most=0):
-        for number, ((group, sides), levels) in enumerate(found.get(part.layers[0], {}).items()):
-            rows.append(_row("" if number else part.title, sides, level=_levels(group, levels)))
-    return _table(title, rows)
+    found = {
+        layer: grouped(((own.group, own.words), own.level) for own in each)
+        for layer, each in grouped((own.layer, own) for own in changes).items()
+    }
+    return [
+        _row("" if number else part.title, *sides, level=_levels(group, levels))
+        for part in fold(
+            [*dict.fromkeys((*after.layers, *found))], lambda layer: repr(found.get(layer)), most=0
+        )
+        for number, ((group, sides), levels) in enumerate(found.get(part.layers[0], {}).items())
+    ]
 
 
 def _levels(group: str, levels: Iterable[int | None]) -> str:
@@ -198,28 +179,6 @@ def _levels(group: str, levels: Iterable[int | None]) -> str:
     return f"{'' if group == WHOLE_ARRAY else group} {', '.join(words)}".strip()
 
 
-def _costs(changes: Sequence[Change], after: Plan) -> Iterator[dict[str, Any]]:
-    """Yield the totals, the costs of levels if their sum is as it was, and those layers' that differ most."""
-    totals = {change.what: change for change in changes if _is_total(change)}
-    for name in (*TOTALS, "cost"):
-        if name in totals:
-            yield _compared(TOTALS.get(name, after.cost.name), totals[name], after)
-    layers: dict[tuple[str, str], list[Change]] = {}
-    for change in changes:
-        if change.layer:
-            layers.setdefault((change.layer, change.group), []).append(change)
-        elif not _is_total(change):
-            yield _compared(f"{after.cost.name} of {_levels(change.group, [change.level])}", change, after)
-    sized: list[tuple[str, float, float]] = []
-    for (layer, group), own in layers.items():
-        old, new = (math.fsum(float(getattr(one, side)) for one in own) for side in ("before", "after"))
-        sized.append((f"{layer} {_levels(group, [one.level for one in own])}", old, new))
-    sized.sort(key=lambda row: -abs(row[2] - row[1]))
-    yield from (_amounts(label, old, new, after.cost.unit) for label, old, new in sized[:MOST_LAYERS])
-    if len(sized) > MOST_LAYERS:
-        yield _row(f"and {len(sized) - MOST_LAYERS} more layers")
-
-
 def _name(change: Change) -> str:
     """Return the place and the name of a difference."""
     return " ".join(filter(None, [change.layer, _levels(change.group, [change.level]), change.what]))
@@ -227,25 +186,19 @@ def _name(change: Change) -> str:
 
 def _compared(label: str, change: Change, after: Plan) -> dict[str, Any]:
     """Return a difference as a row, with units and percent if it is of amounts."""
-    if isinstance(change.before, str) or isinstance(change.after, str):
-        return _row(label, change.words)
-    last = change.what.rpartition("_")[2] if "_" in change.what else ""
-    unit = UNITS.get(PARTS.get(change.what.split()[0], last).rpartition("_")[2], "")
+    unit = UNITS.get(change.what.rpartition("_")[2], "")
     unit = after.cost.unit if change.what in {"cost", "bound"} else unit
-    return _amounts(label, change.before, change.after, unit) if unit else _row(label, change.words)
-
-
-def _amounts(label: str, old: float, new: float, unit: str) -> dict[str, Any]:
-    return _row(label, (amount(old, unit), amount(new, unit)), _percent(old, new))
+    old, new = change.before, change.after
+    if not unit or isinstance(old, str) or isinstance(new, str):
+        return _row(label, *change.words)
+    return _row(label, amount(old, unit), amount(new, unit), _percent(old, new))
 
 
 def _percent(old: float, new: float) -> str:
     """Return by how much a number differs, as ``-2.1%``; empty where it was 0."""
-    if not old:
-        return ""
-    change = new / old - 1
+    change = new / old - 1 if old else 0.0
     if abs(change) >= 10:
-        return f"{new / old:.3g}x"
+        return f"{new / old:,.0f}x"
     if abs(change) >= 1e-3:
         return f"{change:+.{0 if abs(change) >= 0.1 else 1}%}"
     return f"{100 * change:+.1g}%" if change else ""

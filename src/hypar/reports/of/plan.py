@@ -1,20 +1,21 @@
-"""The document of a plan: the answer, each layer's choices with what they cost, and notes."""
+"""The documents of a plan and of a score: the answer, each layer's choices with what they take, and notes."""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Grid, Note, Table
-from hypar.plan.plan import origin_of
+from hypar.document import Column, Document, Note, Table
+from hypar.errors import InputError
+from hypar.plan.records import origin_of
+from hypar.plan.score import Score
 from hypar.planning.counting import cost_convention
-from hypar.reports.charts import pieces
 from hypar.reports.of.base import data
-from hypar.reports.steps import chunks_table, groups_table, headed, stages_memory, step_notes
+from hypar.reports.steps import chunks_table, groups_table, headed, step_notes, step_rows, step_timeline
 from hypar.reports.words import (
     MOST_ROWS,
-    PLACES,
     asked,
     cells_of,
     choice_notes,
@@ -25,31 +26,38 @@ from hypar.reports.words import (
     tone_of,
 )
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.studies.remarks import baseline_scores, remarks
+from hypar.studies.remarks import baseline_scores, on_this_machine, remarks
 from hypar.units import amount, faster_than, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.document import Cell
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.reports.words import Part
     from hypar.sharding.tree import Split
 
 
-def document_of(plan: Plan) -> Document:
-    """Return the document of a plan, with its step and the remarks on it where the network that it was made from is known."""
-    origin = origin_of(plan)
+def document_of(result: Plan | Score) -> Document:
+    """Return the document of a plan or a score, with its step, and of a plan the remarks on it, where it is known what it was made of."""
+    origin = origin_of(result)
+    if isinstance(result, Score):
+        from hypar.planning import sources  # noqa: PLC0415 (only for a score)
+
+        ran = None
+        if origin.plan is not None:
+            with suppress(InputError):
+                made = sources.scored_on(result), sources.network_of(result), result.optimizer
+                ran = _run(origin.plan, *made)
+        return score_document(result, origin.plan, ran)
     if origin.network is None:
-        return plan_document(plan)
-    return planned_document(plan, origin.network, origin.machine, origin.profile)
+        return plan_document(result)
+    return planned_document(result, origin.network, origin.machine, origin.profile)
 
 
 plugin = document_of
@@ -64,11 +72,8 @@ def planned_document(
     full: bool = False,
 ) -> Document:
     """Return the document of a plan of a network, with its step on the machine of its score and the remarks on it."""
-    scores, ran = baseline_scores(plan, graph, machine, profile), None
-    if machine is not None:
-        from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
-
-        ran = run_plan(plan, hardware=machine, model=graph)
+    scores = baseline_scores(plan, graph, machine, profile)
+    ran = None if machine is None else _run(plan, machine, graph)
     said = remarks(plan, graph, machine, profile, scores)
     return plan_document(plan, ran=ran, base=scores.get("dp"), said=said, full=full)
 
@@ -94,11 +99,9 @@ def plan_document(
         tone=tone_of(score),
         parts=(
             data([*_choice_rows(plan)]),
-            _layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
-            *groups_table(score, plan.stages),
-            *(stages_memory(ran) if full else ()),
+            layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
+            *groups_table(score, plan.stages, ran if full else None),
             *chunks_table(ran),
-            plan_grid(plan, ran),
         ),
         notes=(
             *_schedule_notes(plan.stages),
@@ -112,47 +115,42 @@ def plan_document(
     )
 
 
-def plan_grid(plan: Plan, ran: ScoredStep | None = None) -> Grid:
-    """Return the picture of a plan: a row for each layer or part, a cell for each level, and bars of the time or of the cost."""
-    cells, parts = cells_of(plan), parts_of(plan)
-    rows = {part: tuple(cells(split, part.layers[0]) for split in plan.splits) for part in parts}
-    sums, bars = _sums(plan, ran), ("computes", "receives") if ran else ("cost",)
-    spent = [sums(part.layers) for part in parts]
-    return Grid(
-        title=f"{plan.model.name}, {asked(plan)}",
-        columns=tuple(map(level_of, plan.splits)),
-        rows=tuple((part.title, row) for part, row in rows.items()),
-        bars=tuple({name if ran else plan.cost.name: own[name] for name in bars} for own in spent),
-        unit="seconds" if ran else plan.cost.unit,
-        keys=_colour_keys(cell for row in rows.values() for cell in row),
+def _run(plan: Plan, machine: Any, graph: LayerGraph, optimizer: str | None = None) -> ScoredStep:
+    from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
+
+    return run_plan(plan, hardware=machine, model=graph, optimizer=optimizer)
+
+
+def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | None = None) -> Document:
+    """Return the document of a score, with the plan that was run and its step, if these are known."""
+    title, known = headed("" if plan is None else plan.model.name, score), ran or plan
+    return Document(
+        title=title,
+        about="" if plan is None else f"strategy {plan.strategy}, {asked(plan)}",
+        tone=tone_of(score),
+        parts=(
+            data([*_item_rows(score)]),
+            *groups_table(score, None if known is None else known.stages),
+            *(() if ran is None else [step_timeline(step_rows(ran), title)]),
+        ),
+        notes=(*step_notes(plan, score, ran), *(on_this_machine(ran.plan, ran.machine) if ran else ())),
     )
 
 
-def _sums(plan: Plan, ran: ScoredStep | None) -> Callable[[Sequence[str]], dict[str, float]]:
-    """Return the function that adds up what layers take: of a step the bytes and the seconds, otherwise their cost."""
-    bar = "receives" if plan.cost.unit == "bytes" else "computes"
-    each = {layer: {"cost": cost, bar: cost} for layer, cost in layer_costs(plan).items()}
-    if ran is not None:
-        from hypar.studies.step import StepRows  # noqa: PLC0415 (only where a machine is named)
-
-        for row in StepRows(ran=ran).layers:
-            times = {"computes": row.computes_s, "receives": row.receives_s}
-            each[row.name] = {"received": row.num_bytes, "time": math.fsum(times.values()), **times}
-
-    def added(layers: Sequence[str]) -> dict[str, float]:
-        return {key: math.fsum(each[layer][key] for layer in layers) for key in each[layers[0]]}
-
-    return added
-
-
-def _colour_keys(cells: Iterable[Cell]) -> dict[str, str]:
-    """Return what the colour of each dim means, with its word."""
-    found: dict[str, str] = {}
-    for word, dim, _ in (piece for cell in dict.fromkeys(cells) for piece in pieces(cell)):
-        own = word.rstrip("0123456789")
-        if own.isidentifier():
-            found.setdefault(dim, f"{own} cuts {PLACES[dim]}" if dim in PLACES else own)
-    return found
+def _item_rows(score: Score) -> Iterator[dict[str, Any]]:
+    """Yield a row for each item of each quantity, the totals first."""
+    time, critical, busy = ((score.time_s, own) for own in (score.time, score.critical, score.busy))
+    quantities = {
+        ("time", "s"): time,
+        ("critical path", "s"): critical,
+        ("busy", "s"): busy,
+        ("energy", "J"): (score.energy_j, score.energy or {}),
+        ("communication", "B"): (score.communication_bytes, score.communication),
+        ("memory", "B"): (score.memory_bytes, score.memory),
+    }
+    for (quantity, unit), (total, items) in quantities.items():
+        for item, value in {"total": total, **items}.items():
+            yield {"quantity": quantity, "item": item, "value": value, "unit": unit}
 
 
 def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -176,23 +174,36 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
             yield first
 
 
-def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
+def layers_table(plan: Plan, ran: ScoredStep | None = None, *, most: int = MOST_ROWS) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices the bytes and time of a step, or else the cost."""
     ran = None if plan.heterogeneous or plan.staged else ran
-    parts, levels, sums = parts_of(plan, most=most), _levels(plan), _sums(plan, ran)
-    cells, stages = cells_of(plan), stage_numbers(plan)
-    folded = len(parts) < len(plan.layers)
-
-    def row(part: Part) -> dict[str, Any]:
-        first, own = part.layers[0], sums(part.layers)
-        return {
-            "layer": part.title,
-            "stage": stages.get(first),
-            **{column.key: cells(split, first) for column, split in levels},
-            **own,
-            "devices": plan.devices(first) if plan.in_grids else None,
-            "bar": (own.get("computes", 0.0), own.get("receives", 0.0)),
+    sent = plan.cost.unit == "bytes"
+    each: dict[str, dict[str, Any]] = {
+        layer: {"cost": cost, "bar": (0.0, cost) if sent else (cost, 0.0)} if plan.cost.value else {}
+        for layer, cost in layer_costs(plan).items()
+    }
+    if ran is not None:
+        each = {
+            row.name: {
+                "received": row.num_bytes,
+                "time": row.computes_s + row.receives_s,
+                "bar": (row.computes_s, row.receives_s),
+            }
+            for row in step_rows(ran).layers
         }
+    parts, levels, cells = parts_of(plan, most=most), _levels(plan), cells_of(plan)
+    folded, stages = len(parts) < len(plan.layers), stage_numbers(plan)
+
+    def row(name: str, layers: Sequence[str]) -> dict[str, Any]:
+        values = [each[layer] for layer in layers]
+        sums = {key: _sum(own[key] for own in values) for key in values[0]}
+        return {"layer": name, **sums}
+
+    def of_part(part: Part) -> dict[str, Any]:
+        first = part.layers[0]
+        choices = {column.key: cells(split, first) for column, split in levels}
+        devices = plan.devices(first) if plan.in_grids else None
+        return row(part.title, part.layers) | choices | {"stage": stages.get(first), "devices": devices}
 
     columns = (
         Column(key="layer", head="layers" if folded else "layer"),
@@ -204,8 +215,16 @@ def _layers_table(plan: Plan, ran: ScoredStep | None, *, most: int) -> Table:
         Column(key="devices", unit="whole"),
         Column(key="bar", head="", unit="bar"),
     )
-    total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **sums(plan.layers)}
-    return Table(columns=columns, rows=[*map(row, parts)], total=total)
+    total = row(f"all {len(plan.layers)} layers" if folded else "all layers", plan.layers) | {"bar": None}
+    return Table(columns, [*map(of_part, parts)], total)
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    """Add up numbers, or the parts of bars."""
+    found = [*values]
+    return (
+        tuple(map(math.fsum, zip(*found, strict=True))) if isinstance(found[0], tuple) else math.fsum(found)
+    )
 
 
 def _levels(plan: Plan) -> list[tuple[Column, Split]]:
@@ -217,7 +236,7 @@ def _levels(plan: Plan) -> list[tuple[Column, Split]]:
         own = [*run]
         head = "-".join(dict.fromkeys(f"H{split.level + 1}" for split in (own[0], own[-1])))
         name = "" if group == WHOLE_ARRAY else group
-        found.append((Column(key=f"{name} {head}".lstrip(), head=head, group=name), own[0]))
+        found.append((Column(key=f"{name} {head}".lstrip()), own[0]))
     return found
 
 

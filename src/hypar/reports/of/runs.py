@@ -1,213 +1,322 @@
-"""The documents of sweeps and explorations: the fastest run, and a row for each."""
+"""The documents of the runs of a grid, which are strategies, the combinations of a sweep or the points of an exploration.
+
+Each has the answer over what fits, a row of data for each run, and a table of the totals of their steps with a bar for each.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Note
-from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.machine import Machine
-from hypar.machine.profiles import Profile
-from hypar.plan.request import PARAMETERS
-from hypar.reports.of.base import FITS_NOT, data, grouped, over, picture, steps_table, subject, totals_data
-from hypar.reports.words import asked
-from hypar.sharding.dims import choice_word, vocabulary
+from hypar.document import Column, Document, Figure, Note, Table
+from hypar.planning.counting import score_convention
+from hypar.planning.resolved import BASELINE
+from hypar.planning.strategies.base import load_strategy
+from hypar.reports.of.base import data, grouped
+from hypar.reports.words import asked, fit, on_machine, tone_of, words_of
+from hypar.sharding.conventions import DIRECT, MOVED
+from hypar.sharding.dims import choice_word
+from hypar.studies.alternatives import Exploration
+from hypar.studies.grid import Comparison
 from hypar.studies.sweep import Sweep
-from hypar.units import format_seconds
+from hypar.units import exact_number, faster_than, format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hypar.document import Figure, Table, Tone
-    from hypar.studies.explore import Exploration
-    from hypar.studies.grid import Run
+    from hypar.document import Tone
+    from hypar.studies.grid import Run, Runs
 
 SHOWN = 10
 """Points of an exploration that are shown unless more are asked for."""
 
 MOST_BARS = 16
-"""Number of points that are plotted as bars with their names; more are a line."""
+"""Number of points of an exploration that have a bar each; more are drawn as a line."""
+
+ALIKE = 1e-3
+"""The relative difference of times below which strategies are alike."""
 
 NUMBERS = {"levels", "array", "batch"}
 """The axes whose values stand at the right of a column."""
 
-NOT_PLANNED = "not planned"
-"""What is said beside a combination that is refused; a note says why."""
+TOTALS = (
+    Column(key="time_s", head="time", unit="seconds"),
+    Column(key="energy_j", head="energy", unit="joules"),
+    Column(key="communication_bytes", head="received", unit="bytes"),
+    Column(key="memory_bytes", head="memory", unit="bytes"),
+)
+
+FITS_NOT, NOT_PLANNED = "does not fit", "not planned"
+"""What is said in place of a bar: of a plan that a device's memory does not hold, and of a run that a note refuses."""
 
 
-def document_of(runs: Sweep | Exploration, top: int = SHOWN) -> Document:
-    """Return the document of some runs; of an exploration the ``top`` points, while its data has all."""
-    return _swept(runs) if isinstance(runs, Sweep) else _explored(runs, top)
+def document_of(runs: Runs, **shown: int) -> Document:
+    """Return the document of some runs; of an exploration ``top`` points are shown, while its data has all."""
+    return _KINDS[type(runs)][0](runs, **shown)
 
 
 plugin = document_of
 
 
-def rows_of(runs: Sweep | Exploration) -> list[dict[str, Any]]:
+def rows_of(runs: Runs) -> list[dict[str, Any]]:
     """Return one row for each run: its axes, what all runs share, and the totals of its score."""
+    return [_KINDS[type(runs)][1](runs, run) for run in runs]
+
+
+def comparison_data(found: Comparison) -> list[dict[str, Any]]:
+    """Return one entry for each strategy, with its whole plan."""
+    base, entries = found[0].totals, []
+    for run in found:
+        own: dict[str, Any] = {"strategy": run.name, "cost": None, "counted": None, "gain": run.gain}
+        if run.plan:
+            levels = [exact_number(cost) for cost in run.costs]
+            counted = {"convention": found.convention, "value": exact_number(run.cost), "levels": levels}
+            own |= {"cost": run.plan.cost.model_dump(), "counted": counted}
+        if base and run.totals:
+            pairs = zip(base._fields, base, run.totals, strict=True)
+            own["score_gains"] = {name: first / last for name, first, last in pairs if first and last}
+        entries.append({**own, "note": run.note, "plan": run.plan and run.plan.to_data()})
+    return entries
+
+
+def unfit_lines(found: Comparison) -> list[str]:
+    """Return a line for each strategy whose plan does not fit the memory of its machine."""
+    scores = ((run.name, run.plan.score) for run in found if run.plan)
+    return [f"{name} {fit(score)}" for name, score in scores if score and not score.fits]
+
+
+def _document(
+    runs: Runs,
+    subject: str,
+    about: Iterable[str],
+    heads: Iterable[Column],
+    cells: Callable[[Run], dict[str, Any]],
+    shown: Sequence[Run],
+    *notes: Note,
+    lines: Figure | None = None,
+    base: str = BASELINE,
+) -> Document:
+    """Return a document; ``cells`` are the first ones of a row, by which a run is named, and what it is compared with ``base``."""
+    best = min((run for run in runs if run.fits), key=runs.value, default=None)
+    title = f"{subject}: {_answer(runs, best, cells) if best else _none_fits(runs, cells)}"
+    than = "faster" if any(run.totals for run in runs) else "cheaper"
+    unfit = {str(run.axes.get("batch")): "" for run in runs if run.totals and not runs.base(run).fits}
+    which = f", which {FITS_NOT}" + f" at batch {', '.join(unfit)}" * base.endswith("batch")
+    gain = Note("gain", f"how many times {than} than {base}{which * bool(unfit)}")
+    counted = [f"counted by {runs.convention}"] * (runs.convention != MOVED)
+    said = Column(key="said", head=""), Column(key="bar", head="", unit="text" if lines else "bar")
+    columns = (*heads, TOTALS[0], Column(key="gain", unit="ratio"), *TOTALS[1:], *said)
+    pictures = [replace(lines, title=title)] if lines else []
+    return Document(
+        title=title,
+        about=", ".join([*about, *counted]),
+        tone=_tone(best) if best else "bad",
+        parts=(data(_plain_rows(runs)), Table(columns, _rows(runs, shown, cells, bars=not lines)), *pictures),
+        notes=(gain, *notes, *(best or runs[0]).remarks),
+    )
+
+
+def _plain_rows(runs: Runs) -> list[dict[str, Any]]:
+    return [
+        {key: _text(value) if isinstance(value, dict) else value for key, value in row.items()}
+        for row in rows_of(runs)
+    ]
+
+
+def _answer(runs: Runs, best: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
+    """Say which of the runs that fit is best, strategies that are alike together, and by how much."""
+    first, base, alike = runs.value(best), runs.base(best), [best]
+    if isinstance(runs, Comparison):
+        most = first * (1 + ALIKE * (best.totals is not None))
+        alike = [run for run in runs if run.fits and runs.value(run) <= most]
+    if len(alike) == len(runs) > 1:
+        return "all strategies are alike"
+    verb = ("is fastest", "are fastest") if best.totals else ("costs least", "cost least")
+    unfit = any(run.totals and not run.fits for run in runs)
+    answer = f"{' and '.join(_name(run, cells) for run in alike)} {verb[len(alike) > 1]}"
     if isinstance(runs, Sweep):
-        return [_swept_row(runs, run) for run in runs]
-    return [_explored_row(runs, run) for run in runs]
+        sample = " a sample" * ("batch" in runs.varied)
+        return f"{answer}{sample}{' of those that fit' * unfit}, {format_seconds(best.time_s)} a step"
+    answer += " of those that fit" * (unfit and base.fits)
+    if best.totals is None:
+        more = f"{format_gain(base.cost, best.cost)} less than {base.name}"
+    else:
+        more = faster_than(base.name, base.time_s, best.time_s) + f", which {FITS_NOT}" * (not base.fits)
+    return answer if base in alike else f"{answer}, {more}"
+
+
+def _none_fits(runs: Runs, cells: Callable[[Run], dict[str, Any]]) -> str:
+    needs = ((run.totals.memory_bytes, _name(run, cells)) for run in runs if run.totals)
+    held, least = min(needs, default=(0.0, ""))
+    return f"none fits; {least} needs least, {format_bytes(held)}" if least else "none fits"
+
+
+def _name(run: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
+    words = (own if key == "strategy" else f"{key} {own}" for key, own in cells(run).items())
+    return "the plan" if run.own else ", ".join(words)
+
+
+def _rows(
+    runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any]], *, bars: bool
+) -> list[dict[str, Any]]:
+    """Return rows as readers see them; gains have the digits that tell them apart, three or four.
+
+    A bar is a time, without a machine a cost, or what is said in its place, which is there without bars too.
+    """
+    gains = [runs.speedup(run) for run in shown]
+    few, many = ({format_gain(gain, 1, digits) for gain in gains if gain} for digits in (3, 4))
+    rows = []
+    for run, gain in zip(shown, gains, strict=True):
+        value = run.time_s if run.totals else runs.value(run)
+        bar = "" if run.fits else FITS_NOT if run.totals else NOT_PLANNED
+        row = {
+            "cost": run.plan and run.cost,
+            **{f"H{level}": cost for level, cost in enumerate(run.costs, 1)},
+            "gain": gain and format_gain(gain, 1, 3 if len(few) == len(many) else 4),
+            "said": "the plan" * run.own,
+            "bar": bar or value if bars and value < math.inf else bar,
+            "tone": _tone(run).replace("good", ""),
+        }
+        rows.append({**cells(run), **_totals(run), **row})
+    return rows
+
+
+def _totals(run: Run) -> dict[str, float | None]:
+    """Return the totals of a step by their keys; without a step the keys alone."""
+    return {own.key: getattr(run.totals, own.key, None) for own in TOTALS}
+
+
+def _tone(run: Run) -> Tone:
+    return tone_of(run.plan.score if run.plan else None) or ("" if run.fits else "bad")
+
+
+_lines = partial(Figure, title="", unit="seconds", y_label="time of a step")
+
+
+# Comparisons: strategies by the times of their steps, or without a machine by their costs
+
+
+def _compared(found: Comparison) -> Document:
+    plan, unit = found.plan, found.plan.cost.unit
+    ranked = sorted(found, key=lambda run: (not run.fits, found.value(run)))
+    heads = [Column(key="strategy")]
+    if plan.score is None:
+        levels = max(len(run.costs) for run in found)
+        heads += (Column(key=f"H{level + 1}", unit=unit) for level in range(levels))
+        heads.append(Column(key="cost", head=plan.cost.name, unit=unit))
+    subject, notes = f"{plan.model.name} {on_machine(plan.score)}".rstrip(), _claims(ranked)
+    return _document(found, subject, [asked(plan)], heads, lambda run: {"strategy": run.name}, ranked, *notes)
+
+
+def _compared_row(found: Comparison, run: Run) -> dict[str, Any]:
+    own = run.plan
+    scored = {**_totals(run), "fits": run.totals and run.fits, "time_gain": found.speedup(run)}
+    return {
+        "strategy": run.name,
+        "cost": own and exact_number(run.cost),
+        "unit": own and own.cost.unit,
+        "planned_by": own and own.cost.name,
+        "convention": found.convention,
+        "cost_gain": run.gain,
+        **(scored if found.plan.score else {}),
+        "search": own and own.search,
+        "note": run.note,
+    }
+
+
+def _claims(ranked: Sequence[Run]) -> Iterator[Note]:
+    """Yield each plan's claim or why there is none, and how costs and scores count."""
+    claims = grouped((run.note, run.name) for run in ranked)
+    yield from (Note(", ".join(names), claim) for claim, names in claims.items())
+    plans = {run.name: run.plan for run in ranked if run.plan}
+    direct = [name for name, own in plans.items() if own.score and score_convention(own) == DIRECT]
+    if 0 < len(direct) < len(plans):
+        others = f"{', '.join(direct)}, and are added up at once in the others"
+        yield Note("bytes", f"errors go directly in the scores of {others}")
+    planned = grouped((own.cost.name, name) for name, own in plans.items())
+    if {*planned} != {load_strategy(BASELINE).cost}:
+        named = (f"{', '.join(names)} planned by {cost}" for cost, names in planned.items())
+        yield Note("cost", "; ".join(named))
 
 
 # Sweeps: combinations by the axes that vary
 
 
 def _swept(runs: Sweep) -> Document:
-    heads = [Column(key=name, unit="count" if name in NUMBERS else "text") for name in _axes(runs)]
-    rows = []
-    for run in runs:
-        said, tone = "" if run.fits else FITS_NOT if run.totals else NOT_PLANNED, "" if run.fits else "bad"
-        own = {"gain": runs.speedup(run), "said": said, "tone": tone}
-        rows.append(_named(runs, run) | totals_data(run) | own)
-    answer, tone = _fastest(runs)
-    title = f"{runs.model}: {answer}"
-    return Document(
-        title=title,
-        about=", ".join([*_held(runs), f"counted by {runs.convention}"]),
-        tone=tone,
-        parts=(
-            data(_plain(runs)),
-            steps_table(heads, rows, Column(key="said", head="")),
-            _along(runs, title),
-        ),
-        notes=(Note("gain", "how many times faster than the first row of the same batch"), *_refusals(runs)),
-    )
+    axes = runs.varied or ("strategy",)
+    heads = [Column(key=name, unit="whole" if name in NUMBERS else "text") for name in axes]
+    fixed = {name: _text(value) for name, value in runs[0].axes.items() if name not in axes} | _asked(runs)
+    about = [name if text == "True" else f"{name} {text}".rstrip() for name, text in fixed.items()]
+    refused = dict.fromkeys(run.note for run in runs if run.refused)
+    notes = (Note(NOT_PLANNED * (not number), reason) for number, reason in enumerate(refused))
 
+    def cells(run: Run) -> dict[str, str]:
+        return {name: _text(run.axes[name]) for name in axes}
 
-def _axes(runs: Sweep) -> Sequence[str]:
-    """Return the axes that vary; the strategy if none does."""
-    return runs.varied or ("strategy",)
-
-
-def _named(runs: Sweep, run: Run) -> dict[str, Any]:
-    return {name: _text(run.axes[name]) for name in _axes(runs)}
-
-
-def _text(value: Any) -> str:
-    """Format a value on an axis, or of an argument."""
-    if isinstance(value, Machine | HeterogeneousMachine | Profile):
-        return value.name
-    if isinstance(value, tuple):
-        return "x".join(map(str, value))
-    if isinstance(value, Path):
-        return value.stem
-    return ", ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
+    base = f"the first row{' of the same batch' * ('batch' in axes)}"
+    lines = _along(runs, *axes)
+    return _document(runs, runs.model, about, heads, cells, runs, *notes, lines=lines, base=base)
 
 
 def _swept_row(runs: Sweep, run: Run) -> dict[str, Any]:
     texts = {name: _text(run.axes[name]) for name in ("hardware", "array") if name in run.axes}
-    common = _asked(runs) | {"convention": runs.convention}
-    return {**run.axes, **texts, **common, **totals_data(run), "fits": run.fits, "note": run.note}
-
-
-def _plain(runs: Sweep) -> list[dict[str, Any]]:
-    """Return the rows with texts for values that are mappings, as of a topology."""
-    rows = rows_of(runs)
-    return [{key: _text(own) if isinstance(own, dict) else own for key, own in row.items()} for row in rows]
+    common = {**_asked(runs), "convention": runs.convention}
+    return {**run.axes, **texts, **common, **_totals(run), "fits": run.fits, "note": run.note}
 
 
 def _asked(runs: Sweep) -> dict[str, str]:
     """Return the arguments that were given for all runs, as text."""
-    given = ((name, runs.asked.get(name)) for name in PARAMETERS)
     return {
         name: " ".join(map(str, value)) if isinstance(value, list | tuple) else _text(value)
-        for name, value in given
-        if value is not None and value is not False and value not in ((), [], "sgd")
+        for name, value in runs.asked.items()
     }
 
 
-def _held(runs: Sweep) -> Iterator[str]:
-    """Yield the values that all combinations share."""
-    for name, value in runs[0].axes.items():
-        if name not in _axes(runs):
-            yield f"{name} {_text(value)}".rstrip()
-    for name, text in _asked(runs).items():
-        yield f"planned by {text}" if name == "cost" else name if text == "True" else f"{name} {text}"
+def _text(value: Any) -> str:
+    """Format a value on an axis, or of an argument."""
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    if isinstance(value, Path):
+        return value.stem
+    return (
+        ", ".join(map(str, value.values())) if isinstance(value, dict) else getattr(value, "name", str(value))
+    )
 
 
-def _fastest(runs: Sweep) -> tuple[str, Tone]:
-    """Name the fastest combination, for each sample where batches differ."""
-    fitting = [(run.totals.time_s, run) for run in runs if run.totals and run.fits]
-    if not fitting:
-        return "no combination fits", "bad"
-    time, best = min(fitting, key=lambda each: each[0] / each[1].axes["batch"])
-    found = ", ".join(f"{name} {text}" for name, text in _named(runs, best).items())
-    sample = " a sample" if "batch" in _axes(runs) else ""
-    among = " of those that fit" if any(run.totals and not run.fits for run in runs) else ""
-    return f"{found} is fastest{sample}{among}, {format_seconds(time)} a step", ""
-
-
-def _along(runs: Sweep, title: str) -> Figure:
-    """Plot times along the innermost axis that varies, with a series for each combination of the others."""
-    *others, along = _axes(runs)
-    places = list(dict.fromkeys(_text(run.axes[along]) for run in runs))
+def _along(runs: Sweep, *axes: str) -> Figure | None:
+    """Plot times along the innermost axis that varies if it has numbers, with a series for each combination of the others."""
+    *others, along = axes
+    places = [*dict.fromkeys(run.axes[along] for run in runs if type(run.axes[along]) in {int, float})]
+    if len(places) < 2:
+        return None
     series: dict[str, list[float | None]] = {}
     for run in runs:
-        own = {name: run.axes[name] for name in others}
-        named = (_text(own) if isinstance(own, str) else f"{name} {_text(own)}" for name, own in own.items())
+        named = (f"{f'{name} ' * (name in NUMBERS)}{_text(run.axes[name])}" for name in others)
         values = series.setdefault(", ".join(named), [None] * len(places))
-        values[places.index(_text(run.axes[along]))] = run.totals and run.totals.time_s
-    if len(places) == 1 or not all(type(run.axes[along]) in {int, float} for run in runs):
-        return picture(title, places, series)
-    return picture(title, list(map(float, places)), series, kind="lines", x_label=along)
-
-
-def _refusals(runs: Sweep) -> Iterator[Note]:
-    """Yield each reason for which combinations are not planned once, with the values that they have in common."""
-    every, label = [_named(runs, run) for run in runs], NOT_PLANNED
-    for reason, own in grouped((run.note, _named(runs, run)) for run in runs if not run.totals).items():
-        named = []
-        for name in _axes(runs):
-            values = dict.fromkeys(each[name] for each in own)
-            if len(values) < len({each[name] for each in every}):
-                named.append(f"{name} {', '.join(values)}")
-        yield Note(label, ": ".join(filter(None, ["; ".join(named), reason])))
-        label = ""
+        values[places.index(run.axes[along])] = run.totals and run.totals.time_s
+    return _lines(x=[*map(float, places)], x_label=along, series=series)
 
 
 # Explorations: points by the words of each free layer, level by level
 
 
-def _explored(found: Exploration, top: int) -> Document:
-    best, number, words = (
-        next((point for point in found if point.fits), None),
-        f"{len(found):,} points",
-        _words(found),
-    )
-    answer = f"none of {number} fits"
-    if best is not None:
-        answer = (
-            f"the fastest of {number} {'is the plan,' if best.own else 'is'} {over(found.baseline, best)}"
-        )
-    title = f"{subject(found.plan)}: {answer}"
-    hidden = f", {len(found) - top:,} of them not shown" if len(found) > top else ""
-    own = next((place for place, point in enumerate(found, 1) if point.own), None)
-    where = f"the plan of {found.plan.strategy} is " + ("not one of them" if own is None else f"number {own}")
-    return Document(
-        title=title,
-        about=f"{asked(found.plan)}, counted by {found.convention}",
-        tone="" if best else "bad",
-        parts=(data(rows_of(found)), _points(found, words, top), _ranks(found, words, title)),
-        notes=(
-            Note("gain", "how many times faster than dp, the time of dp over the point's"),
-            Note("points", f"{number}{hidden}; {where}"),
-        ),
-    )
-
-
-def _words(found: Exploration) -> list[dict[str, list[str]]]:
-    """Return the words of each free layer at each point, level by level, in the words of one paper for all points."""
-    words = vocabulary({dim for point in found for choice in point.axes.values() for dim in choice.divided})
-    grids = found.plan.in_grids
-    return [
-        grouped(
-            (place[0], choice_word(choice.degrees, found.ways[place], words, grids=grids))
-            for place, choice in point.axes.items()
-        )
-        for point in found
-    ]
+def _explored(found: Exploration, top: int = SHOWN) -> Document:
+    plan, number, cells = found.plan, f"{len(found):,} points", partial(_words, found)
+    heads = [Column(key=layer, head=f"{layer} {_levels(own)}") for layer, own in grouped(found.ways).items()]
+    rank = next((rank for rank, point in enumerate(found) if point.own), None)
+    own = "not one of them" if rank is None else f"number {rank + 1}"
+    hidden = f", {len(found) - top:,} of them not shown" * (len(found) > top)
+    note = Note("points", f"{number}{hidden}; the plan of {plan.strategy} is {own}")
+    subject, lines = f"{plan.model.name} {on_machine(plan.score)}, {number}", None
+    if len(found) > MOST_BARS:
+        marks = {} if rank is None else {rank: f"the plan, {own}"}
+        marks[0] = f"fastest: {_name(found[0], cells)}"
+        times = {"": [point.time_s for point in found]}
+        lines = _lines(x=range(len(found)), x_label="plans that are faster", series=times, marks=marks)
+    return _document(found, subject, [asked(plan)], heads, cells, found[:top], note, lines=lines)
 
 
 def _explored_row(found: Exploration, run: Run) -> dict[str, Any]:
@@ -216,42 +325,29 @@ def _explored_row(found: Exploration, run: Run) -> dict[str, Any]:
         for (layer, level), choice in run.axes.items()
     }
     own = {"dp_over_it": found.speedup(run), "fits": run.fits, "own": run.own}
-    return {**texts, **totals_data(run), "convention": found.convention, **own}
+    return {**texts, **_totals(run), "convention": found.convention, **own}
 
 
-def _points(found: Exploration, words: list[dict[str, list[str]]], top: int) -> Table:
-    """Return one row for each of the fastest points."""
-    heads = [Column(key=layer, head=f"{layer} {_levels(own)}") for layer, own in grouped(found.ways).items()]
-    rows = []
-    for point, own in zip(found[:top], words, strict=False):
-        said = ", ".join(filter(None, ["the plan" * point.own, FITS_NOT * (not point.fits)]))
-        more = {"gain": found.speedup(point), "said": said, "tone": "" if point.fits else "bad"}
-        rows.append({layer: " ".join(each) for layer, each in own.items()} | totals_data(point) | more)
-    return steps_table(heads, rows, Column(key="said", head=""), digits=4)
+def _words(found: Exploration, run: Run) -> dict[str, str]:
+    """Return the words of each free layer, level by level, in those of the plan's tables; one for all if they are equal."""
+    words, grids = words_of(found.plan), found.plan.in_grids
+    named = grouped(
+        (layer, choice_word(choice.degrees, found.ways[layer, level], words, grids=grids))
+        for (layer, level), choice in run.axes.items()
+    )
+    return {layer: " ".join(own if len({*own}) > 1 else own[:1]) for layer, own in named.items()}
 
 
 def _levels(levels: Sequence[int]) -> str:
-    """Name levels, more than two successive ones by the first and the last."""
-    if len(levels) > 2 and list(levels) == list(range(levels[0], levels[-1] + 1)):
-        return f"H{levels[0] + 1}-H{levels[-1] + 1}"
-    return " ".join(f"H{level + 1}" for level in levels)
+    """Name levels, successive ones by the first and the last."""
+    names = [f"H{level + 1}" for level in levels]
+    successive = levels == [*range(levels[0], levels[-1] + 1)]
+    return "-".join(dict.fromkeys((names[0], names[-1]))) if successive else " ".join(names)
 
 
-def _ranks(found: Exploration, words: list[dict[str, list[str]]], title: str) -> Figure:
-    """Plot each point's time, the fastest first, with the names of the fastest and of the plan."""
-    few = len(found) <= MOST_BARS
-    names = [
-        ", ".join(
-            f"{layer} {each[0] if len({*each}) == 1 else ' '.join(each)}" for layer, each in own.items()
-        )
-        for own in words
-    ]
-    marks = {0: "fastest" if few else f"fastest: {names[0]}"}
-    for rank, point in enumerate(found):
-        if point.own:
-            marks[rank] = f"{marks[rank]}; the plan" if rank in marks else f"the plan, number {rank + 1}"
-    series: dict[str, list[float | None]] = {"": [run.totals and run.totals.time_s for run in found]}
-    if few:
-        return picture(title, names, series, marks=marks)
-    x, label = list(range(len(found))), "plans that are faster"
-    return picture(title, x, series, marks=marks, kind="lines", x_label=label)
+_KINDS: dict[type[Runs], tuple[Callable[..., Document], Callable[..., dict[str, Any]]]] = {
+    Comparison: (_compared, _compared_row),
+    Sweep: (_swept, _swept_row),
+    Exploration: (_explored, _explored_row),
+}
+"""The functions that make the document of runs and a row of its data."""

@@ -19,37 +19,26 @@ if TYPE_CHECKING:
 _AMOUNTS = ("planned", "counted", "moved")
 _BYTES = tuple(Column(key=f"{by}_bytes", head=by, unit="whole") for by in _AMOUNTS)
 _RECEIVED = (Column(key="level"), Column(key="tensor"), *_BYTES)
-_TRANSFERS = (
-    Column(key="layer"), Column(key="maker", head="from"), Column(key="phase"), Column(key="tensor"), Column(key="level"),
-    *_BYTES[1:],
-)  # fmt: skip
-_RESULTS = (
-    Column(key="name", head="result"),
-    Column(key="stated", unit="whole"),
-    Column(key="counted", unit="whole"),
-)
+_HEADS = {"layer": "layer", "maker": "from", "phase": "phase", "tensor": "tensor", "level": "level"}
+_TRANSFERS = (*(Column(key=key, head=head) for key, head in _HEADS.items()), *_BYTES[1:])
+_RESULTS = (Column(key="result"), *(Column(key=key, unit="whole") for key in ("stated", "counted")))
 
 
 def document_of(found: Verified, *, full: bool = False) -> Document:
     """Return whether the plan can be executed as it stands, and what it then moves; in full with a table of all transfers."""
     order = [each.level for each in found.levels]
     received = sorted((*found.levels, *found.tensors), key=lambda each: order.index(each.level))
-    total = {"level": "all"} | {
-        column.key: amount for column, amount in zip(_BYTES, _sums(found), strict=True)
-    }
-    stated = [
-        {"name": own.name, **dict(zip(("stated", "counted"), own.words, strict=True))}
-        for own in found.changes
-    ]
+    words = [(own.name, *own.words) for own in found.changes]
+    changed = [{"result": name, "stated": stated, "counted": again} for name, stated, again in words]
     tables = (
-        Table(_RECEIVED, [*map(_row, received)], total if len(order) > 1 else None),
+        Table(_RECEIVED, [*map(_row, received)], _row(_total(found)) if len(order) > 1 else None),
         Table(_TRANSFERS, [*map(_row, found.mismatches)], title="moved otherwise than counted"),
-        Table(_RESULTS, stated, title="not as the plan states it"),
+        Table(_RESULTS, changed, title="not as the plan states it"),
         Table(_TRANSFERS, [*map(_row, found.transfers)] if full else [], title="transfers"),
     )
     by = f"run by {found.convention}; planned: {found.plan.cost.name} counted by {found.planned_by}"
     return Document(
-        title=f"{found.plan.model.name}: {_answer(found)}{'; results are not as stated' if found.changes else ''}",
+        title=f"{found.plan.model.name}: {_answer(found)}{'; results are not as stated' * bool(changed)}",
         about=f"strategy {found.plan.strategy}, batch {found.batch:,}, {by}",
         parts=tuple(table for table in tables if table.rows),
         notes=tuple(_notes(found)),
@@ -70,23 +59,26 @@ def _answer(found: Verified) -> str:
 
 def _row(each: Received | Transfer) -> dict[str, Any]:
     """Return the bytes at a level as plain data, with the tensor or with what is transferred."""
-    found = each._asdict()
-    found = {**(found.pop("item")._asdict() if "item" in found else {}), **found}
-    for by in found.keys() & {*_AMOUNTS}:
-        found[by] = None if found[by] is None else exact_number(found[by])
-    return {f"{key}_bytes" if key in _AMOUNTS else key: own for key, own in found.items()}
+    fields = each._asdict()
+    item = fields.pop("item")._asdict() if "item" in fields else {}
+    amounts = {by: fields.pop(by) for by in _AMOUNTS if by in fields}
+    data = {f"{by}_bytes": None if own is None else exact_number(own) for by, own in amounts.items()}
+    return {**item, **fields, **data}
 
 
-def _sums(found: Verified) -> tuple[float, int, int | None]:
-    """Return the bytes of all levels, as planned, counted and moved."""
+def _total(found: Verified) -> Received:
+    """Return the bytes of all levels."""
     planned, counted, moved = zip(*(each[2:] for each in found.levels), strict=True)
-    return exact_number(math.fsum(planned)), sum(counted), None if found.numbers is None else sum(moved)
+    ran = None if found.numbers is None else sum(moved)
+    return found.levels[0]._replace(
+        level="all", tensor="", planned=math.fsum(planned), counted=sum(counted), moved=ran
+    )
 
 
 def _notes(found: Verified) -> Iterator[Note]:
     """Yield how the plan's count differs, the numbers, and what was changed."""
-    planned, counted, _ = _sums(found)
-    if counted and (less := 1 - planned / counted):
+    total = _total(found)
+    if total.counted and (less := 1 - total.planned / total.counted):
         who = "the paper counts" if found.planned_by == PAPER else "the plan's cost counts"
         yield Note("counted", f"{who} {abs(less):.1%} {'less' if less > 0 else 'more'} than a run moves")
     lines = {"numbers": [] if found.numbers is None else _numbers(found.numbers), "run": found.notes}
@@ -108,14 +100,12 @@ def _numbers(numbers: Verification) -> Iterator[str]:
 
 def verification_data(found: Verified) -> dict[str, Any]:
     """Return a verification as plain data, with whole numbers of bytes."""
-    levels, *others = ([*map(_row, rows)] for rows in (found.levels, found.tensors, found.mismatches))
     return {
         "ok": found.ok,
         "model": found.plan.model.name,
         **{name: getattr(found, name) for name in ("batch", "devices", "convention", "planned_by")},
-        "levels": [{key: own for key, own in row.items() if key != "tensor"} for row in levels],
-        "tensors": others[0],
-        "mismatches": others[1],
+        "levels": [{key: own for key, own in _row(each).items() if key != "tensor"} for each in found.levels],
+        **{name: [*map(_row, getattr(found, name))] for name in ("tensors", "mismatches")},
         "changes": [change.to_data() for change in found.changes],
         "numbers": None if found.numbers is None else _numbers_data(found.numbers),
         "notes": list(found.notes),

@@ -1,0 +1,375 @@
+"""Other choices of a plan's layers: what each would cost, and how long a step takes with every combination of some."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from hypar.costs.graphs.paper import structure
+from hypar.document import Result
+from hypar.errors import OptionError
+from hypar.machine.load import load_machine
+from hypar.plan.plan import rooted
+from hypar.plan.request import Request, checked
+from hypar.planning.choices import LevelChoices, choices_by_level, named_layers
+from hypar.planning.chunks.search import run_chunked
+from hypar.planning.counting import score_convention
+from hypar.planning.refusals import refusal
+from hypar.planning.replay import choices_of, run_again
+from hypar.planning.resolved import BASELINE, Resolved, of_baseline
+from hypar.planning.sources import times_of
+from hypar.schedule.scoring import summarise, totals_of
+from hypar.sharding.conventions import DIRECT, MOVED, PAPER
+from hypar.sharding.space import parse_space
+from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.solve.cliques import min_marginals
+from hypar.solve.elimination.order import Trace, trace
+from hypar.solve.elimination.rules import Reduction, reduced
+from hypar.solve.solvers.base import cheapest, load_solver
+from hypar.studies.grid import MOST_RUNS, AnyMachine, Hardware, Run, Runs, grid, network_of, plan_and_score
+from hypar.studies.remarks import on_this_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from hypar.machine.profiles import Profile
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
+    from hypar.plan.score import Score
+    from hypar.sharding.placement import Choice
+    from hypar.solve.cost_graph import Structure
+    from hypar.solve.edge import Costs
+
+    Place = tuple[str, int]
+    Choices = tuple[Choice, ...]
+    Nodes = list[tuple[LevelChoices, int]]
+    """The choice of a layer at a level in each group of devices that has such a level."""
+
+
+def _named(
+    plan: Plan, levels: Iterable[LevelChoices], text: str, where: str
+) -> Iterator[tuple[LevelChoices, list[int]]]:
+    """Yield each level of a group with the numbers of the layers that a text names there, as ``conv*`` or ``fc1@H2``."""
+    names, level = named_layers(plan, text, where)
+    for own in levels:
+        here = level in {None, own.level}
+        yield own, [node for node, layer in enumerate(own.layers) if here and layer.name in names]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """The cost of a layer with one choice, all other layers as planned.
+
+    Attributes:
+        choice, chosen: the choice, and whether it is the plan's.
+        items: the layer's own costs, item by item, as ``compute`` and ``update``.
+        received, sent, total: cost of the tensors that it reads, of its tensors that other layers read, and of all.
+        replanned: increase of the level's least cost with this choice, all other layers planned anew; None if not known: the
+            tables would be too large, or the slowest of several device groups counts.
+    """
+
+    choice: Choice
+    chosen: bool
+    items: dict[str, float]
+    received: float
+    sent: float
+    total: float
+    replanned: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerExplanation:
+    """The choices of one layer at one level.
+
+    Attributes:
+        layer, level: its name, and the level, 0 for the outermost.
+        alternatives: every choice, the cheapest first; equal ones in the order of declaration.
+        left_out: reasons why it lacks some degrees of the space.
+        ways, jointly, group: those of the level, as of ``LevelChoices``.
+    """
+
+    layer: str
+    level: int
+    alternatives: tuple[Alternative, ...]
+    left_out: tuple[str, ...]
+    ways: int
+    jointly: bool = False
+    group: str = ""
+
+    @property
+    def place(self) -> str:
+        """The level, and on a heterogeneous machine the group: ``H2 tpu-v3``."""
+        return f"H{self.level + 1} {self.group}".rstrip()
+
+    @property
+    def chosen(self) -> Alternative:
+        """The plan's choice."""
+        return next(one for one in self.alternatives if one.chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation(Result):
+    """The explanation of a plan.
+
+    Attributes:
+        plan, layers: the plan, and the names of the nodes in topological order.
+        rules: the graph that DeePa's two rules leave, stages not regarded.
+        order: the further eliminations, down to an empty graph, at the outermost level.
+        explained: the layers asked for, level by level.
+    """
+
+    _document: ClassVar[str] = "explanation"
+    plan: Plan
+    layers: tuple[str, ...]
+    rules: Reduction
+    order: Trace
+    explained: tuple[LayerExplanation, ...]
+
+    def __repr__(self) -> str:
+        """Return the answer; ``to_frame`` and a notebook show the rest."""
+        return f"<Explanation of {self.document().title}>"
+
+
+def explain_plan(
+    plan: Plan,
+    model: LayerGraph,
+    *,
+    layer: str = "",
+    machine: AnyMachine | None = None,
+    profile: Profile | None = None,
+) -> Explanation:
+    """Explain a plan for a network, with the machine of its score and the measured times that its cost used.
+
+    Args:
+        plan: the plan.
+        model: the network.
+        layer: a layer's name or a pattern whose choices are all costed, as ``fc1``, at one level alone as ``fc1@H2``; empty
+            for no layer.
+        machine: the machine.
+        profile: the times.
+
+    Raises:
+        OptionError: there is no such layer or level, no layer is cut, or a heterogeneous machine is not named.
+        PlanError: the machine has other device groups.
+    """
+    if not plan.splits:
+        raise refusal("an explanation", "stages without levels")
+    if plan.heterogeneous and machine is None:
+        raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
+    graph = model.with_batch(plan.model.batch)
+    levels = [*choices_by_level(plan, graph, machine, profile)]
+    named = _named(plan, levels, layer, "explain") if layer else ()
+    shape = _outermost(plan, graph, levels)
+    return Explanation(
+        plan=plan,
+        layers=plan.layers,
+        rules=reduced(shape),
+        order=trace(shape),
+        explained=tuple(one for own, nodes in named for one in _explained(plan, own, nodes)),
+    )
+
+
+def _outermost(plan: Plan, graph: LayerGraph, levels: Sequence[LevelChoices]) -> Structure:
+    """Return the shape of the outermost level over all layers, those of other stages and groups included."""
+    first = min(own.level for own in levels)
+    options = {
+        layer.name: offered
+        for own in reversed(levels)
+        if own.level == first
+        for layer, offered in zip(own.layers, own.free, strict=True)
+    }
+    nodes = graph.nodes(plan.graph)
+    return structure(nodes, [(options[layer.name],) for layer in nodes.layers])
+
+
+def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[LayerExplanation]:
+    """Yield the explanations of some layers at a level."""
+    space = parse_space(plan.space, None)
+    known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
+    least = min_marginals(own.problem) if known else []
+    for node in nodes:
+        yield LayerExplanation(
+            layer=own.layers[node].name,
+            level=own.level,
+            alternatives=_alternatives(own, node, least[node] if least else None),
+            left_out=space.left_out(own.layers[node], own.ways),
+            ways=own.ways,
+            jointly=own.jointly,
+            group=own.group,
+        )
+
+
+def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Alternative, ...]:
+    """Return every choice of a layer at a level; ``least`` has the least cost of the level with each."""
+    options, picked = own.options[node], own.picked
+    received, sent = np.zeros(len(options)), np.zeros(len(options))
+    for edge in own.problem.edges:
+        if edge.target == node:
+            received += edge.of_source(picked[edge.source])
+        elif edge.source == node:
+            sent += edge.of_target(picked[edge.target])
+    total = own.problem.nodes[node] + received + sent
+    parts = {name: part.reshape(-1) for name, part in own.items(node).items()}
+    return tuple(
+        Alternative(
+            choice=options[at],
+            chosen=at == picked[node],
+            items={name: float(part[at]) for name, part in parts.items()},
+            received=float(received[at]),
+            sent=float(sent[at]),
+            total=float(total[at]),
+            replanned=None if least is None else _increase(float(least[at]), float(least.min())),
+        )
+        for at in np.argsort(total, kind="stable").tolist()
+    )
+
+
+def _increase(cost: float, best: float) -> float:
+    """Return a difference of costs; one within rounding is zero."""
+    return 0.0 if math.isclose(cost, best, rel_tol=1e-12) else cost - best
+
+
+class Exploration(Runs):
+    """All points of an exploration, the fastest first; equal ones in the order of the choices.
+
+    Attributes:
+        plan: the plan that gives the fixed choices.
+        ways: the free places, as layer name and level, with the ways of the level of each.
+        baseline: dp.
+    """
+
+    plan: Plan
+    ways: Mapping[Place, int]
+    baseline: Run
+
+    def base(self, run: Run) -> Run:
+        """Return dp, for every point."""
+        del run
+        return self.baseline
+
+
+def explore_model(
+    model: LayerGraph | str | Path,
+    *,
+    vary: str | Sequence[str],
+    hardware: Hardware,
+    strategy: str = "hypar",
+    convention: str | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    **asked: Any,
+) -> Exploration:
+    """Score every combination of the choices of some layers or levels.
+
+    The plan's other choices, its shares and its stages stay; chunks are found anew for each point.
+
+    Args:
+        model: a network, the path of a model file, or a bare name.
+        vary: the free places, each ``LAYER``, ``LAYER@LEVEL`` or a pattern as ``*@H1``. Levels of a heterogeneous
+            machine are counted as in a pin: all device groups that have such a level get the same choice.
+        hardware: the machine that scores the points.
+        strategy: the strategy of the plan that gives all other choices.
+        convention: how bytes and seconds of all points are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
+        progress: a function that takes the number of scored points and the number of all.
+        asked: further arguments of ``plan_model`` for that plan; the baseline keeps its own space and equal shares.
+
+    Raises:
+        InputError: the request cannot be met; nothing varies, or more than 10,000 points.
+    """
+    Request.of("explore_model", asked)
+    graph, machine = network_of(model), load_machine(hardware)
+    counted = checked("convention", convention or MOVED)
+    plan = plan_and_score(graph, strategy, counted, machine, **asked)
+    graph, direct = graph.with_batch(plan.model.batch), (score_convention(plan), counted) == (DIRECT, PAPER)
+    request = replace(Resolved.of(plan, machine), counted=DIRECT if direct else counted)
+    places, axes = _axes(plan, graph, machine, (vary,) if isinstance(vary, str) else vary)
+    remarks = tuple(on_this_machine(plan, machine))
+
+    def answer(chosen: Mapping[Place, Choices]) -> Run:
+        score = _scored(_with(plan, places, chosen), request, graph, machine)
+        return Run(
+            axes={place: choices[0] for place, choices in chosen.items()},
+            remarks=remarks,
+            totals=totals_of(score),
+            fits=score.fits,
+            own=all(choices == _own(places[place]) for place, choices in chosen.items()),
+        )
+
+    points = grid(axes, answer, progress=progress)
+    dp = plan_and_score(graph, BASELINE, counted, machine, **of_baseline(asked))
+    ways = {place: nodes[0][0].ways for place, nodes in places.items()}
+    baseline = Run.of({"strategy": BASELINE}, dp)
+    points.sort(key=lambda point: point.time_s)
+    return Exploration(points, counted, plan=plan, ways=ways, baseline=baseline)
+
+
+def _axes(
+    plan: Plan, graph: LayerGraph, machine: AnyMachine, vary: Sequence[str]
+) -> tuple[dict[Place, Nodes], dict[Place, list[Choices]]]:
+    """Return each layer at each level that some texts name, level by level for each text, and its choices."""
+    if plan.staged and plan.heterogeneous:
+        on_groups = "the plan's stages are on device groups"
+        raise OptionError("vary", on_groups, "stages on identical devices, or none")
+    levels = [*choices_by_level(plan, graph, machine, times_of(plan))] if plan.splits else []
+    places: dict[Place, Nodes] = {}
+    axes: dict[Place, list[Choices]] = {}
+    counts = {}
+    for text in vary:
+        where = f"vary {text!r}"
+        found: dict[Place, Nodes] = {}
+        for own, nodes in _named(plan, sorted(levels, key=lambda own: own.level), text, where):
+            for node in nodes:
+                found.setdefault((own.layers[node].name, own.level), []).append((own, node))
+        places |= found
+        axes |= {place: _common(nodes, where) for place, nodes in found.items()}
+        counts[text] = math.prod(len(axes[place]) for place in found)
+    number = math.prod(map(len, axes.values()))
+    if axes and number <= MOST_RUNS:
+        return places, axes
+    each = ", ".join(f"{text!r} alone {count:,}" for text, count in counts.items())
+    raise OptionError(
+        "vary",
+        f"found {number:,} points: {each}" if axes else "found nothing",
+        f"LAYER, LAYER@LEVEL or patterns, at most {MOST_RUNS:,} points",
+        "try fewer layers, or one level, as LAYER@H1",
+    )
+
+
+def _common(nodes: Nodes, where: str) -> list[Choices]:
+    """Return the choices that all groups allow; they correspond by their dims and degrees."""
+    offered = [{choice.text(own.ways): choice for choice in own.free[node]} for own, node in nodes]
+    common = [text for text in offered[0] if all(text in each for each in offered)]
+    if not common:
+        (first, node), groups = nodes[0], ", ".join(own.group or WHOLE_ARRAY for own, _ in nodes)
+        place = f"{first.layers[node].name!r} has no choice at H{first.level + 1}"
+        raise OptionError(where, f"{place} that {groups} have in common")
+    return [tuple(each[text] for each in offered) for text in common]
+
+
+def _own(nodes: Nodes) -> Choices:
+    return tuple(own.options[node][own.picked[node]] for own, node in nodes)
+
+
+def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choices]) -> Plan:
+    """Return a plan with other choices; its costs and its score are those of the plan."""
+    given: dict[tuple[int, str], dict[str, dict[str, int]]] = {}
+    for place, choices in chosen.items():
+        for (own, _), choice in zip(places[place], choices, strict=True):
+            given.setdefault((own.level, own.group or WHOLE_ARRAY), {})[place[0]] = choice.as_degrees()
+    splits = [
+        split.model_copy(update={"choices": split.choices | given.get((split.level, split.group), {})})
+        for split in plan.splits
+    ]
+    return plan.model_copy(update={"root": rooted(splits, plan.stages), "chunks": None})
+
+
+def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: AnyMachine) -> Score:
+    """Return the score of a point, with chunks as the plan asks for them."""
+    choices = choices_of(point, graph, Path("plan"))
+    work, ran, _ = run_again(point, request, graph, choices, "chunks")
+    if request.chunks is not None and not point.staged:
+        ran = run_chunked(work, request.chunks)
+    return summarise(work.lanes, ran.step, ran.timeline, machine)
