@@ -93,6 +93,7 @@ def test_the_toy_op_computes_the_right_numbers(dim: str, tmp_path: Path) -> None
     file.write_text(MIXED, encoding="utf-8")
     found = hypar.verify_plan(hypar.plan_model(file, levels=2, space="all", pins=[f"mix={dim}"]))
     assert found.ok
+    assert found.numbers is not None
     assert "mix.weight" in found.numbers.errors
 
 

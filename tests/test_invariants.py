@@ -368,8 +368,8 @@ def reports_name_it(case: Case) -> int:
 
 
 def _words_are_choices(case: Case, head: list[str], rows: list[list[str]]) -> int:
-    """Each column of levels, alone or in a range, has one word for each choice there."""
-    found: dict[tuple[str, str], str] = {}
+    """Each column of levels, alone or in a range, has one word for each choice there, by the ways of the level."""
+    found: dict[tuple[str, str, int], str] = {}
     for place, name in enumerate(head):
         named = re.fullmatch(r"(?:(.+) )?H(\d+)(?:-H(\d+))?", name)
         levels = range(int(named[2]) - 1, int(named[3] or named[2])) if named else range(0)
@@ -378,8 +378,8 @@ def _words_are_choices(case: Case, head: list[str], rows: list[list[str]]) -> in
             for row in rows:
                 if row[0] in split["choices"] and [*split["choices"][row[0]].values()] == [split["ways"]]:
                     (dim,) = split["choices"][row[0]]
-                    known = found.setdefault((row[0], dim), row[place].rstrip("0123456789"))
-                    assert row[place].rstrip("0123456789") == known, (row, dim)
+                    known = found.setdefault((row[0], dim, split["ways"]), row[place])
+                    assert row[place] == known, (row, dim)
     return len(found)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 ONE = """
 import json, resource, sys, time
 import hypar
+from tests.memory import own_peak
 model, asked = json.load(sys.stdin)
 graph = hypar.load_model(model) if isinstance(model, str) else hypar.load_model(model, name="drawn")
 hypar.plan_model("lenet-c", strategy="optimal", levels=10)
@@ -19,7 +20,7 @@ seconds = time.process_time() - started
 used = resource.getrusage(resource.RUSAGE_SELF)
 cost, bound = plan.cost.value, (plan.bounds or [plan.cost.value])[0]
 print(json.dumps({"cost": cost, "gap": 1 - bound / cost, "solver": plan.solver, "planned_s": seconds,
-    "all_s": used.ru_utime + used.ru_stime, "MB": used.ru_maxrss * 1024 / 1e6}))
+    "all_s": used.ru_utime + used.ru_stime, "MB": own_peak() * 2**20 / 1e6}))
 """
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hypar
 from tests.importers.plans import facts
+from tests.memory import own_peak
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -302,14 +301,6 @@ def test_deepseek_v3_is_the_network_of_its_config() -> None:
     for strategy in ("dp", "hypar"):
         found = facts(hypar.from_config(config, sequence=2048), strategy=strategy)
         assert facts(own, strategy=strategy) == found
-
-
-def own_peak() -> float:
-    """Return the most megabytes of this program; ``ru_maxrss`` is no less than that of the process that has started it."""
-    status = Path("/proc/self/status")
-    found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text(encoding="utf-8")) if status.exists() else None
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if found is None else int(found[1])
-    return kilobytes / 1024
 
 
 def imported_405b() -> tuple[int, bool, float]:

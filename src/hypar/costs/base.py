@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.rates import group_seconds
+from hypar.machine.rates import group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
-from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.conventions import DIRECT, PAPER, require_convention
+from hypar.sharding.rates import between_costs, inside_costs
 from hypar.sharding.transfers import dim_of, work
 from hypar.units import exact_number
 
@@ -222,3 +223,56 @@ def measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
     """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seconds:
+    """Seconds of a step, of which each cost says by itself what computation takes, and how fast a device group is.
+
+    Attributes:
+        machine: the machine that the step runs on.
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
+    """
+
+    unit: ClassVar[str] = "seconds"
+    counts_work: ClassVar[bool] = True
+    direct: ClassVar[bool] = False
+    slowest: ClassVar[bool] = True
+    machine: Machine | None = None
+    convention: str = PAPER
+
+    def __post_init__(self) -> None:
+        """Check the convention."""
+        require_convention(self.convention)
+
+    def setting(self, level: Level) -> Setting:
+        """Return the machine at a level."""
+        raise NotImplementedError
+
+    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the seconds of a device's computation, at the innermost level."""
+        raise NotImplementedError
+
+    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""
+        return {**self.inside(level, layer, options, sizes), **self.work(level, layer, options, sizes)}
+
+    def inside(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the seconds of adding up partial sums."""
+        return inside_costs(layer, options, sizes, level.ways, self.rates(level)[0])
+
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the seconds of an element at the bandwidth of a device on the links of a level."""
+        rates = time_rates(self.setting(level), level.index)
+        return rates, rates
+
+    def tensor_costs(
+        self,
+        level: Level,
+        tensor: Tensor,
+        ends: tuple[CutLayer, CutLayer],
+        options: tuple[Options, Options],
+        sizes: LocalSizes,
+    ) -> Costs:
+        """Return the cost of F from producer to consumer and of E from consumer to producer."""
+        return between_costs(tensor, ends, options, sizes, level.ways, self.rates(level)[1])

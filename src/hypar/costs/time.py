@@ -8,90 +8,43 @@ without overlap whose levels reduce one after another.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hypar.costs.base import engine_rates, machine_setting
-from hypar.machine.rates import computation, time_rates
-from hypar.sharding.conventions import PAPER, require_convention
-from hypar.sharding.rates import between_costs, inside_costs
+from hypar.costs.base import Seconds, engine_rates, machine_setting
+from hypar.machine.rates import computation
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.contraction import CutLayer
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
-    from hypar.sharding.rates import Rates
-    from hypar.solve.edge import Costs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Time:
-    """Seconds of a step.
+class Time(Seconds):
+    """Seconds of a step, with updates by ``optimizer``."""
 
-    Attributes:
-        machine: the machine that the step runs on.
-        optimizer: the optimizer whose updates are counted.
-        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
-    """
-
-    unit: ClassVar[str] = "seconds"
-    counts_work: ClassVar[bool] = True
-    direct: ClassVar[bool] = False
-    slowest: ClassVar[bool] = True
-    machine: Machine | None = None
     optimizer: str = "sgd"
-    convention: str = PAPER
-
-    def __post_init__(self) -> None:
-        """Check the convention."""
-        require_convention(self.convention)
-
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""
-        return {
-            **self.inside(level, layer, options, sizes),
-            **self.work(level, layer, options, sizes),
-        }
-
-    def inside(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """Return the seconds of adding up partial sums."""
-        return inside_costs(layer, options, sizes, level.ways, self.rates(level)[0])
-
-    def rates(self, level: Level) -> tuple[Rates, Rates]:
-        """Return the seconds of an element on the links of a level."""
-        rates = time_rates(self._setting(level), level.index)
-        return rates, rates
 
     def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's computation, at the innermost level."""
         if not level.innermost:
             return {}
-        setting = self._setting(level)
+        setting = self.setting(level)
         if not setting.machine.times(layer.einsum):
             return {}
         left = sizes.divided(layer.einsum, options, level.ways)
         seconds = computation(setting, layer.einsum, left)
         return {"compute": seconds.reshape(-1, len(options))}
 
-    def tensor_costs(
-        self,
-        level: Level,
-        tensor: Tensor,
-        ends: tuple[CutLayer, CutLayer],
-        options: tuple[Options, Options],
-        sizes: LocalSizes,
-    ) -> Costs:
-        """Return the cost of F from producer to consumer and of E from consumer to producer."""
-        return between_costs(tensor, ends, options, sizes, level.ways, self.rates(level)[1])
-
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the seconds of a device group, whose devices all receive, and all compute, at the same time."""
         return engine_rates(group, element_bytes, self.optimizer)
 
-    def _setting(self, level: Level) -> Setting:
+    def setting(self, level: Level) -> Setting:
+        """Return the machine at a level."""
         return machine_setting("time", self.machine, level, self.optimizer)
 
 

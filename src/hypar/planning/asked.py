@@ -111,14 +111,15 @@ def _levels_of(
 
 
 def uneven_array(plan: Plan, machine: HeterogeneousMachine) -> tuple[int, ...] | None:
-    """Return the levels of a plan for a heterogeneous machine; None if it uses all devices in the usual levels.
+    """Return the levels of a plan for a heterogeneous machine; None if it uses all devices in the usual levels alone.
 
     Of stages on its device groups they are the levels inside each stage.
     """
     whole = {name: own.num_devices for name, own, _ in machine.identical()}
     groups = [group for group in plan.groups if not group.idle]
     each = 1 if plan.stages is None else plan.stages.of_each_group
-    if all(group.array == tuple(primes(whole[group.name] // each)) for group in groups):
+    nested = plan.stages is not None and plan.stages.outside
+    if not nested and all(group.array == tuple(primes(whole[group.name] // each)) for group in groups):
         return None
     return (*(split.ways for split, _ in groups[0].above), *groups[0].array)
 

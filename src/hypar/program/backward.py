@@ -198,7 +198,7 @@ def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...
     einsum, devices = layer.einsum(flow.graph.batch), work.output.devices
     sliding = [dim for dim in einsum.weight if dim.startswith(KERNEL)]
     whole = {dim: np.ones((devices, einsum.sizes[dim]), bool) for dim in sliding}
-    own = [(work.dims | whole)[dim] for dim in einsum.weight]
+    own = [{**work.dims, **whole}[dim] for dim in einsum.weight]
     # Weights of convolutions have an axis of groups, also of one group.
     one_group = sliding and not layer.op.names_dims and "groups" not in einsum.weight
     return (np.ones((devices, 1), bool), *own) if one_group else tuple(own)

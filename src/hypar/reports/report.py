@@ -156,7 +156,7 @@ def _step(ran: ScoredStep | None, notes: Mapping[str, Note]) -> Iterator[Section
     energy: Part = notes["energy"]
     if score.energy:
         energy = shares_table("Energy of a step by place", "joules", score.energy)
-    each = (costs_table(rows), *([AT_REST] if "static" in (score.energy or {}) else []))
+    each: tuple[Part, ...] = (costs_table(rows), *([AT_REST] if "static" in (score.energy or {}) else []))
     yield Section(
         title=titles[0],
         parts=(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Note, Span, Table, Timeline
@@ -116,8 +115,8 @@ def groups_table(
     """Return a row for each group of devices, or for each stage, of a run with what it holds; none for identical devices alone."""
     if score is None or not score.groups:
         return []
-    held = step_rows(ran).stages if ran else []
-    rows = [_group_row(group, stages) | own for group, own in zip_longest(score.groups, held, fillvalue={})]
+    held = (step_rows(ran).stages if ran else []) or [{} for _ in score.groups]
+    rows = [{**_group_row(group, stages), **own} for group, own in zip(score.groups, held, strict=True)]
     alike = [key for key in ("devices", "staleness", "of") if len({row.get(key) for row in rows}) == 1]
     return [_table([{**row, **dict.fromkeys(alike)} for row in rows])]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypar.document import Column, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+Key = TypeVar("Key")
 
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -17,9 +19,9 @@ def data(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(columns=columns, rows=[dict(row) for row in rows])
 
 
-def grouped(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+def grouped(pairs: Iterable[tuple[Key, Any]]) -> dict[Key, list[Any]]:
     """Return the values of each key, in order."""
-    found: dict[str, list[Any]] = {}
+    found: dict[Key, list[Any]] = {}
     for key, own in pairs:
         found.setdefault(key, []).append(own)
     return found

@@ -163,11 +163,11 @@ def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
         for layer, each in grouped((own.layer, own) for own in changes).items()
     }
     return [
-        _row("" if number else part.title, *sides, level=_levels(group, levels))
+        _row("" if number else part.title, before, after, level=_levels(group, levels))
         for part in fold(
             [*dict.fromkeys((*after.layers, *found))], lambda layer: repr(found.get(layer)), most=0
         )
-        for number, ((group, sides), levels) in enumerate(found.get(part.layers[0], {}).items())
+        for number, ((group, (before, after)), levels) in enumerate(found.get(part.layers[0], {}).items())
     ]
 
 
