@@ -704,6 +704,14 @@ FOUND: dict[str, tuple[Callable[[Case], int], Request]] = {
             dims={"sequence": 4, "hidden": 8, "vocab": 12},
         ),
     ),
+    "a weight of two stages, in chunks of a score that counts otherwise than the cost": (
+        runs_as_planned,
+        _asked(
+            {"levels": 0, "stages": 2, "chunks": "best"},
+            *TIED,
+            dims={"sequence": 4, "hidden": 8, "vocab": 12},
+        ),
+    ),
 }
 """What was found by chance and mended, each with the smallest request that showed it."""
 

@@ -102,5 +102,5 @@ def test_a_notebook_runs_in_a_kernel_twice_alike(file: Path, tmp_path: Path) -> 
     assert runs[0] == runs[1]
     assert not [outputs for outputs in runs[0] if len(outputs) > 1], "a result is shown once"
     kinds = {kind for outputs in runs[0] for output in outputs for kind in output.get("data", {})}
-    assert {"text/html", "image/png", "text/plain"} <= kinds
+    assert {"text/html", "image/svg+xml", "text/plain"} <= kinds
     assert not [output for outputs in runs[0] for output in outputs if output.get("name") == "stderr"]

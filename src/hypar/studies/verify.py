@@ -267,7 +267,9 @@ def _planned(
     """Return the transfers of a plan's step as a convention counts them."""
     if machine is not None:
         request = replace(Resolved.of(plan, machine), counted=by)
-        _, ran, _ = run_again(plan, request, graph, choices, str(origin_of(plan).file))
+        # Another convention may count gradients that are in no chunk, and chunks change no amount.
+        whole = plan.model_copy(update={"chunks": None})
+        _, ran, _ = run_again(whole, request, graph, choices, str(origin_of(plan).file))
         return [move for move in ran.step.moves if move is not None]
     setting = Setting(
         machine=cast("Machine", _Free()),
