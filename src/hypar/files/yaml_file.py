@@ -80,6 +80,8 @@ def parse_yaml(text: str, file: Path) -> Document:
         return Document(file=file, data=loader.built(root, ()), lines=loader.lines)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        if "nesting depth" in (error.problem or ""):  # libyaml has a limit of its own from 0.2.6 on
+            raise _too_deep(f"{file}{line}") from error
         found = ", ".join(filter(None, (error.context, error.problem)))
         raise DocumentError(f"{file}{line}", f"not YAML: {found}") from error
     except (yaml.reader.ReaderError, UnicodeEncodeError) as error:
