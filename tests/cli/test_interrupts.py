@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +15,18 @@ from click.testing import CliRunner
 from hypar.cli.main import main
 from tests.effort import crossed, late
 
-pytestmark = pytest.mark.usefixtures("folder")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.usefixtures("folder", "interruptible")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Programs that are started may be interrupted: what a shell runs in the background ignores it, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 FULL = Path("/dev/full")
