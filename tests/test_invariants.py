@@ -156,9 +156,9 @@ def memory_is_the_runs_to_the_byte(case: Case) -> int:
 
 
 def memory_is_closely_the_runs(case: Case) -> int:
-    """Of transformers that are cut evenly each device holds what the score says, within three hundredths."""
+    """Of transformers that are cut evenly each device holds what the score says, within two hundredths."""
     held = held_by(case.plan, case.graph)
-    assert all(memory.found <= memory.said <= 1.03 * memory.found for memory in held), held
+    assert all(memory.found <= memory.said <= 1.02 * memory.found for memory in held), held
     return len(held)
 
 
@@ -490,13 +490,17 @@ WEIGHTED = {"conv", "linear", "embedding", "patch", "conv_transpose", "conv3d", 
 def bordered(asked: Request) -> Request:
     """As ``counted``, of convolutions alone that are cut in their rows or columns."""
     found = counted(asked)
-    layers = [
-        {"name": own["name"], "op": "relu", "inputs": own["inputs"]} if own["op"] == "pool" else own
-        for own in found.model["layers"]
-        if own["op"] not in {"flatten", "linear"}
-    ]
+    layers = [own for own in without_pools(found.model["layers"]) if own["op"] not in {"flatten", "linear"}]
     space = ("height", "width", "height,width,batch")[len(layers) % 3]
     return found._replace(model=found.model | {"layers": layers}, options=found.options | {"space": space})
+
+
+def without_pools(layers: list[Data]) -> list[Data]:
+    """Return layers with an activation in place of each pool."""
+    return [
+        {"name": own["name"], "op": "relu", "inputs": own["inputs"]} if own["op"] == "pool" else own
+        for own in layers
+    ]
 
 
 SIZES = {"channels": 24, "out_channels": 24, "out_features": 24, "height": 8, "width": 8}
@@ -561,20 +565,18 @@ def chain(model: Data) -> Data:
 
 def evenly_held(asked: Request) -> Request:
     """As ``counted``, without joins and pools."""
-    found = chain(counted(asked).model)
-    layers = [
-        {"name": own["name"], "op": "relu", "inputs": own["inputs"]} if own["op"] == "pool" else own
-        for own in found["layers"]
-    ]
-    return counted(asked)._replace(model=found | {"layers": layers})
+    found = counted(asked)
+    model = chain(found.model)
+    return found._replace(model=model | {"layers": without_pools(model["layers"])})
 
 
 EVEN = {"sequence": 8, "hidden": 16, "kv_heads": 4, "ff": 16, "vocab": 24}
 
 
 def evenly_attended(asked: Request) -> Request:
-    """A transformer of sizes that all levels divide, cut in one dim by what a run moves."""
-    model = asked.model | {"batch": 24, "dims": asked.model["dims"] | EVEN}
+    """A transformer of sizes that all levels divide, each head with keys of its own, cut in one dim by what a run moves."""
+    dims = {name: 1 if name == "group" else size for name, size in asked.model["dims"].items()}
+    model = asked.model | {"batch": 24, "dims": dims | EVEN}
     options = _levels(asked) | {"strategy": "optimal", "search": "greedy", "space": ",".join(DIMS)}
     return asked._replace(model=model, options=options | {"convention": "moved"})
 
@@ -672,7 +674,7 @@ def test_of_networks_built_by_hand(
     invariant: str, made: str, cases: Callable[[Request], Case], request: pytest.FixtureRequest
 ) -> None:
     row = INVARIANTS[invariant]
-    # A norm before all layers, and joins with a normalisation by neighbours, as ``KNOWN`` has them.
+    # A norm before all layers, as ``KNOWN`` has it, and joins whose terms are added up and scattered at once.
     if invariant == "memory is the run's" and made in {"a norm first", "every op once"}:
         request.applymarker(YET)
     asked = drawn(f"{made} 0", row.machines, lambda _: by_hand(made))
@@ -746,6 +748,20 @@ KNOWN: dict[str, tuple[Callable[[Case], int], Request]] = {
     "a norm before all layers": (
         memory_is_the_runs,
         _asked({"levels": 1}, {"op": "input", "channels": 4}, *SUMS),
+    ),
+    "queries that share keys": (
+        memory_is_closely_the_runs,
+        _asked(
+            {"levels": 1, "convention": "moved", "pins": ("*=batch",)},
+            *TIED[:2],
+            {"name": "q", "op": "linear", "in": "hidden", "out": ["kv_heads", "group", "head_dim"]},
+            {"name": "k", "op": "linear", "in": "hidden", "out": ["kv_heads", "head_dim"], "inputs": "wte"},
+            {"name": "v", "op": "linear", "in": "hidden", "out": ["kv_heads", "head_dim"], "inputs": "wte"},
+            {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"], "causal": True},
+            {"name": "o", "op": "linear", "in": ["kv_heads", "group", "head_dim"], "out": "hidden"},
+            *TIED[2:],
+            dims={"sequence": 8, "hidden": 16, "kv_heads": 4, "head_dim": 4, "group": 2, "vocab": 24},
+        ),
     ),
     "a pool whose output is gathered": (
         memory_is_the_runs_to_the_byte,

@@ -117,8 +117,9 @@ def test_stages_count_what_their_program_moves(strategy: str, stages: int, conve
         asked: dict[str, Any] = {"strategy": strategy, "stages": stages, "convention": convention}
         plan = plan_model(model, levels=2, microbatches=2, batch=64, hardware=HMC, **asked)
         found = verify_plan(plan, count=True)
-        # Biases are no part of the amounts; lenet's 50 channels are uneven behind a flatten, alexnet's 3 before a pool.
-        near = {"lenet-c": 0.1, "alexnet": 0.01, "sfc": 0}[model]
+        # Biases are no part of the amounts; lenet's 50 channels are uneven behind a flatten, alexnet's 3 where terms are scattered.
+        uneven = model == "alexnet" and (strategy, stages, convention) == ("mp", 2, "fused")
+        near = 0.1 if model == "lenet-c" else 0.01 * uneven
         for each in (own for own in found.tensors if own.tensor != "gradients"):
             assert each.planned == pytest.approx(each.counted, rel=near, abs=0), (model, each)
         assert found.levels[0].planned == found.levels[0].counted

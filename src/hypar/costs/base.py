@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -226,7 +227,7 @@ def measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seconds:
+class Seconds(ABC):
     """Seconds of a step, of which each cost says by itself what computation takes, and how fast a device group is.
 
     Attributes:
@@ -245,13 +246,13 @@ class Seconds:
         """Check the convention."""
         require_convention(self.convention)
 
+    @abstractmethod
     def setting(self, level: Level) -> Setting:
         """Return the machine at a level."""
-        raise NotImplementedError
 
+    @abstractmethod
     def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's computation, at the innermost level."""
-        raise NotImplementedError
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""
