@@ -23,10 +23,10 @@ from hypar import (
     sweep_model,
 )
 from hypar.cli.main import main
+from hypar.machine.numbers import whole_layers
 from hypar.plan.score import GroupScore
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, data_names
-from hypar.reports.of.catalogue import whole_times_data
 from hypar.reports.steps import step_notes
 from hypar.reports.words import fit
 from tests.kit import output, run
@@ -156,7 +156,7 @@ def test_hardware_shows_a_layer_on_a_device_of_each_group() -> None:
     machine = load_machine("tpu-v2-v3")
     for name, own, _ in machine.identical():
         mine = [{key: row[key] for key in row if key != "group"} for row in rows if row["group"] == name]
-        assert mine == whole_times_data(own, load_model("lenet-c", batch=64))
+        assert mine == whole_layers(own, load_model("lenet-c", batch=64))
     lines = output("hardware", "tpu-v2-v3", "--model", "lenet-c").splitlines()
     assert lines[2].split()[:3] == ["group", "layer", "phase"]
 

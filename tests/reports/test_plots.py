@@ -17,10 +17,9 @@ from hypar.document import Cell, Column, Document, Figure, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.planning.replay import run_plan
 from hypar.reports import plots
-from hypar.reports.charts import picture, pieces
+from hypar.reports.of.plan import plan_document
 from hypar.reports.palette import TIMES
-from hypar.reports.plots import ENDINGS, plot
-from hypar.reports.report import picture_document
+from hypar.reports.plots import ENDINGS, picture, pieces, plot
 from hypar.sharding.dims import WORDS
 from hypar.studies.step import StepRows
 
@@ -181,9 +180,10 @@ def ran(request: pytest.FixtureRequest) -> ScoredStep:
 
 
 def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: ScoredStep) -> None:
-    text = plot(picture_document(ran))._repr_svg_()
+    document = plan_document(ran.plan, ran=ran)
+    text = plot(document)._repr_svg_()
     root = ET.fromstring(text)
-    table, timeline = picture_document(ran).parts
+    _, table, timeline = document.parts
     assert isinstance(table, Table)
     assert isinstance(timeline, Timeline)
     assert timeline.tracks == tuple(row["layer"] for row in table.rows)
@@ -199,7 +199,7 @@ def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: Score
 
 def test_bars_of_a_timeline_are_as_long_as_the_tasks(ran: ScoredStep) -> None:
     rows = StepRows(ran=ran)
-    timeline = picture_document(ran).parts[1]
+    timeline = plan_document(ran.plan, ran=ran).parts[2]
     assert isinstance(timeline, Timeline)
     spent = {
         kind: sum(span.end - span.start for span in timeline.spans if span.kind == kind) for kind in TIMES

@@ -17,7 +17,7 @@ from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
 from hypar.reports.report import AT_REST, THIS, read_reported, report_page
-from hypar.reports.steps import rows_of
+from hypar.reports.words import rows_of
 from hypar.sharding.dims import WORDS
 from hypar.units import format_bytes, format_seconds
 from tests.effort import late

@@ -206,7 +206,7 @@ def hardware(
         raise OptionError("batch", f"found {batch}", "a batch of the model that --model names")
     load, of = use("machine.load:load_machine"), "reports.of.catalogue:"
     if hardware is None:
-        every = [use(f"{of}machine_entry")(load(name)) for name in data_names("hardware")]
+        every = [use("machine.numbers:machine_summary")(load(name)) for name in data_names("hardware")]
         show(f"{of}machines_document", every, data=every, as_json=as_json)
     elif as_yaml:
         rows.print_data(use("machine.load:hardware_yaml")(hardware, changes))
@@ -214,10 +214,13 @@ def hardware(
         load(hardware, changes)
         rows.print_data({"hardware": hardware, "ok": True} if as_json else f"{hardware}: ok")
     elif model is None:
-        show(f"{of}document_of", load(hardware, changes), data="machine_data", as_json=as_json)
+        machine = load(hardware, changes)
+        show(
+            f"{of}document_of", machine, data=use("machine.numbers:machine_numbers")(machine), as_json=as_json
+        )
     else:
         machine, graph = load(hardware, changes), use("network.build:load_model")(model, batch=batch)
-        times = use(f"{of}whole_times_data")(machine, graph)
+        times = use("machine.numbers:whole_layers")(machine, graph)
         title = f"{graph.name}, batch {graph.batch}, whole on one device of {machine.name}"
         show(f"{of}times_document", times, title, data=times, as_json=as_json)
 

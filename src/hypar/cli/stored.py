@@ -41,7 +41,10 @@ def score(
         ran = use("planning.replay:run_plan")(plan, **given)
     document = partial(use("reports.of.plan:score_document"), ran.score, ran.plan, ran)
     if picture is not None:
-        use("reports.plots:plot")(use("reports.report:picture_document")(ran), Path(picture))
+        scored = ran.plan.model_copy(update={"score": ran.score})
+        use("reports.plots:plot")(
+            use("reports.of.plan:planned_document")(scored, ran.graph, ran.machine), Path(picture)
+        )
     if trace is not None:
         use("files.text:write_text")(Path(trace), use("reports.trace:step_trace")(ran))
     if plot is not None and plot.endswith(".csv"):

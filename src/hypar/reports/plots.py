@@ -1,28 +1,326 @@
-"""Plots of documents: SVG of our own, and the same shapes drawn by matplotlib where a .png or .pdf is asked for."""
+"""Pictures of documents as SVG, the same bytes on every machine: rows with a track of bars or of times, and lines between axes.
+
+Where a .png or .pdf is asked for, matplotlib draws the same shapes.
+
+Places are pixels from the top left. No font is measured: a letter is taken to be six tenths as wide as it is high.
+"""
 
 from __future__ import annotations
 
 import io
+import math
+import re
 import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from html import escape
 from importlib.util import find_spec
+from itertools import accumulate, chain, groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hypar.document import Cell, Column, Figure, Section, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
-from hypar.reports.charts import TEXT, picture
+from hypar.reports.palette import RULE, TIMES, colour_of
+from hypar.reports.text import columns_of
+from hypar.reports.words import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from hypar.document import Document
-    from hypar.reports.charts import Picture
+    from hypar.document import Document, Part
+    from hypar.reports.text import Shown
+
+SANS = "system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,Arial,sans-serif"
+WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
+"""The least width of a picture, the size of its text and of its title, the height of a row, and what is left free around it."""
+
+GAP, UNIT, TRACK = 14, 30, 440
+"""A gap, the least width of a part of a choice, and that of a track."""
+
+LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
+"""The ends and the height of lines."""
+
+WORDS = {**dict.fromkeys(("computes", "receives")), **dict.fromkeys(TIMES), "communication": "receives"}
+"""The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
 
 ENDINGS = (".png", ".svg", ".pdf")
 """File endings of the supported formats."""
 
 _KEPT_OUT = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
 """Metadata to omit, so that the same input gives the same bytes."""
+
+
+@dataclass(slots=True)
+class Picture:
+    """Elements below a title, up to the height ``y``; a colour is a name, which is the class of an element too."""
+
+    title: str
+    width: float = field(default=WIDTH, repr=False)
+    y: float = field(default=0.0, repr=False)
+    elements: list[str] = field(default_factory=list, repr=False)
+
+    def text(self, x: float, y: float, words: str, colour: str = "ink", anchor: str = "start") -> None:
+        """Write words on a base line, with their start, middle or end at a place."""
+        if words:
+            at = f'x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}"'
+            self.elements.append(f"<text {at} {_fill(colour)}>{escape(words)}</text>")
+
+    def rect(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """Draw a rectangle, if it has a width, so that it is seen."""
+        if width:
+            at = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.4))}" height="{_n(height)}"'
+            edge = f' stroke="{RULE}"' if colour == "whole" else ""
+            self.elements.append(f"<rect {at} {_fill(colour)}{edge}/>")
+
+    def line(self, *at: float, colour: str = "line") -> None:
+        """Draw a line through places, the x and y of each."""
+        look = f'class="{colour}" fill="none" stroke="{colour_of(colour)}"'
+        self.elements.append(f'<polyline points="{" ".join(map(_n, at))}" {look}/>')
+
+    def legend(self, words: Mapping[str, str]) -> None:
+        """Draw a mark and words for each colour, in as many lines as they need."""
+        x = 0.0
+        for colour, each in words.items():
+            if x and x + 18 + wide(each) > self.width:
+                x, self.y = 0.0, self.y + ROW
+            self.rect(x, self.y + 1, 11, 11, colour)
+            self.text(x + 17, self.y + 11, each)
+            x += 32 + wide(each)
+        self.y += ROW + 6 if words else 0
+
+    def svg(self) -> str:
+        """Return it as an element of a page, with its title, on a ground of its own."""
+        lines = wrap(self.title, int(self.width / (0.6 * HEAD)))
+        top, room = -1.3 * HEAD * len(lines) - 0.9 * HEAD, 2 * MARGIN
+        ground = Picture("", width=self.width + room, y=self.y - top + room)
+        ground.rect(-MARGIN, top - MARGIN, ground.width, ground.y, "ground")
+        for at, line in enumerate(lines):
+            ground.text(0, top + HEAD * (1 + 1.3 * at), line)
+        bold = (
+            own.replace("<text", f'<text font-size="{HEAD}" font-weight="700"', 1) for own in ground.elements
+        )
+        width, height = _n(ground.width), _n(ground.y)
+        box = f'viewBox="-{MARGIN} {_n(top - MARGIN)} {width} {height}" width="{width}" height="{height}"'
+        body = "\n".join([f"<title>{escape(self.title)}</title>", *bold, *self.elements])
+        return f'<svg {box} font-family="{SANS}" font-size="{TEXT}">{body}\n</svg>\n'
+
+    def _repr_svg_(self) -> str:
+        """Return it as the content of a file."""
+        return self.svg().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+
+
+def _fill(colour: str) -> str:
+    return f'class="{escape(colour)}" fill="{colour_of(colour)}"'
+
+
+def _n(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def wide(text: str) -> float:
+    """Return the width of a text."""
+    return 0.6 * TEXT * len(text)
+
+
+def picture(parts: Sequence[Part], title: str) -> Picture:
+    """Return what is drawn of parts of a document below each other: figures, timelines and tables with bars.
+
+    A timeline whose tracks are the names of the table before it is drawn beside that, in place of its bars.
+    """
+    found, table, head = Picture(title), None, ""
+    for part, after in zip(parts, [*parts[1:], None], strict=False):
+        if isinstance(part, Section):
+            head = part.title
+        if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == _names(part):
+            table = part._replace(total=None)
+        elif isinstance(part, Figure | Timeline) or (isinstance(part, Table) and part.has_bars):
+            if found.elements:
+                found.text(0, found.y + 40, part.title or head)
+                found.y += 56
+            if isinstance(part, Figure):
+                _lines(found, part)
+            elif isinstance(part, Table):
+                _bars(found, columns_of(part))
+            else:
+                tracks = Table((Column(key=""),), [{"": track} for track in part.tracks])
+                _times(found, columns_of(table or tracks), part)
+            table = None
+    return found
+
+
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(columns_of(table)[0].texts[: len(table.rows)]) if table.shown else ()
+
+
+def _bars(found: Picture, columns: Sequence[Shown]) -> None:
+    bar, axis = next(own for own in columns if own.column.unit == "bar"), _columns(found, columns)
+    for at, text in enumerate(bar.texts):
+        found.text(axis.start, found.y + ROW * at + 13, text)
+    ends = [pairwise(accumulate(parts, initial=0.0)) for parts in bar.bars]
+    rows = [[Span("", *at, kind) for kind, at in zip(WORDS, own, strict=False)] for own in ends]
+    used = _spans(found, rows, axis._replace(most=bar.scale))
+    found.y += GAP
+    found.legend({**_dims(columns), **(used if len(used) > 1 else {})})
+
+
+def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None:
+    most = max((span.end for span in timeline.spans), default=0.0)
+    axis, bottom = _columns(found, columns)._replace(most=most), found.y + ROW * len(columns[0].texts)
+    for tick in axis.ticks(5):
+        x, anchor = axis.place(tick), "middle" if tick else "start"
+        found.line(x, found.y - 2, x, bottom)
+        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", anchor=anchor)
+    rows = [_merged(timeline.spans, name, most / WIDTH / 4) for name in columns[0].texts]
+    used = _spans(found, rows, axis)
+    found.y += 26
+    found.legend({**_dims(columns), **used})
+
+
+def _columns(found: Picture, columns: Iterable[Shown]) -> _Axis:
+    """Draw the heads, texts and choices of rows, and return the axis beside them."""
+    told = [own for own in columns if own.column.unit != "bar" and not own.column.prose]
+    found.y += ROW * any(own.column.title for own in told)
+    x = 0.0
+    for own in told:
+        x += _column(found, own, x)
+    found.width = max(found.width, x + TRACK)
+    return _Axis(1.0, x, found.width - 1)
+
+
+def _column(found: Picture, own: Shown, x: float) -> float:
+    """Draw the head of a column and its texts or choices, and return its width with a gap."""
+    cells = [pieces(value) if isinstance(value, Cell) and value.text else [] for value in own.values]
+    parts = max(map(len, cells), default=0)
+    width = max(UNIT * parts, *map(wide, (own.column.title, *own.texts)))
+    side = "end" if own.column.numeric else "middle" if parts else "start"
+    place = x + {"start": 0, "middle": width / 2, "end": width}[side]
+    found.text(place, found.y - ROW + 12, own.column.title, "muted", anchor=side)
+    for at, (text, cell) in enumerate(zip(own.texts, cells, strict=True)):
+        y = found.y + ROW * at
+        found.text(place, y + 13, text * (not cell), anchor=side)
+        for number, (word, dim, _) in enumerate(cell):
+            each = width / len(cell)
+            found.rect(x + each * number + 0.5, y + 1.5, each - 1, ROW - 4, dim)
+            found.text(x + each * (number + 0.5), y + 13, word, f"{dim}-t", anchor="middle")
+    return width + (3 if parts else GAP)
+
+
+def _dims(columns: Iterable[Shown]) -> dict[str, str]:
+    """Return what the colour of each dim of choices means, with its word."""
+    cells = dict.fromkeys(value for own in columns for value in own.values if isinstance(value, Cell))
+    found: dict[str, str] = {}
+    for word, dim, _ in (piece for cell in cells for piece in pieces(cell)):
+        own = word.rstrip("0123456789")
+        if own.isidentifier():
+            found.setdefault(dim, f"{own} cuts {PLACES[dim]}" if dim in PLACES else own)
+    return found
+
+
+def pieces(cell: Cell) -> list[tuple[str, str, int]]:
+    """Return the parts of a choice: the word of each dim that it cuts, the dim and its degree, and one for copies.
+
+    Examples:
+        >>> pieces(Cell("n8 c2", (("batch", 8), ("out_channels", 2)))), pieces(Cell("rep"))
+        ([('n8', 'batch', 8), ('c2', 'out_channels', 2)], [('rep', 'whole', 2)])
+    """
+    words = [word for word in cell.text.split() if not re.fullmatch("[a-z]1", word)] or [cell.text]
+    parts = [*cell.parts]
+    if len(words) == len(parts) + 1:
+        parts.append(("whole", 2))
+    if len(words) != len(parts):
+        words = [cell.text, *[""] * (len(parts) - 1)]
+    joins = {"channels": "out_channels" if re.match(r"c\d", words[-1]) else "in_channels"}
+    return [(word, joins.get(dim, dim), degree) for word, (dim, degree) in zip(words, parts, strict=True)]
+
+
+def _merged(spans: Sequence[Span], track: str, gap: float) -> list[Span]:
+    """Return a track's spans in their order, the low ones last; those of one kind and label, or that nearly touch, as one."""
+    found: list[Span] = []
+    own = (span for span in spans if span.track == track)
+    for span in sorted(own, key=lambda span: (not span.critical, span.start, span.end)):
+        last = found[-1] if found else span
+        if found and span[3:] == last[3:] and (span.label or span.start - last.end < gap):
+            found[-1] = last._replace(end=max(last.end, span.end))
+        else:
+            found.append(span)
+    return found
+
+
+def _spans(found: Picture, rows: Iterable[Sequence[Span]], axis: _Axis) -> dict[str, str]:
+    """Draw spans, low off the critical path and cut at the end of the axis, with labels if there is room; return their kinds."""
+    used = set()
+    for row in rows:
+        for span in row:
+            x, last, high = axis.place(span.start), axis.place(span.end), 15 if span.critical else 6
+            width = min(last, axis.end) - min(x, axis.end)
+            found.rect(x, found.y + ROW - 2 - high, width, high, span.kind)
+            found.rect(axis.end - 12, found.y + 2, 4 * (last > axis.end + 0.1), high, "ground")
+            label = span.label * (width > wide(span.label))
+            found.text(x + width / 2, found.y + 13, label, "ground", anchor="middle")
+            used.add(span.kind)
+        found.y += ROW
+    return {kind: word or kind for kind, word in WORDS.items() if kind in used}
+
+
+class _Axis(NamedTuple):
+    """Numbers from 0 between two places."""
+
+    most: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        return self.start + (self.end - self.start) * value / (self.most or 1.0)
+
+    def ticks(self, count: int) -> list[float]:
+        """Return round numbers from 0 to at most the largest, about so many."""
+        if self.most <= 0:
+            return [0.0]
+        rough = self.most / count
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(own * power for own in (1, 2, 5, 10) if own * power >= rough * 0.999)
+        return [at * step for at in range(int(self.most / step * (1 + 1e-9)) + 1)]
+
+
+def _text(value: float, unit: str) -> str:
+    return Column(key="", unit=unit).text(value)
+
+
+def _lines(found: Picture, figure: Figure) -> None:
+    """Draw lines over numbers between axes, with the limit and marks."""
+    series = [*figure.series.values()]
+    every = [own for row in (*series, [figure.limit]) for own in row if own is not None]
+    colours = [f"series-{at % 8}" for at in range(len(series))] if len(series) > 1 else ["backward"]
+    found.legend(dict(zip(colours, figure.series, strict=True)) if len(series) > 1 else {})
+    bottom = found.y + 18 + HIGH
+    across, up = _Axis(max(figure.x), LEFT, RIGHT), _Axis(max(every, default=1.0), bottom, bottom - HIGH)
+    _frame(found, figure, across, up)
+    for colour, row in zip(colours, series, strict=True):
+        for known, run in groupby(zip(figure.x, row, strict=True), key=lambda own: own[1] is not None):
+            at = [*chain.from_iterable((across.place(x), up.place(own or 0.0)) for x, own in run)]
+            if known:
+                found.line(*at, *at[-2:], colour=colour)
+    for place, note in figure.marks.items():
+        x, y = across.place(figure.x[place]), up.place(series[0][place] or 0.0)
+        found.rect(x - 3, y - 3, 6, 6, "ink")
+        found.text(x, y - 7, note, anchor="start" if x < (LEFT + RIGHT) / 2 else "end")
+    found.y = bottom + (42 if figure.x_label else 24)
+
+
+def _frame(found: Picture, figure: Figure, across: _Axis, up: _Axis) -> None:
+    """Draw axes with numbers and what they are, and the limit."""
+    found.text(LEFT, up.end - 10, figure.y_label, "muted")
+    for level in up.ticks(4):
+        found.line(LEFT, up.place(level), RIGHT, up.place(level))
+        found.text(LEFT - 8, up.place(level) + 4, _text(level, figure.unit), "muted", anchor="end")
+    for x in figure.x if len(figure.x) <= 8 else across.ticks(6):
+        found.text(across.place(x), up.start + 18, _text(x, figure.x_unit), "muted", anchor="middle")
+    found.text(RIGHT, up.start + 36, figure.x_label, "muted", anchor="end")
+    if figure.limit is not None:
+        found.line(LEFT, up.place(figure.limit), RIGHT, up.place(figure.limit), colour="ink")
+        found.text(LEFT + 4, up.place(figure.limit) - 4, f"limit {_text(figure.limit, figure.unit)}")
 
 
 def plot(document: Document, file: Path | None = None) -> Picture:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypar.document import Cell, Note, Section, Table
 from hypar.errors import UnknownNameError
-from hypar.reports.charts import picture, pieces
 from hypar.reports.palette import colours_of
+from hypar.reports.plots import picture, pieces
 from hypar.reports.terminal import width
 from hypar.reports.text import columns_of, plain, render, tied, told
 

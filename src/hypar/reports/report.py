@@ -11,6 +11,7 @@ from hypar.document import Document, Note, Section
 from hypar.errors import InputError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
+from hypar.machine.numbers import machine_numbers
 from hypar.machine.routing import primes
 from hypar.plan.plan import read_plan
 from hypar.plan.records import of_score
@@ -18,13 +19,11 @@ from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
 from hypar.reports.of.catalogue import document_of as machine_document
-from hypar.reports.of.catalogue import machine_data
 from hypar.reports.of.explanation import document_of as explanation_document
-from hypar.reports.of.plan import layers_table, plan_document
+from hypar.reports.of.plan import plan_document
 from hypar.reports.of.runs import document_of as comparison_document
 from hypar.reports.renderers import page
 from hypar.reports.steps import (
-    costs_table,
     groups_table,
     levels_table,
     memory_figures,
@@ -124,7 +123,7 @@ def report_document(found: Reported) -> Document:
     plan, (_, graph, machine, profile) = found.plan, found[1:5]
     scores = baseline_scores(plan, graph, machine, profile)
     said = remarks(plan, graph, machine, profile, scores)
-    whole = plan_document(plan, ran=found.ran, base=scores.get("dp"), said=said)
+    whole = plan_document(plan, ran=found.ran, base=scores.get("dp"), said=said, costs=True)
     spent = [] if plan.score is None else [*step_notes(plan, plan.score, found.ran)]
     choices = [own for own in whole.notes if own.label == "choices"]
     claimed = [own for own in whole.notes if own not in spent and own not in choices]
@@ -156,7 +155,6 @@ def _step(ran: ScoredStep | None, notes: Mapping[str, Note]) -> Iterator[Section
     energy: Part = notes["energy"]
     if score.energy:
         energy = shares_table("Energy of a step by place", "joules", score.energy)
-    each: tuple[Part, ...] = (costs_table(rows), *([AT_REST] if "static" in (score.energy or {}) else []))
     yield Section(
         title=titles[0],
         parts=(
@@ -164,11 +162,11 @@ def _step(ran: ScoredStep | None, notes: Mapping[str, Note]) -> Iterator[Section
             *(notes[label] for label in ("time", "critical", "numbers") if label in notes),
             levels_table(rows),
             energy,
-            Section("Layer by layer", each, "Seconds on the critical path; memory of a device."),
+            *([AT_REST] if "static" in (score.energy or {}) else []),
         ),
     )
     about = "A row is a layer or several alike, or a stage; what runs beside the critical path is low."
-    yield Section(titles[1], (step_timeline(rows, "A step"),), about)
+    yield Section(titles[1], (*step_timeline(ran, "A step"),), about)
     stages = groups_table(score, ran.stages, ran) if ran.stages else ()
     yield Section(titles[2], (notes["memory"], *memory_figures(rows), *stages))
 
@@ -248,7 +246,7 @@ def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
     """Return how many of the numbers below the answer are assumed."""
     if machine is None:
         return Note("", "Nothing is said about time, energy and memory: the plan names no machine.")
-    sources = [str(own["source"]) for own in machine_data(machine)]
+    sources = [str(own["source"]) for own in machine_numbers(machine)]
     few = f"{sum(own.startswith(OPEN) for own in sources)} of the machine's {len(sources)} numbers are assumed or left open"
     said = f"times, energies and bytes are those of a model of the machine, not measured; {few}"
     return Note("model", said)
@@ -268,12 +266,3 @@ def _machine(found: Reported) -> Iterator[Part]:
     document = machine_document(found.machine)
     yield Note("", document.title)
     yield Section("Every number and its source", document.parts, document.about)
-
-
-def picture_document(ran: ScoredStep) -> Document:
-    """Return the plan beside its step, row by row, for ``score --picture``."""
-    plan = ran.plan.model_copy(update={"score": ran.score})
-    base = baseline_scores(plan, ran.graph, ran.machine).get("dp")
-    title = plan_document(plan, ran=ran, base=base).title
-    table = layers_table(plan, ran)._replace(total=None)
-    return Document(title=title, parts=(table, step_timeline(StepRows(ran))))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Figure, Note, Span, Table, Timeline
 from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
-from hypar.reports.words import Part, against, fit, items, on_machine, parts_of, tone_of
+from hypar.reports.words import MOST_ROWS, Part, against, fit, items, on_machine, rows_of, tone_of
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
@@ -81,10 +81,12 @@ _UNITS = {
     "group": "text", "stage": "whole", "chunk": "whole", "layers": "text", "devices": "whole", "computes": "seconds",
     "receives": "seconds", "idle": "seconds", "in flight": "whole", "staleness": "whole", "memory": "bytes", "of": "bytes",
     **dict.fromkeys(("weights", "gradients", "activations", "errors", "buffers"), "bytes"), "ready": "seconds", "begins": "seconds", "ends": "seconds",
-    "level": "text", "layer": "text", "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar",
-    "weights, gradients, state": "bytes", "activations kept": "bytes", "": "text",
+    "level": "text", "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar", "": "text",
 }  # fmt: skip
-"""The columns of groups, stages, chunks, levels and layers, in their order."""
+"""The columns of groups, stages, chunks and levels, in their order."""
+
+LAYER_HELD = ("weights, gradients, state", "activations kept")
+"""What a device holds of a layer."""
 
 NEAR = 1.5
 """A chart of memory shows the capacity if it is at most so many times the peak."""
@@ -160,36 +162,26 @@ def chunks_table(ran: ScoredStep | None) -> list[Table]:
     return [_table(rows)] if rows else []
 
 
-def rows_of(plan: Plan) -> dict[str, str]:
-    """Return the name of the row of a plan that each layer is in."""
-    return {layer: part.title for part in parts_of(plan) for layer in part.layers}
-
-
-def step_timeline(rows: StepRows, title: str = "") -> Timeline:
+def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = MOST_ROWS) -> list[Timeline]:
     """Return when each task runs: a track for each row of layers, of several device groups for each row on each.
 
     Of stages there is a track for each stage, with the microbatches' numbers on their forward and backward phases.
     """
-    row_of, groups = rows_of(rows.ran.plan), rows.groups
+    if ran is None:
+        return []
+    rows, row_of = step_rows(ran), rows_of(ran.plan, most=most)
 
     def track(layer: str, group: str) -> str:
-        if rows.ran.stages is not None:
-            return group
-        return row_of[layer] if group == WHOLE_ARRAY else f"{row_of[layer]} ({group})"
+        return group if ran.stages else f"{row_of[layer]} ({group})" * (group != WHOLE_ARRAY) or row_of[layer]
 
+    tracks = dict.fromkeys(track(layer, group) for layer in row_of for group in rows.groups)
     spans = (
-        Span(
-            track(task.layer, groups[number]),
-            task.start_s,
-            task.end_s,
-            *_work(task, rows.ran.stages is not None),
-        )
+        Span(track(task.layer, rows.groups[lane]), task.start_s, task.end_s, *_work(task, bool(ran.stages)))
         for task in rows.tasks
-        for number in task.lanes
+        for lane in task.lanes
         if task.seconds
     )
-    tracks = dict.fromkeys(track(layer, group) for layer in row_of for group in groups)
-    return Timeline(title=title, tracks=tuple(tracks), spans=tuple(spans))
+    return [Timeline(title, (*tracks,), (*spans,))]
 
 
 def _work(task: StepTask, staged: bool) -> tuple[str, str, bool]:
@@ -215,22 +207,23 @@ def levels_table(rows: StepRows) -> Table:
     return _table(listed, "What devices receive, by level from the outermost")
 
 
-def costs_table(rows: StepRows) -> Table:
-    """Return the bytes, the seconds on the critical path, the joules and the memory of each row of layers."""
-    plan, own = rows.ran.plan, {part.name: part for part in rows.layers}
+def layers_spent(ran: ScoredStep) -> Callable[[Sequence[str]], dict[str, Any]]:
+    """Return what some layers take of a step, with the memory of a device; kept activations not where microbatches share them."""
+    rows = step_rows(ran)
+    own = {part.name: part for part in rows.layers}
 
-    def row(name: str, layers: Sequence[str]) -> dict[str, Any]:
+    def spent(layers: Sequence[str]) -> dict[str, Any]:
         weights, kept = map(math.fsum, zip(*(rows.layer_memory[layer] for layer in layers), strict=True))
-        held = {"weights, gradients, state": weights, "activations kept": None if rows.ran.stages else kept}
-        return {"layer": name, **_spent(rows, [own[layer] for layer in layers]), **held}
+        held = dict(zip(LAYER_HELD, (weights, None if ran.stages else kept), strict=True))
+        return _spent(rows, [own[layer] for layer in layers]) | held
 
-    listed = [row(part.title, part.layers) for part in parts_of(plan)]
-    return _table(listed, total=row("all layers", plan.layers) | {"bar": None})
+    return spent
 
 
 def _spent(rows: StepRows, parts: Sequence[Spent]) -> dict[str, Any]:
-    computes = math.fsum(part.critical_computes_s for part in parts)
-    receives = math.fsum(part.critical_receives_s for part in parts)
+    """Return the bytes, the seconds on the critical path and the joules of parts of a step."""
+    spans = [(part.critical_computes_s, part.critical_receives_s) for part in parts]
+    computes, receives = map(math.fsum, zip(*spans, strict=True))
     return {
         "received": math.fsum(part.num_bytes for part in parts),
         "time": computes + receives,

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hypar.reports.renderers import csv_text
-from hypar.reports.words import cells_of, level_of
+from hypar.reports.words import cells_of, levels_of
 from hypar.schedule.totals import level_name
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.step import StepRows
@@ -56,7 +56,7 @@ def _place(layer: str, group: str) -> str:
 def _choices(plan: Plan, layer: str) -> str:
     """Return a layer's choices in words, level by level."""
     cells = cells_of(plan)
-    named = ((level_of(split), cells(split, layer).text) for split in plan.splits)
+    named = ((levels_of(split.group, [split.level]), cells(split, layer).text) for split in plan.splits)
     return ", ".join(f"{level} {word}" for level, word in named if word)
 
 

@@ -6,9 +6,9 @@ import math
 import re
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hypar.document import Cell, Note
+from hypar.document import Cell, Column, Note, Table
 from hypar.sharding.dims import GRIDS, WORDS, choice_word, grid_of, vocabulary
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY, Split
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hypar.document import Tone
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
+
+Key = TypeVar("Key")
 
 MOST_ROWS = 24
 """The most layers that are shown one by one."""
@@ -121,10 +123,12 @@ def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
     return cell
 
 
-def level_of(split: Split) -> str:
-    """Return the name of a split's level with that of its device group, as ``tpu-v2 H1``."""
-    group = "" if split.group == WHOLE_ARRAY else split.group
-    return f"{group} H{split.level + 1}".lstrip()
+def levels_of(group: str, levels: Iterable[int | None]) -> str:
+    """Return the name of levels of a device group, as ``H1-H3, H5`` or ``tpu-v2 H1``; of None the group's."""
+    numbered = enumerate(sorted(level for level in levels if level is not None))
+    runs = [[level for _, level in run] for _, run in groupby(numbered, lambda pair: pair[1] - pair[0])]
+    words = ["-".join(f"H{level + 1}" for level in dict.fromkeys((run[0], run[-1]))) for run in runs]
+    return f"{'' if group == WHOLE_ARRAY else group} {', '.join(words)}".strip()
 
 
 def stage_numbers(plan: Plan) -> dict[str, int]:
@@ -134,9 +138,16 @@ def stage_numbers(plan: Plan) -> dict[str, int]:
     return {layer: number for number, stage in enumerate(plan.stages.stages, 1) for layer in stage.layers}
 
 
-def layer_costs(plan: Plan) -> dict[str, float]:
-    """Return the cost of each layer, over all levels that the plan's cost sums."""
-    return {layer: math.fsum(split.costs.get(layer, 0) for split in plan.summed) for layer in plan.layers}
+def layers_cost(plan: Plan) -> Callable[[Sequence[str]], dict[str, Any]]:
+    """Return the function that gives the cost of some layers over all levels that the plan's cost sums, if it has one."""
+    each = {layer: [split.costs.get(layer, 0) for split in plan.summed] for layer in plan.layers}
+
+    def cost(layers: Sequence[str]) -> dict[str, Any]:
+        value = math.fsum(own for layer in layers for own in each[layer])
+        bar = (0.0, value) if plan.cost.unit == "bytes" else (value, 0.0)
+        return {"cost": value, "bar": bar} if plan.cost.value else {}
+
+    return cost
 
 
 def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
@@ -151,6 +162,11 @@ def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
         for layer in plan.layers
     }
     return fold(plan.layers, keys.__getitem__, most=most)
+
+
+def rows_of(plan: Plan, *, most: int = MOST_ROWS) -> dict[str, str]:
+    """Return the name of the row of a plan that each layer is in."""
+    return {layer: part.title for part in parts_of(plan, most=most) for layer in part.layers}
 
 
 def asked(plan: Plan) -> str:
@@ -249,3 +265,18 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
 
 def _grid(text: str) -> dict[str, int]:
     return grid_of(text, "choice", None) or {}
+
+
+def data(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return rows that JSON, CSV and data frames have, and readers see in another form."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    columns = tuple(Column(key=key, show=False) for key in keys)
+    return Table(columns=columns, rows=[dict(row) for row in rows])
+
+
+def grouped(pairs: Iterable[tuple[Key, Any]]) -> dict[Key, list[Any]]:
+    """Return the values of each key, in order."""
+    found: dict[Key, list[Any]] = {}
+    for key, own in pairs:
+        found.setdefault(key, []).append(own)
+    return found

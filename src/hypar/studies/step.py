@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.machine.energy import phase_energy
+from hypar.machine.numbers import phase_of
 from hypar.network.gradients import gradients_of
 from hypar.network.training import OPTIMIZERS, PHASES
 from hypar.planning.replay import run_plan
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.machine.machine import LayerTime, Machine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.replay import ScoredStep
@@ -356,14 +356,3 @@ def score_layers(
     """
     ran = run_plan(plan, hardware=hardware, model=model, changes=changes, convention=convention)
     return StepRows(ran).phases
-
-
-def phase_of(phase: str, time: LayerTime, machine: Machine) -> dict[str, Any]:
-    """Return what a phase of a layer takes on a device."""
-    return {
-        "time_s": time.seconds[phase],
-        "macs": time.macs,
-        "accesses": dict(time.work[phase].accesses),
-        "mapping": dict(time.work[phase].mapping),
-        "energy": phase_energy(machine, time, phase),
-    }

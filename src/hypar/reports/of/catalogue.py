@@ -7,21 +7,19 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
-from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
+from hypar.machine.numbers import machine_numbers, machine_summary
 from hypar.machine.profiles import Profile
 from hypar.network.ops.base import describe
-from hypar.network.training import PHASES
 from hypar.planning.counting import follows
 from hypar.reports.exports.base import Exported
-from hypar.reports.of.base import grouped
+from hypar.reports.words import grouped
 from hypar.sharding.conventions import DIRECT
-from hypar.studies.step import phase_of
 from hypar.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.planning.strategies.base import Strategy
@@ -170,26 +168,6 @@ def export_data(found: Exported) -> dict[str, Rows]:
     return {name: table.records() for name, table in tables.items()}
 
 
-def machine_entry(machine: Machine | HeterogeneousMachine) -> dict[str, Any]:
-    """Return the size and the source of a machine; of a heterogeneous one with a list of its groups' entries."""
-    named = {"hardware": machine.name, "devices": machine.num_devices}
-    if isinstance(machine, HeterogeneousMachine):
-        groups = [
-            {"group": own.name, "outward_bytes_per_s": own.bytes_per_s, "outward_latency_s": own.latency_s}
-            | machine_entry(own.machine)
-            for own in machine.groups
-        ]
-        return {**named, "source": machine.source, "groups": groups}
-    return {
-        **named,
-        "topology": [tier.name for tier in machine.tiers],
-        "compute_model": machine.content.device.compute["name"],
-        "memory_bytes": machine.memory_bytes,
-        "link_bytes_per_s": [tier.bytes_per_s for tier in machine.tiers],
-        "source": machine.content.source,
-    }
-
-
 def machines_document(entries: Rows) -> Document:
     """Return a row for each machine's entry, and below it for each group of a heterogeneous machine."""
     named = [
@@ -211,9 +189,9 @@ def _links(entry: dict[str, Any]) -> str:
 @document_of.register(Machine)
 @document_of.register(HeterogeneousMachine)
 def _of_machine(machine: Machine | HeterogeneousMachine) -> Document:
-    entry, number = machine_entry(machine), machine.num_devices
+    entry, number = machine_summary(machine), machine.num_devices
     parts = [f"{number} device{'s' * (number > 1)}", entry.get("compute_model", ""), _links(entry)]
-    rows = [{**row, "text": _text(row["value"], row["unit"])} for row in machine_data(machine)]
+    rows = [{**row, "text": _text(row["value"], row["unit"])} for row in machine_numbers(machine)]
     title = f"{machine.name}: {', '.join(filter(None, parts))}"
     return Document(title=title, about=entry["source"], parts=(Table(_VALUES, rows),))
 
@@ -228,68 +206,6 @@ def _text(value: Any, unit: str) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def machine_data(machine: Machine | HeterogeneousMachine) -> Rows:
-    """Return every value of a machine's file with its unit and source, group by group if it is heterogeneous."""
-    if isinstance(machine, HeterogeneousMachine):
-        return [
-            {**row, "what": f"{group.name}.{row['what']}"}
-            for group in machine.groups
-            for outward in [{"bandwidth": group.bytes_per_s, "latency": group.latency_s}]
-            for row in (*_values({"outward": _sourced(outward)}), *machine_data(group.machine))
-        ]
-    content = machine.content.model_dump(mode="json", by_alias=True)
-    device, networks = content["device"], content["interconnect"] or []
-    name = {"value": device["compute"]["name"], "source": "compute model"}
-    device["compute"] = {"name": name, **machine.compute.model_dump(mode="json")}
-    for network, tier in zip(networks, machine.tiers, strict=True):
-        fields = tier.topology.model_dump(mode="json", exclude_none=True)
-        network["topology"] = {"name": {"value": tier.name, "source": "topology"}, **_sourced(fields)}
-        names = (together for together, names in SETS.items() if tier.collectives == names)
-        network["collectives"]["value"] = next(names, network["collectives"]["value"])
-    content["interconnect"] = networks[0] if len(networks) == 1 else networks
-    return [*_values(content)]
-
-
-def _sourced(fields: dict[str, Any]) -> dict[str, Any]:
-    return {key: {"value": value, "source": "as the file says"} for key, value in fields.items()}
-
-
-def _values(data: Any, where: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the values below a field of the file, with their places, units and sources."""
-    if isinstance(data, dict) and data.keys() == {"value", "source"}:
-        energy = "J" * where.startswith("device.energy.")
-        unit = _UNITS.get(where) or energy or _UNITS.get(where.rpartition(".")[2], "")
-        found = {"value": data["value"], "unit": "" if isinstance(data["value"], str) else unit}
-        yield {"what": where, **found, "source": data["source"]}
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            yield from _values(value, f"{where}.{key}".removeprefix("."))
-    elif isinstance(data, list):
-        for index, value in enumerate(data):
-            yield from _values(value, f"{where}[{index}]")
-
-
-_UNITS = {
-    "device.energy.static": "W", "device.buffer": "B", "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s",
-    "capacity": "B", "word": "B", "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "half_efficiency_flop": "FLOP",
-}  # fmt: skip
-"""Units of the numbers in hardware files, by their place or the last word of it; energies are in joules."""
-
-
-def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph) -> Rows:
-    """Return time, energy, accesses and mapping of each phase of whole layers on one device, of each group if there are any."""
-    if isinstance(machine, HeterogeneousMachine):
-        groups = ((name, whole_times_data(own, graph)) for name, own, _ in machine.identical())
-        return [{"group": name, **row} for name, rows in groups for row in rows]
-    return [
-        {"layer": layer.name, "phase": phase, **phase_of(phase, time, machine)}
-        for layer in graph.contracted.layers
-        if machine.times(layer.einsum)
-        for time in [machine.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)]
-        for phase in PHASES
-    ]
 
 
 def times_document(rows: Rows, title: str) -> Document:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import HyparError
 from hypar.plan.diff import alike
 from hypar.planning.counting import cost_convention, score_convention
-from hypar.reports.of.base import grouped
-from hypar.reports.words import fold, headline, on_machine
-from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.reports.words import fold, grouped, headline, levels_of, on_machine
 from hypar.units import amount, faster_than
 
 if TYPE_CHECKING:
@@ -163,7 +160,7 @@ def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
         for layer, each in grouped((own.layer, own) for own in changes).items()
     }
     return [
-        _row("" if number else part.title, before, after, level=_levels(group, levels))
+        _row("" if number else part.title, before, after, level=levels_of(group, levels))
         for part in fold(
             [*dict.fromkeys((*after.layers, *found))], lambda layer: repr(found.get(layer)), most=0
         )
@@ -171,17 +168,9 @@ def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _levels(group: str, levels: Iterable[int | None]) -> str:
-    """Return levels in a few letters, as ``H1-H3, H5``."""
-    numbered = enumerate(sorted(level for level in levels if level is not None))
-    runs = [[level for _, level in run] for _, run in groupby(numbered, lambda pair: pair[1] - pair[0])]
-    words = ["-".join(f"H{level + 1}" for level in dict.fromkeys((run[0], run[-1]))) for run in runs]
-    return f"{'' if group == WHOLE_ARRAY else group} {', '.join(words)}".strip()
-
-
 def _name(change: Change) -> str:
     """Return the place and the name of a difference."""
-    return " ".join(filter(None, [change.layer, _levels(change.group, [change.level]), change.what]))
+    return " ".join(filter(None, [change.layer, levels_of(change.group, [change.level]), change.what]))
 
 
 def _compared(label: str, change: Change, after: Plan) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Section, Table
-from hypar.reports.of.base import data
-from hypar.reports.words import words_of
+from hypar.reports.words import data, words_of
 from hypar.sharding.dims import choice_word
 from hypar.studies.remarks import proven
 from hypar.units import amount

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -12,25 +11,32 @@ from hypar.errors import InputError
 from hypar.plan.records import origin_of
 from hypar.plan.score import Score
 from hypar.planning.counting import cost_convention
-from hypar.reports.of.base import data
-from hypar.reports.steps import chunks_table, groups_table, headed, step_notes, step_rows, step_timeline
+from hypar.reports.steps import (
+    LAYER_HELD,
+    chunks_table,
+    groups_table,
+    headed,
+    layers_spent,
+    step_notes,
+    step_timeline,
+)
 from hypar.reports.words import (
     MOST_ROWS,
     asked,
     cells_of,
     choice_notes,
-    layer_costs,
-    level_of,
+    data,
+    layers_cost,
+    levels_of,
     parts_of,
     stage_numbers,
     tone_of,
 )
-from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.remarks import baseline_scores, on_this_machine, remarks
 from hypar.units import amount, faster_than, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
@@ -85,12 +91,13 @@ def plan_document(
     base: Score | None = None,
     said: Sequence[Note] = (),
     full: bool = False,
+    costs: bool = False,
 ) -> Document:
-    """Return the document of a plan; ``full`` gives a large network a row for each layer too.
+    """Return the document of a plan; ``full`` gives a large network a row for each layer too, ``costs`` more of its step.
 
     Its step gives the bytes and the time of each layer; without pins it is compared with ``base``, the score of dp.
     """
-    score, cells = plan.score, cells_of(plan)
+    score, cells, most = plan.score, cells_of(plan), len(plan.layers) if full else MOST_ROWS
     base = None if plan.pins or plan.strategy == "dp" else base
     cost = f"{plan.model.name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     return Document(
@@ -99,7 +106,8 @@ def plan_document(
         tone=tone_of(score),
         parts=(
             data([*_choice_rows(plan)]),
-            layers_table(plan, ran, most=len(plan.layers) if full else MOST_ROWS),
+            layers_table(plan, ran, most=most, costs=costs),
+            *step_timeline(ran, most=most),
             *groups_table(score, plan.stages, ran if full else None),
             *chunks_table(ran),
         ),
@@ -123,15 +131,15 @@ def _run(plan: Plan, machine: Any, graph: LayerGraph, optimizer: str | None = No
 
 def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | None = None) -> Document:
     """Return the document of a score, with the plan that was run and its step, if these are known."""
-    title, known = headed("" if plan is None else plan.model.name, score), ran or plan
+    known = ran or plan
     return Document(
-        title=title,
+        title=headed("" if plan is None else plan.model.name, score),
         about="" if plan is None else f"strategy {plan.strategy}, {asked(plan)}",
         tone=tone_of(score),
         parts=(
             data([*_item_rows(score)]),
             *groups_table(score, None if known is None else known.stages),
-            *(() if ran is None else [step_timeline(step_rows(ran), title)]),
+            *step_timeline(ran),
         ),
         notes=(*step_notes(plan, score, ran), *(on_this_machine(ran.plan, ran.machine) if ran else ())),
     )
@@ -174,36 +182,24 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
             yield first
 
 
-def layers_table(plan: Plan, ran: ScoredStep | None = None, *, most: int = MOST_ROWS) -> Table:
-    """Return a row for each layer or part, and their sum: of identical devices the bytes and time of a step, or else the cost."""
-    ran = None if plan.heterogeneous or plan.staged else ran
-    sent = plan.cost.unit == "bytes"
-    each: dict[str, dict[str, Any]] = {
-        layer: {"cost": cost, "bar": (0.0, cost) if sent else (cost, 0.0)} if plan.cost.value else {}
-        for layer, cost in layer_costs(plan).items()
-    }
-    if ran is not None:
-        each = {
-            row.name: {
-                "received": row.num_bytes,
-                "time": row.computes_s + row.receives_s,
-                "bar": (row.computes_s, row.receives_s),
-            }
-            for row in step_rows(ran).layers
-        }
+def layers_table(
+    plan: Plan, ran: ScoredStep | None = None, *, most: int = MOST_ROWS, costs: bool = False
+) -> Table:
+    """Return a row for each layer or part, and their sum: of identical devices what it takes of a step, or else the cost.
+
+    Seconds are those on the critical path, which add up to the step. With ``costs`` a row of any step has its energy and memory too.
+    """
     parts, levels, cells = parts_of(plan, most=most), _levels(plan), cells_of(plan)
     folded, stages = len(parts) < len(plan.layers), stage_numbers(plan)
+    ran = ran if costs or not (plan.heterogeneous or plan.staged) else None
+    takes = layers_cost(plan) if ran is None else layers_spent(ran)
 
-    def row(name: str, layers: Sequence[str]) -> dict[str, Any]:
-        values = [each[layer] for layer in layers]
-        sums = {key: _sum(own[key] for own in values) for key in values[0]}
-        return {"layer": name, **sums}
-
-    def of_part(part: Part) -> dict[str, Any]:
+    def row(part: Part) -> dict[str, Any]:
         first = part.layers[0]
         choices = {column.key: cells(split, first) for column, split in levels}
         devices = plan.devices(first) if plan.in_grids else None
-        return row(part.title, part.layers) | choices | {"stage": stages.get(first), "devices": devices}
+        own = {"layer": part.title, "stage": stages.get(first), "devices": devices}
+        return own | choices | takes(part.layers)
 
     columns = (
         Column(key="layer", head="layers" if folded else "layer"),
@@ -211,20 +207,14 @@ def layers_table(plan: Plan, ran: ScoredStep | None = None, *, most: int = MOST_
         *(column for column, _ in levels),
         Column(key="received", unit="bytes"),
         Column(key="time", unit="seconds"),
+        Column(key="energy", unit="joules", show=costs),
+        *(Column(key=key, unit="bytes", show=costs) for key in LAYER_HELD),
         Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
         Column(key="devices", unit="whole"),
         Column(key="bar", head="", unit="bar"),
     )
-    total = row(f"all {len(plan.layers)} layers" if folded else "all layers", plan.layers) | {"bar": None}
-    return Table(columns, [*map(of_part, parts)], total)
-
-
-def _sum(values: Iterable[Any]) -> Any:
-    """Add up numbers, or the parts of bars."""
-    found = [*values]
-    return (
-        tuple(map(math.fsum, zip(*found, strict=True))) if isinstance(found[0], tuple) else math.fsum(found)
-    )
+    total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **takes(plan.layers)}
+    return Table(columns, [*map(row, parts)], total | {"bar": None})
 
 
 def _levels(plan: Plan) -> list[tuple[Column, Split]]:
@@ -234,9 +224,7 @@ def _levels(plan: Plan) -> list[tuple[Column, Split]]:
         plan.splits, lambda split: (split.group, [cell(split, layer) for layer in plan.layers])
     ):
         own = [*run]
-        head = "-".join(dict.fromkeys(f"H{split.level + 1}" for split in (own[0], own[-1])))
-        name = "" if group == WHOLE_ARRAY else group
-        found.append((Column(key=f"{name} {head}".lstrip()), own[0]))
+        found.append((Column(key=levels_of(group, [split.level for split in own])), own[0]))
     return found
 
 
@@ -256,7 +244,10 @@ def _count(number: int, name: str, plural: str = "s") -> str:
 
 def _cost_note(plan: Plan) -> Note:
     """Return the cost that was minimised, level by level; a detail beside a score."""
-    levels = ", ".join(f"{level_of(split)} {amount(split.cost, plan.cost.unit)}" for split in plan.splits)
+    levels = ", ".join(
+        f"{levels_of(split.group, [split.level])} {amount(split.cost, plan.cost.unit)}"
+        for split in plan.splits
+    )
     total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     counted = ", summed over all stages" * plan.staged + f", by the convention {cost_convention(plan)!r}"
     return Note("cost", total + counted + f": {levels}" * bool(levels), plan.score is not None)
@@ -289,4 +280,4 @@ def _shares(split: Split) -> str:
     named = ", ".join(f"{side.group} {format(share, '.4g') if share else 'idle'}" for side, share in pairs)
     own = len(split.layer_shares or ())
     apart = f"; {_count(own, 'layer')} with shares of their own" if own else ""
-    return f"{level_of(split)}: {named}{apart}"
+    return f"{levels_of(split.group, [split.level])}: {named}{apart}"

@@ -15,10 +15,10 @@ from hypar.document import Column, Document, Figure, Note, Table
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
-from hypar.reports.of.base import data, grouped
-from hypar.reports.words import asked, fit, on_machine, tone_of, words_of
+from hypar.reports.words import asked, data, fit, grouped, levels_of, on_machine, tone_of, words_of
 from hypar.sharding.conventions import DIRECT, MOVED
 from hypar.sharding.dims import choice_word
+from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
 from hypar.studies.grid import Comparison
 from hypar.studies.sweep import Sweep
@@ -305,7 +305,10 @@ def _along(runs: Sweep, *axes: str) -> Figure | None:
 
 def _explored(found: Exploration, top: int = SHOWN) -> Document:
     plan, number, cells = found.plan, f"{len(found):,} points", partial(_words, found)
-    heads = [Column(key=layer, head=f"{layer} {_levels(own)}") for layer, own in grouped(found.ways).items()]
+    heads = [
+        Column(key=layer, head=f"{layer} {levels_of(WHOLE_ARRAY, own)}")
+        for layer, own in grouped(found.ways).items()
+    ]
     rank = next((rank for rank, point in enumerate(found) if point.own), None)
     own = "not one of them" if rank is None else f"number {rank + 1}"
     hidden = f", {len(found) - top:,} of them not shown" * (len(found) > top)
@@ -336,13 +339,6 @@ def _words(found: Exploration, run: Run) -> dict[str, str]:
         for (layer, level), choice in run.axes.items()
     )
     return {layer: " ".join(own if len({*own}) > 1 else own[:1]) for layer, own in named.items()}
-
-
-def _levels(levels: Sequence[int]) -> str:
-    """Name levels, successive ones by the first and the last."""
-    names = [f"H{level + 1}" for level in levels]
-    successive = levels == [*range(levels[0], levels[-1] + 1)]
-    return "-".join(dict.fromkeys((names[0], names[-1]))) if successive else " ".join(names)
 
 
 _KINDS: dict[type[Runs], tuple[Callable[..., Document], Callable[..., dict[str, Any]]]] = {
