@@ -67,10 +67,10 @@ class Column:
 
 
 class Cell(NamedTuple):
-    """A choice: its text, and for colours the dims that it cuts with their degrees; none for a whole layer."""
+    """A choice: its text, and for colours its words, each with the dim that it cuts, ``whole`` for none."""
 
     text: str
-    parts: tuple[tuple[str, int], ...] = ()
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 def plain(value: Any) -> Any:

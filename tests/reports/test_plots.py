@@ -19,7 +19,7 @@ from hypar.planning.replay import run_plan
 from hypar.reports import plots
 from hypar.reports.of.plan import plan_document
 from hypar.reports.palette import TIMES
-from hypar.reports.plots import ENDINGS, picture, pieces, plot
+from hypar.reports.plots import ENDINGS, picture, plot
 from hypar.sharding.dims import WORDS
 from hypar.studies.step import StepRows
 
@@ -132,7 +132,7 @@ def test_a_bar_has_two_parts_or_a_text_in_its_place() -> None:
 
 
 def test_a_choice_of_two_dims_has_two_halves_and_its_colours_are_explained() -> None:
-    cell = Cell("n8 c2", (("batch", 8), ("out_channels", 2)))
+    cell = Cell("n8 c2", (("n8", "batch"), ("c2", "out_channels")))
     table = bars([1.0])
     root = drawn(
         table._replace(columns=(*table.columns, Column(key="H1")), rows=[{**table.rows[0], "H1": cell}])
@@ -191,7 +191,7 @@ def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: Score
     assert len(text.encode()) < 40_000
     assert "a step" in (root[0].text or "")
     cells = [cell for row in table.rows for cell in row.values() if isinstance(cell, Cell)]
-    words = [word for cell in cells for word, _, _ in pieces(cell)]
+    words = [word for cell in cells for word, _ in cell.parts]
     assert sorted(text for text in texts(root) if text in {*words}) == sorted(filter(None, words))
     known = {word for words in WORDS.values() for word in words}
     assert {word.rstrip("0123456789") for word in words if word} <= known

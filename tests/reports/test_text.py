@@ -130,7 +130,7 @@ def test_a_document_has_its_parts_apart_and_details_where_all_is_asked_for() -> 
 
 @pytest.mark.parametrize(("tone", "style"), [("", ""), ("good", "green"), ("warn", "yellow"), ("bad", "red")])
 def test_rows_and_choices_have_their_colours(tone: Tone, style: str) -> None:
-    own = table("layer H1", ["a", Cell("dp", (("batch", 2),))], ["b", Cell("-")])
+    own = table("layer H1", ["a", Cell("dp", (("dp", "batch"),))], ["b", Cell("-")])
     own.rows[0]["tone"] = tone
     styles = {text.strip(): style for line in table_lines(own, 80) for text, style in line}
     assert styles["a"] == style

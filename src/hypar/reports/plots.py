@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from html import escape
@@ -191,7 +190,7 @@ def _columns(found: Picture, columns: Iterable[Shown]) -> _Axis:
 
 def _column(found: Picture, own: Shown, x: float) -> float:
     """Draw the head of a column and its texts or choices, and return its width with a gap."""
-    cells = [pieces(value) if isinstance(value, Cell) and value.text else [] for value in own.values]
+    cells = [value.parts if isinstance(value, Cell) else () for value in own.values]
     parts = max(map(len, cells), default=0)
     width = max(UNIT * parts, *map(wide, (own.column.title, *own.texts)))
     side = "end" if own.column.numeric else "middle" if parts else "start"
@@ -200,7 +199,7 @@ def _column(found: Picture, own: Shown, x: float) -> float:
     for at, (text, cell) in enumerate(zip(own.texts, cells, strict=True)):
         y = found.y + ROW * at
         found.text(place, y + 13, text * (not cell), anchor=side)
-        for number, (word, dim, _) in enumerate(cell):
+        for number, (word, dim) in enumerate(cell):
             each = width / len(cell)
             found.rect(x + each * number + 0.5, y + 1.5, each - 1, ROW - 4, dim)
             found.text(x + each * (number + 0.5), y + 13, word, f"{dim}-t", anchor="middle")
@@ -211,28 +210,11 @@ def _dims(columns: Iterable[Shown]) -> dict[str, str]:
     """Return what the colour of each dim of choices means, with its word."""
     cells = dict.fromkeys(value for own in columns for value in own.values if isinstance(value, Cell))
     found: dict[str, str] = {}
-    for word, dim, _ in (piece for cell in cells for piece in pieces(cell)):
+    for word, dim in (part for cell in cells for part in cell.parts):
         own = word.rstrip("0123456789")
         if own.isidentifier():
             found.setdefault(dim, f"{own} cuts {PLACES[dim]}" if dim in PLACES else own)
     return found
-
-
-def pieces(cell: Cell) -> list[tuple[str, str, int]]:
-    """Return the parts of a choice: the word of each dim that it cuts, the dim and its degree, and one for copies.
-
-    Examples:
-        >>> pieces(Cell("n8 c2", (("batch", 8), ("out_channels", 2)))), pieces(Cell("rep"))
-        ([('n8', 'batch', 8), ('c2', 'out_channels', 2)], [('rep', 'whole', 2)])
-    """
-    words = [word for word in cell.text.split() if not re.fullmatch("[a-z]1", word)] or [cell.text]
-    parts = [*cell.parts]
-    if len(words) == len(parts) + 1:
-        parts.append(("whole", 2))
-    if len(words) != len(parts):
-        words = [cell.text, *[""] * (len(parts) - 1)]
-    joins = {"channels": "out_channels" if re.match(r"c\d", words[-1]) else "in_channels"}
-    return [(word, joins.get(dim, dim), degree) for word, (dim, degree) in zip(words, parts, strict=True)]
 
 
 def _merged(spans: Sequence[Span], track: str, gap: float) -> list[Span]:

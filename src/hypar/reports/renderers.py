@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from hypar.document import Cell, Note, Section, Table
 from hypar.errors import UnknownNameError
 from hypar.reports.palette import colours_of
-from hypar.reports.plots import picture, pieces
+from hypar.reports.plots import picture
 from hypar.reports.terminal import width
 from hypar.reports.text import columns_of, plain, render, tied, told
 
@@ -209,7 +209,7 @@ def _content(own: Shown, at: int) -> Content:
 def _choice(value: Cell) -> Content:
     """Return a choice in the colours of the dims that it cuts."""
     parts = []
-    for word, dim, _ in pieces(value) if value.text else ():
+    for word, dim in value.parts:
         ground, text, _ = colours_of(dim)
         look = None if dim == "whole" else f"background:{ground};color:{text}"
         parts.append(tag("i", word, class_=dim, style=look))

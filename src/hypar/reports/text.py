@@ -158,7 +158,7 @@ def _colour(value: Any) -> str:
     """Return the colour of a choice; none for several dims at once and for other values."""
     if not isinstance(value, Cell) or len(value.parts) > 1:
         return ""
-    return colours_of(value.parts[0][0] if value.parts else None).terminal
+    return colours_of(value.parts[0][1] if value.parts else None).terminal
 
 
 def _lengths(value: Any) -> tuple[float, ...]:

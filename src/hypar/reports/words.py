@@ -118,7 +118,9 @@ def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
             return Cell("")
         choice = split.choice(layer)
         text = choice_word(choice.degrees, split.ways, words, grids=grids)
-        return Cell(text, tuple((dim, degree) for dim, degree in choice.degrees if degree > 1))
+        grid = zip(text.split(), _grid(text).items(), strict=True) if _grid(text) else ()
+        parts = [(word, dim) for word, (dim, degree) in grid if degree > 1]
+        return Cell(text, (*parts,) or ((text, split.dim(layer) or "whole"),))
 
     return cell
 
@@ -249,7 +251,7 @@ def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     counted, dims = Counter(cell for cell in cells if cell.text), dict[str, set[str]]()
     for text, parts in counted:
         grid = _grid(text)
-        for dim in {**grid, **dict(parts)} or ("whole",):
+        for dim in grid or [dim for _, dim in parts]:
             dims.setdefault(WORDS[dim][GRIDS] if grid else text, set()).add(dim)
     found: dict[str, list[str]] = {}
     for dim, place in PLACES.items():
