@@ -11,7 +11,7 @@ import pytest
 
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan
-from hypar.reports.trace import step_trace
+from hypar.reports.steps import step_trace
 from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:

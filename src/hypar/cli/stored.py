@@ -46,9 +46,9 @@ def score(
             use("reports.of.plan:planned_document")(scored, ran.graph, ran.machine), Path(picture)
         )
     if trace is not None:
-        use("files.text:write_text")(Path(trace), use("reports.trace:step_trace")(ran))
+        use("files.text:write_text")(Path(trace), use("reports.steps:step_trace")(ran))
     if plot is not None and plot.endswith(".csv"):
-        use("files.text:write_text")(Path(plot), use("reports.trace:timeline_csv")(ran.timeline))
+        use("files.text:write_text")(Path(plot), use("reports.renderers:timeline_csv")(ran.timeline))
     elif plot is not None:
         use("reports.plots:plot")(document(), Path(plot))
     wrote(*files)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from hypar.document import Column, Document, Part
     from hypar.reports.text import Shown
+    from hypar.timeline import Timeline
 
 Content: TypeAlias = "str | Iterable[Content] | None"
 """The content of an element of HTML: markup, plain text, nothing, or several of them."""
@@ -59,6 +60,15 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows({key: _harmless(cell) for key, cell in row.items()} for row in rows)
     return stream.getvalue()
+
+
+def timeline_csv(timeline: Timeline) -> str:
+    """Return one line for each task: name, kind, resource, start and end in seconds."""
+    rows = [
+        {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
+        for task, start, end in zip(timeline.tasks, timeline.starts, timeline.ends, strict=True)
+    ]
+    return csv_text(rows)
 
 
 def _harmless(cell: Any) -> Any:

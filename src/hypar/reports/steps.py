@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Figure, Note, Span, Table, Timeline
 from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
-from hypar.reports.words import MOST_ROWS, Part, against, fit, items, on_machine, rows_of, tone_of
+from hypar.reports.words import (
+    MOST_ROWS,
+    Part,
+    against,
+    cells_of,
+    fit,
+    grouped,
+    items,
+    levels_of,
+    on_machine,
+    rows_of,
+    tone_of,
+)
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_joules, format_seconds
@@ -172,7 +185,7 @@ def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = MOST_R
     rows, row_of = step_rows(ran), rows_of(ran.plan, most=most)
 
     def track(layer: str, group: str) -> str:
-        return group if ran.stages else f"{row_of[layer]} ({group})" * (group != WHOLE_ARRAY) or row_of[layer]
+        return group if ran.stages else _track(row_of[layer], group)
 
     tracks = dict.fromkeys(track(layer, group) for layer in row_of for group in rows.groups)
     spans = (
@@ -192,6 +205,79 @@ def _work(task: StepTask, staged: bool) -> tuple[str, str, bool]:
         return task.kind, "", task.kind == "update"
     label = "" if task.item is None else str(task.item + 1)
     return "forward" if task.kind == "forward" else "backward", label, True
+
+
+def _track(layer: str, group: str) -> str:
+    return layer if group == WHOLE_ARRAY else f"{layer} ({group})"
+
+
+def step_trace(ran: ScoredStep) -> str:
+    """Return the JSON of a step that was run, in microseconds, for Perfetto: a track for each layer and, in a second process, each resource.
+
+    Perfetto colours a slice by its name alone, so slices are named by their phase, and transfers ``receives``.
+
+    Source: Trace Event Format (Google, 2016), complete events ``X`` and metadata events ``M``.
+    """
+    tasks, groups = step_rows(ran).tasks, step_rows(ran).groups
+    choices = {layer: _choices(ran.plan, layer) for layer in ran.plan.layers}
+    places = grouped((_track(task.layer, groups[lane]), task) for task in tasks for lane in task.lanes)
+    resources = grouped((task.resource, task) for task in tasks)
+    events = [*_process(1, "layers", places, choices), *_process(2, "resources", resources, choices)]
+    lines = ",\n".join(json.dumps(event) for event in events)
+    return f'{{"displayTimeUnit": "ms", "traceEvents": [\n{lines}\n]}}\n'
+
+
+def _choices(plan: Plan, layer: str) -> str:
+    """Return a layer's choices in words, level by level."""
+    cells = cells_of(plan)
+    named = ((levels_of(split.group, [split.level]), cells(split, layer).text) for split in plan.splits)
+    return ", ".join(f"{level} {word}" for level, word in named if word)
+
+
+def _apart(tasks: Sequence[StepTask]) -> list[list[StepTask]]:
+    """Divide tasks into as few lists as there are tasks at once, so that none in a list overlap."""
+    found: list[list[StepTask]] = []
+    for task in sorted(tasks, key=lambda task: (task.start_s, task.end_s)):
+        free = next((track for track in found if track[-1].end_s <= task.start_s), None)
+        if free is None:
+            found.append(free := [])
+        free.append(task)
+    return found
+
+
+def _process(
+    number: int, name: str, places: Mapping[str, Sequence[StepTask]], choices: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the names of a process and of its tracks, and its slices."""
+    tracks = [(title, track) for title, own in places.items() for track in _apart(own)]
+    yield {"ph": "M", "pid": number, "name": "process_name", "args": {"name": name}}
+    yield {"ph": "M", "pid": number, "name": "process_sort_index", "args": {"sort_index": number}}
+    for at, (title, tasks) in enumerate(tracks):
+        place = {"pid": number, "tid": at}
+        yield {"ph": "M", **place, "name": "thread_name", "args": {"name": title}}
+        yield {"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": at}}
+        for task in tasks:
+            name = "receives" if task.kind == "communication" else task.kind
+            span = {"cat": task.kind, "ts": task.start_s * 1e6, "dur": task.seconds * 1e6}
+            yield {"ph": "X", **place, "name": name, **span, "args": _arguments(task, choices)}
+
+
+def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of a slice; those that a task has not are left out."""
+    from hypar.schedule.totals import level_name  # noqa: PLC0415 (only for a step that was run)
+
+    found = {
+        "task": task.name,
+        "layer": task.layer,
+        "phase": task.phase or None,
+        "level": None if task.level is None else level_name(task.level),
+        "microbatch": None if task.item is None else task.item + 1,
+        "choice": choices.get(task.layer),
+        "bytes": task.num_bytes,
+        "resource": task.resource,
+        "critical": task.critical,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def shares_table(title: str, unit: str, amounts: Mapping[str, float]) -> Table:
