@@ -6,7 +6,7 @@ alone. So importing hypar imports neither pandas nor matplotlib, and no package 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -120,7 +120,7 @@ class Note(NamedTuple):
 class Figure:
     """Lines over numbers: ``series`` by name, each with a value or None for each ``x``.
 
-    ``limit`` is drawn as a line, as a device's memory; ``marks`` are texts beside values of the first series, by position.
+    ``limit`` is drawn as a line, as a device's memory.
     """
 
     title: str
@@ -131,7 +131,6 @@ class Figure:
     x_unit: str = "count"
     y_label: str = ""
     limit: float | None = None
-    marks: Mapping[int, str] = field(default_factory=dict)
 
 
 class Span(NamedTuple):

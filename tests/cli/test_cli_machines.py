@@ -486,7 +486,7 @@ def test_the_line_is_red_where_there_is_colour(tmp_path: Path) -> None:
     file = str(tmp_path / "p.json")
     run("plan", "vgg16", *UNFIT, "-o", file)
     for colour, start in (
-        ({"FORCE_COLOR": "1"}, "\x1b[1;31m"),
+        ({"FORCE_COLOR": "1"}, "\x1b[31m\x1b[1m"),
         ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, "\x1b[1m"),
         ({}, ""),
     ):

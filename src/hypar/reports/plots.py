@@ -271,7 +271,7 @@ def _text(value: float, unit: str) -> str:
 
 
 def _lines(found: Picture, figure: Figure) -> None:
-    """Draw lines over numbers between axes, with the limit and marks."""
+    """Draw lines over numbers between axes, with the limit."""
     series = [*figure.series.values()]
     every = [own for row in (*series, [figure.limit]) for own in row if own is not None]
     colours = [f"series-{at % 8}" for at in range(len(series))] if len(series) > 1 else ["backward"]
@@ -284,10 +284,6 @@ def _lines(found: Picture, figure: Figure) -> None:
             at = [*chain.from_iterable((across.place(x), up.place(own or 0.0)) for x, own in run)]
             if known:
                 found.line(*at, *at[-2:], colour=colour)
-    for place, note in figure.marks.items():
-        x, y = across.place(figure.x[place]), up.place(series[0][place] or 0.0)
-        found.rect(x - 3, y - 3, 6, 6, "ink")
-        found.text(x, y - 7, note, anchor="start" if x < (LEFT + RIGHT) / 2 else "end")
     found.y = bottom + (42 if figure.x_label else 24)
 
 

@@ -20,7 +20,7 @@ from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
 from hypar.reports.of.catalogue import document_of as machine_document
 from hypar.reports.of.explanation import document_of as explanation_document
-from hypar.reports.of.plan import plan_document
+from hypar.reports.of.plan import planned_document
 from hypar.reports.of.runs import document_of as comparison_document
 from hypar.reports.renderers import page
 from hypar.reports.steps import (
@@ -35,7 +35,6 @@ from hypar.reports.words import on_machine, parts_of
 from hypar.sharding.conventions import PAPER
 from hypar.studies.alternatives import explain_plan
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
-from hypar.studies.remarks import baseline_scores, remarks
 from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
@@ -53,7 +52,10 @@ OPEN = ("open in ", "not given", "assumed")
 """How a source begins that leaves a number open."""
 
 THIS = "(this plan)"
-NO_MACHINE = Note("", "Not known: the plan names no machine; hypar plan --hardware names one.")
+NOT_RUN = Note(
+    "",
+    "Nothing is said about time, energy and memory: the plan names no machine; hypar plan --hardware names one.",
+)
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
 
 
@@ -120,10 +122,8 @@ def report_page(found: Reported, version: str) -> str:
 
 def report_document(found: Reported) -> Document:
     """Return the document of a report."""
-    plan, (_, graph, machine, profile) = found.plan, found[1:5]
-    scores = baseline_scores(plan, graph, machine, profile)
-    said = remarks(plan, graph, machine, profile, scores)
-    whole = plan_document(plan, ran=found.ran, base=scores.get("dp"), said=said, costs=True)
+    plan = found.plan
+    whole = planned_document(plan, found.graph, found.machine, found.profile, costs=True)
     spent = [] if plan.score is None else [*step_notes(plan, plan.score, found.ran)]
     choices = [own for own in whole.notes if own.label == "choices"]
     claimed = [own for own in whole.notes if own not in spent and own not in choices]
@@ -135,28 +135,24 @@ def report_document(found: Reported) -> Document:
         tone=whole.tone,
         parts=(
             Section(title="Plan", about=about, parts=(*whole.tables, *choices)),
-            *_step(found.ran, {own.label: own for own in spent}),
+            *(_step(found.ran, {own.label: own for own in spent}) if found.ran else ()),
             strategies,
             _why(found),
-            Section(title="Claim and assumptions", parts=(*claimed, _assumed(machine))),
-            Section(title="Machine", parts=(*_machine(found),)),
+            Section(title="Claim and assumptions", parts=(*claimed, _assumed(found.machine))),
+            *(_machine(found, found.machine) if found.machine else ()),
         ),
     )
 
 
-def _step(ran: ScoredStep | None, notes: Mapping[str, Note]) -> Iterator[Section]:
+def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
     """Yield what the step spends, when it does what, and what it holds."""
-    titles = ("Costs of a step", "Step over time", "Memory over the step")
-    if ran is None:
-        yield from (Section(title=title, parts=(NO_MACHINE,)) for title in titles)
-        return
     rows, score = StepRows(ran), ran.score
     work = score.critical if score.overlapped_s or score.groups else score.time
     energy: Part = notes["energy"]
     if score.energy:
         energy = shares_table("Energy of a step by place", "joules", score.energy)
     yield Section(
-        title=titles[0],
+        title="Costs of a step",
         parts=(
             shares_table("Time of a step by kind of work", "seconds", work),
             *(notes[label] for label in ("time", "critical", "numbers") if label in notes),
@@ -166,9 +162,9 @@ def _step(ran: ScoredStep | None, notes: Mapping[str, Note]) -> Iterator[Section
         ),
     )
     about = "A row is a layer or several alike, or a stage; what runs beside the critical path is low."
-    yield Section(titles[1], (*step_timeline(ran, "A step"),), about)
+    yield Section("Step over time", (*step_timeline(ran, "A step"),), about)
     stages = groups_table(score, ran.stages, ran) if ran.stages else ()
-    yield Section(titles[2], (notes["memory"], *memory_figures(rows), *stages))
+    yield Section("Memory over the step", (notes["memory"], *memory_figures(rows), *stages))
 
 
 def compared(found: Reported) -> Comparison:
@@ -245,24 +241,21 @@ def _why(found: Reported) -> Section:
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
     """Return how many of the numbers below the answer are assumed."""
     if machine is None:
-        return Note("", "Nothing is said about time, energy and memory: the plan names no machine.")
+        return NOT_RUN
     sources = [str(own["source"]) for own in machine_numbers(machine)]
     few = f"{sum(own.startswith(OPEN) for own in sources)} of the machine's {len(sources)} numbers are assumed or left open"
     said = f"times, energies and bytes are those of a model of the machine, not measured; {few}"
     return Note("model", said)
 
 
-def _machine(found: Reported) -> Iterator[Part]:
+def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Iterator[Section]:
     """Yield every number of the machine with its source, and whether the plan was made for another."""
-    score, planned = found.plan.score, found.planned
-    if found.machine is None:
-        yield NO_MACHINE
-        return
-    if score is not None and planned is not None:
-        if on_machine(planned) != on_machine(score):
-            yield Note("", f"The plan itself was scored {on_machine(planned)}.")
-        elif planned.hardware_digest != score.hardware_digest:
-            yield Note("", "The machine's file has changed since the plan was made.")
-    document = machine_document(found.machine)
-    yield Note("", document.title)
-    yield Section("Every number and its source", document.parts, document.about)
+    score, planned, changed = found.plan.score, found.planned, ""
+    if score is not None and planned is not None and on_machine(planned) != on_machine(score):
+        changed = f"The plan itself was scored {on_machine(planned)}."
+    elif score is not None and planned is not None and planned.hardware_digest != score.hardware_digest:
+        changed = "The machine's file has changed since the plan was made."
+    document = machine_document(machine)
+    notes = [Note("", text) for text in (changed, document.title) if text]
+    every = Section("Every number and its source", document.parts, document.about)
+    yield Section("Machine", (*notes, every))

@@ -8,7 +8,10 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
 
 from hypar.activity import listening
 from hypar.document import Note
@@ -27,28 +30,13 @@ NARROWEST, WIDTH_OF_A_PIPE = 20, 80
 PATIENCE_S, REFRESH_S, EVERY_S = 0.5, 0.1, 10.0
 """Seconds of work before progress is shown, until its line is brought up to date, and between lines where it cannot be."""
 
-_CODES = {
-    "bold": 1,
-    "dim": 2,
-    "red": 31,
-    "green": 32,
-    "yellow": 33,
-    "magenta": 35,
-    "cyan": 36,
-    "bright_blue": 94,
-}
 _ERASE = "\r\x1b[2K"
-"""The ANSI codes of the words of a style, and of the line of progress."""
+"""The ANSI code that clears the line of progress."""
 
 
-def width(stream: TextIO | None = None) -> int:
-    """Return the columns that a stream, stdout unless given, has: COLUMNS if it is set, else the terminal's, and 80 for a pipe."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdecimal() and int(asked):
-        return max(int(asked), NARROWEST)
-    with suppress(OSError, ValueError, AttributeError):
-        return max(os.get_terminal_size((stream or sys.stdout).fileno()).columns, NARROWEST)
-    return WIDTH_OF_A_PIPE
+def width() -> int:
+    """Return the columns of the terminal: COLUMNS if it is set, and 80 for a pipe."""
+    return max(get_terminal_size((WIDTH_OF_A_PIPE, 0)).columns, NARROWEST)
 
 
 def show_document(document: Document, *, full: bool | None = None, folded: bool = False) -> None:
@@ -121,9 +109,10 @@ def _coloured(stream: TextIO) -> bool:
 
 def _styled(text: str, style: str) -> str:
     """Return a text with the codes of its style, without colours where https://no-color.org asks for none."""
-    text, most = printable(text), _CODES["dim"] if os.environ.get("NO_COLOR") else max(_CODES.values())
-    codes = [str(code) for code in map(_CODES.__getitem__, style.split()) if code <= most]
-    return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and text.strip() else text
+    words, text = {*style.split()}, printable(text)
+    colour = None if os.environ.get("NO_COLOR") else next(iter(words - {"bold", "dim"}), None)
+    own: dict[str, Any] = {"fg": colour} | dict.fromkeys(words & {"bold", "dim"}, True)
+    return click.style(text, **own) if text.strip() and any(own.values()) else text
 
 
 @contextmanager
@@ -156,7 +145,7 @@ def _watch(state: dict[str, str], ended: threading.Event) -> None:
         elif seconds > PATIENCE_S:
             drawn = True
             with suppress(OSError):
-                _put(stream, _ERASE + what[: max(width(stream) - len(tail) - 1, 0)] + tail)
+                _put(stream, _ERASE + what[: max(width() - len(tail) - 1, 0)] + tail)
     if drawn:
         with suppress(OSError):
             _put(stream, _ERASE)

@@ -74,14 +74,13 @@ def planned_document(
     graph: LayerGraph,
     machine: Machine | HeterogeneousMachine | None = None,
     profile: Profile | None = None,
-    *,
-    full: bool = False,
+    **shown: bool,
 ) -> Document:
-    """Return the document of a plan of a network, with its step on the machine of its score and the remarks on it."""
+    """Return the document of a plan of a network, ``shown`` as by ``plan_document``, with its step on the machine of its score and the remarks on it."""
     scores = baseline_scores(plan, graph, machine, profile)
     ran = None if machine is None else _run(plan, machine, graph)
     said = remarks(plan, graph, machine, profile, scores)
-    return plan_document(plan, ran=ran, base=scores.get("dp"), said=said, full=full)
+    return plan_document(plan, ran=ran, base=scores.get("dp"), said=said, **shown)
 
 
 def plan_document(

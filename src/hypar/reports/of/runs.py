@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 SHOWN = 10
 """Points of an exploration that are shown unless more are asked for."""
 
-MOST_BARS = 16
-"""Number of points of an exploration that have a bar each; more are drawn as a line."""
-
 ALIKE = 1e-3
 """The relative difference of times below which strategies are alike."""
 
@@ -162,20 +159,18 @@ def _name(run: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
 def _rows(
     runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any]], *, bars: bool
 ) -> list[dict[str, Any]]:
-    """Return rows as readers see them; gains have the digits that tell them apart, three or four.
+    """Return rows as readers see them.
 
     A bar is a time, without a machine a cost, or what is said in its place, which is there without bars too.
     """
-    gains = [runs.speedup(run) for run in shown]
-    few, many = ({format_gain(gain, 1, digits) for gain in gains if gain} for digits in (3, 4))
     rows = []
-    for run, gain in zip(shown, gains, strict=True):
+    for run in shown:
         value = run.time_s if run.totals else runs.value(run)
         bar = "" if run.fits else FITS_NOT if run.totals else NOT_PLANNED
         row = {
             "cost": run.plan and run.cost,
             **{f"H{level}": cost for level, cost in enumerate(run.costs, 1)},
-            "gain": gain and format_gain(gain, 1, 3 if len(few) == len(many) else 4),
+            "gain": runs.speedup(run),
             "said": "the plan" * run.own,
             "bar": bar or value if bars and value < math.inf else bar,
             "tone": _tone(run).replace("good", ""),
@@ -191,9 +186,6 @@ def _totals(run: Run) -> dict[str, float | None]:
 
 def _tone(run: Run) -> Tone:
     return tone_of(run.plan.score if run.plan else None) or ("" if run.fits else "bad")
-
-
-_lines = partial(Figure, title="", unit="seconds", y_label="time of a step")
 
 
 # Comparisons: strategies by the times of their steps, or without a machine by their costs
@@ -297,7 +289,8 @@ def _along(runs: Sweep, *axes: str) -> Figure | None:
         named = (f"{f'{name} ' * (name in NUMBERS)}{_text(run.axes[name])}" for name in others)
         values = series.setdefault(", ".join(named), [None] * len(places))
         values[places.index(run.axes[along])] = run.totals and run.totals.time_s
-    return _lines(x=[*map(float, places)], x_label=along, series=series)
+    x, unit = [*map(float, places)], "seconds"
+    return Figure(title="", x=x, x_label=along, series=series, unit=unit, y_label="time of a step")
 
 
 # Explorations: points by the words of each free layer, level by level
@@ -313,13 +306,8 @@ def _explored(found: Exploration, top: int = SHOWN) -> Document:
     own = "not one of them" if rank is None else f"number {rank + 1}"
     hidden = f", {len(found) - top:,} of them not shown" * (len(found) > top)
     note = Note("points", f"{number}{hidden}; the plan of {plan.strategy} is {own}")
-    subject, lines = f"{plan.model.name} {on_machine(plan.score)}, {number}", None
-    if len(found) > MOST_BARS:
-        marks = {} if rank is None else {rank: f"the plan, {own}"}
-        marks[0] = f"fastest: {_name(found[0], cells)}"
-        times = {"": [point.time_s for point in found]}
-        lines = _lines(x=range(len(found)), x_label="plans that are faster", series=times, marks=marks)
-    return _document(found, subject, [asked(plan)], heads, cells, found[:top], note, lines=lines)
+    subject = f"{plan.model.name} {on_machine(plan.score)}, {number}"
+    return _document(found, subject, [asked(plan)], heads, cells, found[:top], note)
 
 
 def _explored_row(found: Exploration, run: Run) -> dict[str, Any]:
