@@ -15,9 +15,9 @@ from hypar.machine.load import load_machine
 from hypar.planning.searches.base import Question
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
-from hypar.solve.elimination.rules import reduced
 from hypar.solve.solvers.base import load_solver
 from tests.problems import random_problem
+from tests.solve.two_rules import reduced
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

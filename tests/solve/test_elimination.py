@@ -16,7 +16,6 @@ from hypar.solve.edge import Edge
 from hypar.solve.elimination import order
 from hypar.solve.elimination.dominance import undominated
 from hypar.solve.elimination.order import trace
-from hypar.solve.elimination.rules import reduced
 from hypar.solve.elimination.separators import separators
 from hypar.solve.solvers import elimination
 from hypar.solve.solvers.base import load_solver
@@ -29,6 +28,7 @@ from tests.problems import (
     series_parallel,
     structure,
 )
+from tests.solve.two_rules import reduced
 
 BRIDGE = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 

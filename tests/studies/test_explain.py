@@ -85,14 +85,15 @@ def test_what_is_left_out_says_why() -> None:
     )
 
 
-def test_the_eliminations_name_every_layer_once_and_the_rules_leave_two() -> None:
-    graph = load_model("googlenet")
+def test_a_plan_is_explained_layer_by_layer_and_level_by_level() -> None:
+    graph = load_model("alexnet")
     plan = plan_model(graph, levels=2)
     found = explain_plan(plan, graph)
-    assert sorted(found.layers[step.node] for step in found.order.steps) == sorted(plan.layers)
-    assert found.order.steps[-1].kind == "last"
-    assert len(found.rules.nodes) == 2
-    assert not found.explained
+    places = [(one.layer, one.level) for one in found.explained]
+    assert places == [(layer, level) for level in (0, 1) for layer in plan.layers]
+    _, table = found.document().tables
+    assert [row["layer"] for row in table.rows] == [layer for layer, _ in places]
+    assert found.document().title == "alexnet: all 16 choices cost least"
 
 
 def test_an_unknown_layer_is_one_line() -> None:
@@ -104,22 +105,22 @@ def test_an_unknown_layer_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        (("--strategy", "optimal", "--levels", "4"), "the plan weighs all levels together"),
-        (("--levels", "1", "--pin", "fc1=dp"), "the plan has pins"),
+        (("--strategy", "optimal", "--levels", "4", "--explain", "*@H3"), "the plan weighs all levels together"),
+        (("--levels", "1", "--pin", "fc1=dp", "--explain"), "the plan has pins"),
     ],
 )  # fmt: skip
 def test_a_dearer_choice_says_why_the_plan_has_it(
     asked: tuple[str, ...], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    code, text, _ = run("plan", "alexnet", *asked, "--explain", "*")
+    code, text, _ = run("plan", "alexnet", *asked)
     dearer = [line for line in text.splitlines() if re.match(r"\w+ H\d: \w+ costs [^;]+ more than ", line)]
     assert code == 0
     assert dearer
     assert {line.split(": ")[2] for line in dearer} == {reason}
     alone = [line for line in text.splitlines() if " alone: the levels below, for which" in line]
     joint = "optimal" in asked
-    assert {line.split(" alone")[0] for line in alone} == ({"H1", "H2", "H3"} if joint else set())
+    assert {line.split(" alone")[0] for line in alone} == ({"H3"} if joint else set())
 
 
 def test_where_no_table_fits_nothing_is_chosen_anew() -> None:
@@ -156,7 +157,6 @@ def test_the_command_prints_tables_or_json() -> None:
     assert data["plan"]["strategy"] == "deepa"
     (layer,) = data["explanation"]["layers"]
     assert [one["chosen"] for one in layer["alternatives"]].count(True) == 1
-    assert data["explanation"]["two_rules"]["left"] == ["conv1", "fc2"]
     code, text, error = run(*asked, "--explain", "nothing")
     assert (code, text) == (3, "")
     assert error.count("\n") == 1

@@ -19,8 +19,8 @@ from hypar.registry import data_names, plugin_names
 
 @command(rows.MODEL, options=lambda: [
     rows.INPUTS, rows.SEQUENCE, *asked(), rows.SAVE, rows.PLOT,
-    Parameter("--explain explained", OUTPUT, "Show what eliminations leave and, for a layer, the costs of its other choices, "
-        "as fc1 or fc1@H2.", "[LAYER[@LEVEL]]", alone=""),
+    Parameter("--explain explained", OUTPUT, "Show what the other choices of every layer would cost, or of one, as fc1 or fc1@H2.",
+        "[LAYER[@LEVEL]]", alone="*"),
     rows.FULL, rows.FIT, rows.AS_JSON,
 ])  # fmt: skip
 def plan(
@@ -82,7 +82,7 @@ def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> Non
             rows.show_plan(document, len(plan.layers), full=full)
             return
         both = [document, use(f"{of}document_of")(found)]
-        for part in both[::-1] if found.explained else both:
+        for part in both[::-1]:
             use("reports.terminal:show_document")(part)
             use("reports.terminal:write")("" * (part is both[0]))
 

@@ -178,7 +178,7 @@ class Plan(Result, Record):
         text: str = importlib.import_module("hypar.reports.renderers").rendered(self.document(), form)
         return text
 
-    def explain(self, layer: str = "", *, model: Any = None) -> Any:
+    def explain(self, layer: str = "*", *, model: Any = None) -> Any:
         """Explain the plan as ``hypar.explain_plan`` does, with the network and the machine that it was made from.
 
         Args:

@@ -233,9 +233,8 @@ def _why(found: Reported) -> Section:
     firsts = {part.layers[0] for part in parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
     document = explanation_document(replace(known, explained=few))
-    answers = tuple(Note("", own.title) for own in document.parts if isinstance(own, Section))
-    every = (Section(f"All {len(answers)} choices of rows at levels", answers),) if answers else ()
-    return Section(title, every, document.title)
+    every = Section(f"All {len(few)} choices of rows at levels", document.parts)
+    return Section(title, (every, *document.notes), document.title)
 
 
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hypar.costs.graphs.paper import structure
 from hypar.document import Result
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
@@ -27,8 +26,6 @@ from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.solve.cliques import min_marginals
-from hypar.solve.elimination.order import Trace, trace
-from hypar.solve.elimination.rules import Reduction, reduced
 from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.studies.grid import MOST_RUNS, AnyMachine, Hardware, Run, Runs, grid, network_of, plan_and_score
 from hypar.studies.remarks import on_this_machine
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.sharding.placement import Choice
-    from hypar.solve.cost_graph import Structure
     from hypar.solve.edge import Costs
 
     Place = tuple[str, int]
@@ -116,17 +112,12 @@ class Explanation(Result):
     """The explanation of a plan.
 
     Attributes:
-        plan, layers: the plan, and the names of the nodes in topological order.
-        rules: the graph that DeePa's two rules leave, stages not regarded.
-        order: the further eliminations, down to an empty graph, at the outermost level.
+        plan: the plan.
         explained: the layers asked for, level by level.
     """
 
     _document: ClassVar[str] = "explanation"
     plan: Plan
-    layers: tuple[str, ...]
-    rules: Reduction
-    order: Trace
     explained: tuple[LayerExplanation, ...]
 
     def __repr__(self) -> str:
@@ -138,7 +129,7 @@ def explain_plan(
     plan: Plan,
     model: LayerGraph,
     *,
-    layer: str = "",
+    layer: str = "*",
     machine: AnyMachine | None = None,
     profile: Profile | None = None,
 ) -> Explanation:
@@ -147,8 +138,7 @@ def explain_plan(
     Args:
         plan: the plan.
         model: the network.
-        layer: a layer's name or a pattern whose choices are all costed, as ``fc1``, at one level alone as ``fc1@H2``; empty
-            for no layer.
+        layer: a layer's name or a pattern whose choices are all costed, as ``fc1``, at one level alone as ``fc1@H2``.
         machine: the machine.
         profile: the times.
 
@@ -162,28 +152,9 @@ def explain_plan(
         raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
     graph = model.with_batch(plan.model.batch)
     levels = [*choices_by_level(plan, graph, machine, profile)]
-    named = _named(plan, levels, layer, "explain") if layer else ()
-    shape = _outermost(plan, graph, levels)
-    return Explanation(
-        plan=plan,
-        layers=plan.layers,
-        rules=reduced(shape),
-        order=trace(shape),
-        explained=tuple(one for own, nodes in named for one in _explained(plan, own, nodes)),
-    )
-
-
-def _outermost(plan: Plan, graph: LayerGraph, levels: Sequence[LevelChoices]) -> Structure:
-    """Return the shape of the outermost level over all layers, those of other stages and groups included."""
-    first = min(own.level for own in levels)
-    options = {
-        layer.name: offered
-        for own in reversed(levels)
-        if own.level == first
-        for layer, offered in zip(own.layers, own.free, strict=True)
-    }
-    nodes = graph.nodes(plan.graph)
-    return structure(nodes, [(options[layer.name],) for layer in nodes.layers])
+    named = _named(plan, levels, layer, "explain")
+    explained = (one for own, nodes in named for one in _explained(plan, own, nodes))
+    return Explanation(plan=plan, explained=tuple(explained))
 
 
 def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[LayerExplanation]:

@@ -11,13 +11,14 @@ from hypar.studies.remarks import proven
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from hypar.document import Part
     from hypar.plan.plan import Plan
     from hypar.studies.alternatives import Alternative, Explanation, LayerExplanation
 
-MOST_ROWS = 12
-"""The largest number of alternatives in a layer's table, beside the plan's own."""
+FEW = 12
+"""The most alternatives in a layer's table, beside the plan's own, and the most layers that have a table."""
 
 SEEN = {"anew", "stays", "more", "said", "bar"}
 """The values of a row that readers alone have."""
@@ -27,62 +28,65 @@ _STAYS = Note("stays", "what it costs more, all other layers as planned")
 
 
 def document_of(found: Explanation) -> Document:
-    """Return the document of an explanation: of the layers that are asked for, or of the eliminations."""
-    model, made = found.plan.model.name, [_rows(found, one) for one in found.explained]
+    """Return why a layer has its choice, and what each other costs; of several layers a row each, of many no more."""
+    made = [_rows(found, one) for one in found.explained]
     known = data([{key: row[key] for key in row if key not in SEEN} for rows in made for row in rows])
-    if not made:
-        return Document(title=f"{model}: {_rules_line(found)}", parts=(known,))
     seen = [sorted(rows, key=lambda row: (row["more"], not row["chosen"])) for rows in made]
-    sections = [
-        Section(_answer(found.plan, one, rows), (_table(one, rows), *_notes(one)))
+    each = [
+        Section(_answer(found.plan, one, rows), (_alternatives(one, rows), *_lacks(one)))
         for one, rows in zip(found.explained, seen, strict=True)
     ]
+    anew = any(rows[0]["anew"] is not None for rows in seen)
     least = sum(rows[0]["more"] == 0 for rows in seen)
-    title = f"{model}: {'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
-    if len(sections) == 1:
-        title, parts, _ = sections[0]
-    return Document(
-        title=title,
-        parts=(known, *(parts if len(sections) == 1 else sections)),
-        notes=(*[_ANEW] * any(rows[0]["anew"] is not None for rows in seen), _STAYS),
-    )
+    count = f"{'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
+    title, parts = f"{found.plan.model.name}: {count}", _nearest(each, seen, found.plan.cost.unit, anew=anew)
+    if len(each) == 1:
+        title, parts, _ = each[0]
+    elif len(each) <= FEW:
+        parts = (*parts, *each)
+    notes = [_ANEW, _STAYS] if anew else [_STAYS]
+    return Document(title=title, parts=(known, *parts), notes=(*(notes if len(each) <= FEW else notes[:1]),))
 
 
 plugin = document_of
 
 
+def _nearest(
+    answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], unit: str, *, anew: bool
+) -> tuple[Part, ...]:
+    """Return each layer's choice at each level with the cheapest other, and what that costs more, or why it is cheaper."""
+    columns = (
+        *(Column(key=key) for key in ("layer", "level", "choice", "next")),
+        Column(key="costs", head="anew" if anew else "stays", unit=unit),
+        Column(key="bar", head="", unit="bar"),
+    )
+    rows = []
+    for answer, alternatives in zip(answers, seen, strict=True):
+        own, other = (
+            next((row for row in alternatives if row["chosen"] is own), {}) for own in (True, False)
+        )
+        more = other.get("more")
+        bar = answer.title.rpartition(": ")[2] if more is not None and more < 0 else more
+        rows.append({**own, "next": other.get("choice"), "costs": more, "bar": bar})
+    return (Table(columns, rows),)
+
+
 def explanation_data(found: Explanation) -> dict[str, Any]:
-    """Return the eliminations and every alternative of the layers asked for."""
-    names = found.layers
-    rules = [
-        {"kind": step.kind, "layers": [names[node] for node in step.nodes]} for step in found.rules.steps
+    """Return every alternative of the layers asked for."""
+    layers = [
+        {
+            "layer": one.layer,
+            "level": one.level,
+            **({"group": one.group} if one.group else {}),
+            "left_out": list(one.left_out),
+            "alternatives": [
+                {"choice": each.choice.as_degrees(), "chosen": each.chosen, **each.items, **_costs(each)}
+                for each in one.alternatives
+            ],
+        }
+        for one in found.explained
     ]
-    return {
-        "two_rules": {"steps": rules, "left": [names[node] for node in found.rules.nodes]},
-        "eliminations": [
-            {
-                "layer": names[step.node],
-                "kind": step.kind,
-                "into": [names[node] for node in step.scope],
-                "entries": step.entries,
-                "work": step.work,
-            }
-            for step in found.order.steps
-        ],
-        "layers": [
-            {
-                "layer": one.layer,
-                "level": one.level,
-                **({"group": one.group} if one.group else {}),
-                "left_out": list(one.left_out),
-                "alternatives": [
-                    {"choice": each.choice.as_degrees(), "chosen": each.chosen, **each.items, **_costs(each)}
-                    for each in one.alternatives
-                ],
-            }
-            for one in found.explained
-        ],
-    }
+    return {"layers": layers}
 
 
 def _costs(one: Alternative) -> dict[str, float | None]:
@@ -133,9 +137,9 @@ def _answer(plan: Plan, one: LayerExplanation, rows: Sequence[dict[str, Any]]) -
     return f"{own} costs {less} more than {other['choice']}{stays}: {why}"
 
 
-def _table(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Table:
+def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Table:
     """Return a table of the cheapest choices, always with the plan's own."""
-    shown = [row for rank, row in enumerate(rows) if rank < MOST_ROWS or row["chosen"]]
+    shown = [row for rank, row in enumerate(rows) if rank < FEW or row["chosen"]]
     costs = [key for key in ("received", "sent", *one.chosen.items) if any(row[key] for row in shown)]
     unit = rows[0]["unit"]
     columns = (
@@ -149,20 +153,12 @@ def _table(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Table:
     return Table(columns=columns, rows=shown)
 
 
-def _notes(one: LayerExplanation) -> Iterator[Note]:
+def _lacks(one: LayerExplanation) -> Iterator[Note]:
     """Yield what the table of a layer lacks."""
-    hidden = len(one.alternatives) - MOST_ROWS
+    hidden = len(one.alternatives) - FEW
     if hidden > 0:
         yield Note("", f"{hidden} more expensive choices not shown")
     if one.jointly:
         text = f"{one.place} alone: the levels below, for which the plan may pay here, are not included"
         yield Note("", text)
     yield from (Note("left out", line) for line in one.left_out)
-
-
-def _rules_line(found: Explanation) -> str:
-    """Count the nodes left by DeePa's two rules, and the size of elimination's tables."""
-    nodes, steps = sum(step.kind == "node" for step in found.rules.steps), len(found.rules.steps)
-    rules = f"{nodes} node and {steps - nodes} edge eliminations leave {len(found.rules.nodes)}"
-    order = f"width {found.order.width}, largest table {found.order.largest:,} entries"
-    return f"{len(found.layers)} nodes; {rules}. Variable elimination to the end: {order}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import singledispatch
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -49,21 +50,24 @@ if TYPE_CHECKING:
     from hypar.sharding.tree import Split
 
 
-def document_of(result: Plan | Score) -> Document:
-    """Return the document of a plan or a score, with its step, and of a plan the remarks on it, where it is known what it was made of."""
-    origin = origin_of(result)
-    if isinstance(result, Score):
-        from hypar.planning import sources  # noqa: PLC0415 (only for a score)
-
-        ran = None
-        if origin.plan is not None:
-            with suppress(InputError):
-                made = sources.scored_on(result), sources.network_of(result), result.optimizer
-                ran = _run(origin.plan, *made)
-        return score_document(result, origin.plan, ran)
+@singledispatch
+def document_of(plan: Any) -> Document:
+    """Return the document of a plan, with its step and the remarks on it, where it is known what it was made of; or of a score."""
+    origin = origin_of(plan)
     if origin.network is None:
-        return plan_document(result)
-    return planned_document(result, origin.network, origin.machine, origin.profile)
+        return plan_document(plan)
+    return planned_document(plan, origin.network, origin.machine, origin.profile)
+
+
+@document_of.register(Score)
+def _of_score(score: Score) -> Document:
+    from hypar.planning import sources  # noqa: PLC0415 (only for a score)
+
+    plan, ran = origin_of(score).plan, None
+    if plan is not None:
+        with suppress(InputError):
+            ran = _run(plan, sources.scored_on(score), sources.network_of(score), score.optimizer)
+    return score_document(score, plan, ran)
 
 
 plugin = document_of
