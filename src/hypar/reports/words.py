@@ -248,20 +248,15 @@ def items(amounts: Mapping[str, float], unit: str) -> str:
 
 def choice_notes(cells: Iterable[Cell]) -> list[Note]:
     """Explain the words of choices, of a grid's choice its letters, in one note; none without choices."""
-    counted, dims = Counter(cell for cell in cells if cell.text), dict[str, set[str]]()
-    for text, parts in counted:
-        grid = _grid(text)
-        for dim in grid or [dim for _, dim in parts]:
-            dims.setdefault(WORDS[dim][GRIDS] if grid else text, set()).add(dim)
-    found: dict[str, list[str]] = {}
-    for dim, place in PLACES.items():
-        for word in (word for word, own in dims.items() if dim in own):
-            found.setdefault(word, []).append(place)
-    said = [f"{word} cuts {' or '.join(own)}" for word, own in found.items()]
-    grids = [cell.text for cell, _ in counted.most_common() if _grid(cell.text)]
-    said += [f"the numbers of {grids[0]} count shards"] if grids else []
-    named = ", ".join(sorted({*dims} - {*found}))
-    said += [f"{named}: dims of the model"] if named else []
+    found = [(cell, _grid(cell.text)) for cell in dict.fromkeys(cells)]
+    named = {
+        dim: word
+        for cell, grid in found
+        for word, dim in [(WORDS[dim][GRIDS], dim) for dim in grid] or cell.parts
+    }
+    places = grouped((named[dim], place) for dim, place in PLACES.items() if dim in named)
+    said = [f"{word} cuts {' or '.join(own)}" for word, own in places.items()]
+    said += ["numbers count shards"] * any(grid for _, grid in found)
     return [Note("choices", "; ".join(said))] if said else []
 
 
