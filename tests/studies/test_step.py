@@ -73,11 +73,10 @@ def test_memory_over_the_step_peaks_at_the_scores(rows: StepRows) -> None:
     for own, memory in zip(held, rows.memory, strict=True):
         assert math.isclose(math.fsum(memory.held.values()), own)
         if rows.ran.stages is not None:
-            assert memory.course == ()
+            assert memory.phases == {}
             continue
-        assert math.isclose(memory.always_bytes + max(kept for _, kept in memory.course), own)
-        assert memory.course[-1][1] <= own * 1e-9
-        assert 0 <= memory.course[0][0] <= memory.course[-1][0] <= score.time_s * (1 + 1e-9)
+        assert (*memory.phases,) == rows.ran.plan.layers
+        assert math.isclose(memory.always_bytes + max(map(max, memory.phases.values())), own)
 
 
 def test_the_critical_path_is_the_step(rows: StepRows) -> None:

@@ -26,7 +26,7 @@ from hypar.reports.renderers import page
 from hypar.reports.steps import (
     groups_table,
     levels_table,
-    memory_figures,
+    memory_tables,
     shares_table,
     step_notes,
     step_timeline,
@@ -164,7 +164,7 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
     about = "A row is a layer or several alike, or a stage; what runs beside the critical path is low."
     yield Section("Step over time", (*step_timeline(ran, "A step"),), about)
     stages = groups_table(score, ran.stages, ran) if ran.stages else ()
-    yield Section("Memory over the step", (notes["memory"], *memory_figures(rows), *stages))
+    yield Section("Memory over the step", (notes["memory"], *memory_tables(rows), *stages))
 
 
 def compared(found: Reported) -> Comparison:

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Figure, Note, Span, Table, Timeline
+from hypar.document import Column, Note, Span, Table, Timeline
 from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
 from hypar.reports.words import (
@@ -19,6 +19,7 @@ from hypar.reports.words import (
     items,
     levels_of,
     on_machine,
+    parts_of,
     rows_of,
     tone_of,
 )
@@ -94,15 +95,12 @@ _UNITS = {
     "group": "text", "stage": "whole", "chunk": "whole", "layers": "text", "devices": "whole", "computes": "seconds",
     "receives": "seconds", "idle": "seconds", "in flight": "whole", "staleness": "whole", "memory": "bytes", "of": "bytes",
     **dict.fromkeys(("weights", "gradients", "activations", "errors", "buffers"), "bytes"), "ready": "seconds", "begins": "seconds", "ends": "seconds",
-    "level": "text", "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar", "": "text",
+    "level": "text", "layer": "text", "forward": "bytes", "backward": "bytes", "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar", "": "text",
 }  # fmt: skip
 """The columns of groups, stages, chunks and levels, in their order."""
 
 LAYER_HELD = ("weights, gradients, state", "activations kept")
 """What a device holds of a layer."""
-
-NEAR = 1.5
-"""A chart of memory shows the capacity if it is at most so many times the peak."""
 
 
 def _table(rows: Sequence[dict[str, Any]], title: str = "", total: dict[str, Any] | None = None) -> Table:
@@ -318,26 +316,16 @@ def _spent(rows: StepRows, parts: Sequence[Spent]) -> dict[str, Any]:
     }
 
 
-def memory_figures(rows: StepRows) -> Iterator[Figure]:
-    """Yield the bytes of a device of each group over the step; none with stages, whose microbatches share them."""
-    for own in rows.memory:
-        if own.course:
-            yield _over_time(own, rows.ran.score.time_s)
+def memory_tables(rows: StepRows) -> Iterator[Table]:
+    """Yield the most bytes of a device of each group during the phases of layers; none with stages, whose microbatches share them."""
+    for memory in (own for own in rows.memory if own.phases):
+        found = [_held(memory, part) for part in parts_of(rows.ran.plan)]
+        of = "" if memory.group == WHOLE_ARRAY else f" of {memory.group}"
+        top, always = (format_bytes(own) for own in (max(row["bar"] for row in found), memory.always_bytes))
+        yield _table(found, f"Memory of a device{of} by phase, up to {top}, of which {always} all along")
 
 
-def _over_time(memory: DeviceMemory, end: float) -> Figure:
-    """Return the bytes over the step as a line that stays level between changes."""
-    starts = [time for time, _ in memory.course]
-    times = [own for pair in zip(starts, [*starts[1:], end], strict=True) for own in pair]
-    held = [memory.always_bytes + own for _, own in memory.course for _ in range(2)]
-    of = "" if memory.group == WHOLE_ARRAY else f" of {memory.group}"
-    peak, capacity = max(held), memory.capacity_bytes
-    top = format_seconds(times[held.index(peak)])
-    return Figure(
-        title=f"Memory of a device{of} over a step, up to {format_bytes(peak)} at {top}",
-        x=times,
-        series={"held": held, "of which all along": [memory.always_bytes] * len(times)},
-        unit="bytes",
-        x_unit="seconds",
-        limit=capacity if capacity and capacity <= NEAR * peak else None,
-    )
+def _held(memory: DeviceMemory, part: Part) -> dict[str, Any]:
+    both = zip(*(memory.phases[layer] for layer in part.layers), strict=True)
+    forward, backward = (memory.always_bytes + max(own) for own in both)
+    return {"layer": part.title, "forward": forward, "backward": backward, "bar": max(forward, backward)}

@@ -19,7 +19,7 @@ from hypar.schedule.totals import level_name
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.replay import ScoredStep
-    from hypar.schedule.lifetimes import Course
 
 Rows = list[dict[str, Any]]
 
@@ -91,14 +90,14 @@ class DeviceMemory(NamedTuple):
         group: name of the group; ``all`` for identical devices.
         capacity_bytes: memory of a device; None if the machine's file does not say.
         held: bytes at the peak by name: weights, gradients, optimizer state and buffers, held all along, activations and errors.
-        course: the bytes of activations and errors from each time on, from 0 to the end of the backward phase; empty with
-            stages, whose microbatches in flight share them.
+        phases: the most bytes of activations and errors during each layer's forward and its backward phase; empty with stages,
+            whose microbatches in flight share them.
     """
 
     group: str
     capacity_bytes: float | None
     held: dict[str, float]
-    course: tuple[tuple[float, float], ...]
+    phases: dict[str, tuple[float, float]]
 
     @property
     def always_bytes(self) -> float:
@@ -227,15 +226,13 @@ class StepRows:
     @cached_property
     def memory(self) -> tuple[DeviceMemory, ...]:
         """The memory of a device of each group, or of each stage, over the step."""
-        return tuple(
-            DeviceMemory(
-                group=group,
-                capacity_bytes=lane.setting.machine.memory_bytes,
-                held=memory_of(lane, self.ran.step, number),
-                course=() if self.ran.stages else tuple(self._course(course_on(lane), number)),
-            )
-            for number, (group, lane) in enumerate(zip(self.groups, self.ran.lanes, strict=True))
-        )
+        found = []
+        for number, (group, lane) in enumerate(zip(self.groups, self.ran.lanes, strict=True)):
+            course, held = course_on(lane), memory_of(lane, self.ran.step, number)
+            both = zip(course.forward, course.backward, strict=True)
+            phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, both, strict=True))
+            found.append(DeviceMemory(group, lane.setting.machine.memory_bytes, held, phases))
+        return tuple(found)
 
     @cached_property
     def stages(self) -> Rows:
@@ -290,29 +287,6 @@ class StepRows:
         path = [self.tasks[index] for index in self.ran.timeline.critical_path]
         behind = takewhile(lambda task: task.kind not in PHASES, reversed(path))
         return next((task for task in [*behind][::-1] if task.exchanges), None)
-
-    def _course(self, course: Course, number: int) -> Iterator[tuple[float, float]]:
-        """Yield the bytes of activations and errors on a device from each time on.
-
-        A layer's forward phase begins with its computation, and so does its backward phase; a layer without computation
-        of its own belongs to the phase before it.
-        """
-        layers = self.ran.plan.layers
-        spans = defaultdict[tuple[str, bool], list[StepTask]](list)
-        for task in self.tasks:
-            if number in task.lanes and task.kind in PHASES:
-                spans[task.layer, task.kind == "forward"].append(task)
-        time, most = 0.0, 0.0
-        phases = [((layer, True), held) for layer, held in zip(layers, course.forward, strict=True)]
-        phases += [((layer, False), held) for layer, held in zip(layers, course.backward, strict=True)][::-1]
-        for phase, num_bytes in phases:
-            start = min((task.start_s for task in spans.get(phase, ())), default=time)
-            if start > time:
-                yield time, most
-                time, most = start, 0.0
-            most = max(most, num_bytes)
-        yield time, most
-        yield max((task.end_s for own in spans.values() for task in own), default=time), 0.0
 
 
 def _part(name: str, tasks: Sequence[StepTask], num_bytes: float | None = None) -> Part:
