@@ -18,7 +18,7 @@ from hypar.units import amount, format_count, format_gain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
 Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
@@ -116,23 +116,6 @@ class Note(NamedTuple):
     detail: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """Lines over numbers: ``series`` by name, each with a value or None for each ``x``.
-
-    ``limit`` is drawn as a line, as a device's memory.
-    """
-
-    title: str
-    x: Sequence[float]
-    series: Mapping[str, Sequence[float | None]]
-    unit: str
-    x_label: str = ""
-    x_unit: str = "count"
-    y_label: str = ""
-    limit: float | None = None
-
-
 class Span(NamedTuple):
     """A time in seconds in which a track, as a stage, does one kind of work; the label is a microbatch's number, as an example."""
 
@@ -196,7 +179,7 @@ class Document:
         return self.tables[0].records() if self.tables else []
 
 
-Part = Table | Figure | Timeline | Note | Section
+Part = Table | Timeline | Note | Section
 
 
 class Result:

@@ -17,7 +17,6 @@ from hypar.reports.palette import (
     LINE,
     MUTED,
     RULE,
-    SERIES,
     TIMES,
     WHITE,
     colours_of,
@@ -122,7 +121,7 @@ def test_a_light_page_has_the_colours_of_pictures() -> None:
 
 
 def test_marks_of_pictures_are_seen_and_texts_on_choices_are_legible() -> None:
-    for colour in (*TIMES.values(), RULE, SERIES[0]):
+    for colour in (*TIMES.values(), RULE):
         assert contrast(colour, WHITE) >= 3
     for name in data_names("models"):
         for layer in load_model(name).contracted.layers:
@@ -140,7 +139,6 @@ def told_apart(colours: Iterable[str], least: float, sight: str) -> None:
 def test_dims_and_kinds_of_time_are_told_apart(sight: str) -> None:
     told_apart(DIMS.values(), 9, sight)
     told_apart(TIMES.values(), 9, sight)
-    told_apart(SERIES[:3], 8, sight)
 
 
 def test_no_two_dims_of_a_network_share_a_colour() -> None:

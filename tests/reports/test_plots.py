@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hypar
 from hypar.cli.main import main
-from hypar.document import Cell, Column, Document, Figure, Span, Table, Timeline
+from hypar.document import Cell, Column, Document, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.planning.replay import run_plan
 from hypar.reports import plots
@@ -40,7 +40,7 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
-def drawn(part: Figure | Table | Timeline) -> ET.Element:
+def drawn(part: Table | Timeline) -> ET.Element:
     """The picture of a part, parsed, after the checks that every picture passes."""
     text = picture([part], "t")._repr_svg_()
     assert text == picture([part], "t")._repr_svg_()
@@ -66,25 +66,11 @@ def texts(root: ET.Element) -> list[str]:
     return [one.text or "" for one in marks(root, "text")]
 
 
-def lines(**given: Any) -> Figure:
-    return Figure(**{"title": "t", "x": [0.0, 1.0, 2.0], "unit": "seconds", **given})
-
-
 def bars(values: Iterable[Any], unit: str = "seconds") -> Table:
     columns = (Column(key="name"), Column(key="value", unit=unit), Column(key="bar", head="", unit="bar"))
     return Table(
         columns, [{"name": f"r{at}", "value": own, "bar": own} for at, own in enumerate(values)], title="t"
     )
-
-
-@given(st.data())
-def test_any_lines_are_drawn(data: st.DataObject) -> None:
-    x = data.draw(st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=1, max_size=6, unique=True))
-    names = data.draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
-    series = {name: data.draw(st.lists(VALUES, min_size=len(x), max_size=len(x))) for name in names}
-    limit = data.draw(st.one_of(st.none(), st.floats(1e-9, 1e15)))
-    root = drawn(lines(x=sorted(x), series=series, unit="bytes", limit=limit))
-    assert {*names} <= {*texts(root)} or len(names) == 1
 
 
 @given(st.lists(VALUES, min_size=1, max_size=9))
@@ -145,7 +131,7 @@ def test_a_choice_of_two_dims_has_two_halves_and_its_colours_are_explained() -> 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_equal_data_give_equal_bytes(ending: str, tmp_path: Path) -> None:
     parts: tuple[Part, ...] = (
-        lines(series={"a": [1.0, 2.0, None], "b": [3.0, 2.0, 1.0]}, title="costs $5_000 a $step"),
+        bars([3.0, 2.0])._replace(title="costs $5_000 a $step"),
         bars([1.0, 2.0]),
     )
     files = [tmp_path / f"{name}{ending}" for name in "ab"]

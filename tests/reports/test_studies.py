@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.document import Figure, Section, Table
+from hypar.document import Section, Table
 from hypar.registry import data_folder
 from hypar.reports.of.runs import document_of
 from hypar.reports.text import plain, render
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.document import Document, Result
-
-
-def lines_of(result: Result) -> list[Figure]:
-    return [part for part in result.document().parts if isinstance(part, Figure)]
 
 
 def bars_of(result: Result) -> list[Any]:
@@ -45,7 +41,7 @@ def text_of(document: Document) -> str:
 def test_a_comparison_is_of_times_where_there_is_a_machine() -> None:
     found = hypar.compare_strategies("lenet-c", levels=2, hardware="hmc", strategies=["hypar"])
     seconds = [row.plan.score.time_s for row in found if row.plan and row.plan.score]
-    assert (bars_of(found), lines_of(found)) == (seconds[::-1], [])
+    assert bars_of(found) == seconds[::-1]
     gain = f"{seconds[0] / seconds[1]:.3g}x"
     assert found.document().title == f"lenet-c on hmc: hypar is fastest, {gain} faster than dp"
     assert [row["time_s"] for row in found.document().records()] == seconds
@@ -130,12 +126,11 @@ def test_the_note_on_arrays_is_that_of_a_plan() -> None:
 # Sweeps
 
 
-def test_names_are_bars_and_numbers_are_lines() -> None:
+def test_every_combination_has_a_bar() -> None:
     bars = hypar.sweep_model("lenet-c", hardware=["p100-4x4", "tpu-v2"], levels=1, strategy=["dp", "owt"])
-    assert (bars_of(bars), lines_of(bars)) == ([run.totals.time_s for run in bars if run.totals], [])
+    assert bars_of(bars) == [run.totals.time_s for run in bars if run.totals]
     numbers = hypar.sweep_model("lenet-c", hardware="hmc", levels=[1, 2], strategy=["dp", "hypar"])
-    (lines,) = lines_of(numbers)
-    assert (bars_of(numbers), lines.x, list(lines.series)) == ([], [1, 2], ["dp", "hypar"])
+    assert len(bars_of(numbers)) == 4
     best = min(run.totals.time_s for run in numbers if run.totals)
     assert numbers.document().title.endswith(f" is fastest, {format_seconds(best)} a step")
     alone = hypar.sweep_model("lenet-c", hardware="hmc", levels=1, strategy="dp")
@@ -161,10 +156,10 @@ def test_batches_compare_by_their_time_a_sample() -> None:
 
 def test_an_exploration_names_the_fastest_point_and_the_plan() -> None:
     few = hypar.explore_model("lenet-c", vary="fc1", hardware="hmc", levels=2)
-    assert (bars_of(few), lines_of(few)) == ([point.totals.time_s for point in few if point.totals], [])
+    assert bars_of(few) == [point.totals.time_s for point in few if point.totals]
     assert sorted(row["fc1"] for row in shown(few).rows) == ["dp", "dp mp", "mp", "mp dp"]
     many = hypar.explore_model("vgg-a", vary=["conv5_2", "fc1"], hardware="hmc", inter_weight=0.5)
-    assert (len(bars_of(many)), lines_of(many)) == (10, [])
+    assert len(bars_of(many)) == 10
     assert "256 points, 246 of them not shown; the plan of hypar is number 2" in text_of(many.document())
     assert len(shown(many).rows) == 10
     assert "not shown" not in text_of(document_of(many, top=256))

@@ -1,4 +1,4 @@
-"""The colours of dims, kinds of time and series on a white ground, and the contrast of text on them.
+"""The colours of dims and kinds of time on a white ground, and the contrast of text on them.
 
 Each is told apart with each of the three colour blindnesses; the tests compute it. ``report.css`` has the dark ones.
 """
@@ -25,12 +25,9 @@ MIDDLE = 0.179
 
 TIMES = {"forward": "#7a91a6", "backward": "#52677a", "gradient": "#2b3a48", "update": "#0b0f13",
          "communication": "#c4472b"}  # fmt: skip
-SERIES = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#5c4636", "#e69f00", "#d55e00", "#8c959f")
-"""Source: Okabe and Ito, Color Universal Design, 2008; the fifth and the last replace yellow and black."""
 
 _NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES,
-          "computes": TIMES["backward"], "receives": TIMES["communication"],
-          **{f"series-{at}": colour for at, colour in enumerate(SERIES)}}  # fmt: skip
+          "computes": TIMES["backward"], "receives": TIMES["communication"]}  # fmt: skip
 
 _DIMS = {"batch": ("#bddaf3", "bright_blue"), "in_channels": ("#f0a02e", "yellow"), "out_channels": ("#8a3577", "magenta"),
          "height": ("#1f9e7a", "green"), "width": ("#f4e96a", "cyan"), "groups": ("#5c4636", "red"),
@@ -59,7 +56,7 @@ def colours_of(dim: str | None) -> Colours:
 
 
 def colour_of(name: str) -> str:
-    """Return the colour of a name in a picture: of a phase, a series, a dim, or with ``-t`` of the text on a dim."""
+    """Return the colour of a name in a picture: of a phase, a dim, or with ``-t`` of the text on a dim."""
     colours = colours_of(name.removesuffix("-t"))
     return _NAMED.get(name) or (colours.text if name.endswith("-t") else colours.ground)
 

@@ -1,4 +1,4 @@
-"""Pictures of documents as SVG, the same bytes on every machine: rows with a track of bars or of times, and lines between axes.
+"""Pictures of documents as SVG, the same bytes on every machine: rows with a track of bars or of times.
 
 Where a .png or .pdf is asked for, matplotlib draws the same shapes.
 
@@ -13,17 +13,18 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from html import escape
 from importlib.util import find_spec
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.document import Cell, Column, Figure, Section, Span, Table, Timeline
+from hypar.document import Cell, Column, Section, Span, Table, Timeline
 from hypar.errors import OptionError
 from hypar.files.text import require_writable, write_bytes, write_text
 from hypar.reports.palette import RULE, TIMES, colour_of
 from hypar.reports.text import columns_of
 from hypar.reports.words import PLACES
+from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,9 +38,6 @@ WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
 
 GAP, UNIT, TRACK = 14, 30, 440
 """A gap, the least width of a part of a choice, and that of a track."""
-
-LEFT, RIGHT, HIGH = 78.0, WIDTH - 40, 180.0
-"""The ends and the height of lines."""
 
 WORDS = {**dict.fromkeys(("computes", "receives")), **dict.fromkeys(TIMES), "communication": "receives"}
 """The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
@@ -124,7 +122,7 @@ def wide(text: str) -> float:
 
 
 def picture(parts: Sequence[Part], title: str) -> Picture:
-    """Return what is drawn of parts of a document below each other: figures, timelines and tables with bars.
+    """Return what is drawn of parts of a document below each other: timelines and tables with bars.
 
     A timeline whose tracks are the names of the table before it is drawn beside that, in place of its bars.
     """
@@ -134,13 +132,11 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
             head = part.title
         if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == _names(part):
             table = part._replace(total=None)
-        elif isinstance(part, Figure | Timeline) or (isinstance(part, Table) and part.has_bars):
+        elif isinstance(part, Timeline) or (isinstance(part, Table) and part.has_bars):
             if found.elements:
                 found.text(0, found.y + 40, part.title or head)
                 found.y += 56
-            if isinstance(part, Figure):
-                _lines(found, part)
-            elif isinstance(part, Table):
+            if isinstance(part, Table):
                 _bars(found, columns_of(part))
             else:
                 tracks = Table((Column(key=""),), [{"": track} for track in part.tracks])
@@ -170,7 +166,7 @@ def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None
     for tick in axis.ticks(5):
         x, anchor = axis.place(tick), "middle" if tick else "start"
         found.line(x, found.y - 2, x, bottom)
-        found.text(x, bottom + 15, _text(tick, "seconds"), "muted", anchor=anchor)
+        found.text(x, bottom + 15, format_seconds(tick), "muted", anchor=anchor)
     rows = [_merged(timeline.spans, name, most / WIDTH / 4) for name in columns[0].texts]
     used = _spans(found, rows, axis)
     found.y += 26
@@ -266,43 +262,8 @@ class _Axis(NamedTuple):
         return [at * step for at in range(int(self.most / step * (1 + 1e-9)) + 1)]
 
 
-def _text(value: float, unit: str) -> str:
-    return Column(key="", unit=unit).text(value)
-
-
-def _lines(found: Picture, figure: Figure) -> None:
-    """Draw lines over numbers between axes, with the limit."""
-    series = [*figure.series.values()]
-    every = [own for row in (*series, [figure.limit]) for own in row if own is not None]
-    colours = [f"series-{at % 8}" for at in range(len(series))] if len(series) > 1 else ["backward"]
-    found.legend(dict(zip(colours, figure.series, strict=True)) if len(series) > 1 else {})
-    bottom = found.y + 18 + HIGH
-    across, up = _Axis(max(figure.x), LEFT, RIGHT), _Axis(max(every, default=1.0), bottom, bottom - HIGH)
-    _frame(found, figure, across, up)
-    for colour, row in zip(colours, series, strict=True):
-        for known, run in groupby(zip(figure.x, row, strict=True), key=lambda own: own[1] is not None):
-            at = [*chain.from_iterable((across.place(x), up.place(own or 0.0)) for x, own in run)]
-            if known:
-                found.line(*at, *at[-2:], colour=colour)
-    found.y = bottom + (42 if figure.x_label else 24)
-
-
-def _frame(found: Picture, figure: Figure, across: _Axis, up: _Axis) -> None:
-    """Draw axes with numbers and what they are, and the limit."""
-    found.text(LEFT, up.end - 10, figure.y_label, "muted")
-    for level in up.ticks(4):
-        found.line(LEFT, up.place(level), RIGHT, up.place(level))
-        found.text(LEFT - 8, up.place(level) + 4, _text(level, figure.unit), "muted", anchor="end")
-    for x in figure.x if len(figure.x) <= 8 else across.ticks(6):
-        found.text(across.place(x), up.start + 18, _text(x, figure.x_unit), "muted", anchor="middle")
-    found.text(RIGHT, up.start + 36, figure.x_label, "muted", anchor="end")
-    if figure.limit is not None:
-        found.line(LEFT, up.place(figure.limit), RIGHT, up.place(figure.limit), colour="ink")
-        found.text(LEFT + 4, up.place(figure.limit) - 4, f"limit {_text(figure.limit, figure.unit)}")
-
-
 def plot(document: Document, file: Path | None = None) -> Picture:
-    """Draw the figures, timelines and bars of a document as one picture, and write it to a file if one is named.
+    """Draw the timelines and bars of a document as one picture, and write it to a file if one is named.
 
     Raises:
         OptionError: as ``require_plot``, or nothing is to be drawn.

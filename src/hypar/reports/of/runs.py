@@ -6,12 +6,11 @@ Each has the answer over what fits, a row of data for each run, and a table of t
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.document import Column, Document, Figure, Note, Table
+from hypar.document import Column, Document, Note, Table
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
@@ -93,7 +92,6 @@ def _document(
     cells: Callable[[Run], dict[str, Any]],
     shown: Sequence[Run],
     *notes: Note,
-    lines: Figure | None = None,
     base: str = BASELINE,
 ) -> Document:
     """Return a document; ``cells`` are the first ones of a row, by which a run is named, and what it is compared with ``base``."""
@@ -104,14 +102,13 @@ def _document(
     which = f", which {FITS_NOT}" + f" at batch {', '.join(unfit)}" * base.endswith("batch")
     gain = Note("gain", f"how many times {than} than {base}{which * bool(unfit)}")
     counted = [f"counted by {runs.convention}"] * (runs.convention != MOVED)
-    said = Column(key="said", head=""), Column(key="bar", head="", unit="text" if lines else "bar")
+    said = Column(key="said", head=""), Column(key="bar", head="", unit="bar")
     columns = (*heads, TOTALS[0], Column(key="gain", unit="ratio"), *TOTALS[1:], *said)
-    pictures = [replace(lines, title=title)] if lines else []
     return Document(
         title=title,
         about=", ".join([*about, *counted]),
         tone=_tone(best) if best else "bad",
-        parts=(data(_plain_rows(runs)), Table(columns, _rows(runs, shown, cells, bars=not lines)), *pictures),
+        parts=(data(_plain_rows(runs)), Table(columns, _rows(runs, shown, cells))),
         notes=(gain, *notes, *(best or runs[0]).remarks),
     )
 
@@ -156,13 +153,8 @@ def _name(run: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
     return "the plan" if run.own else ", ".join(words)
 
 
-def _rows(
-    runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any]], *, bars: bool
-) -> list[dict[str, Any]]:
-    """Return rows as readers see them.
-
-    A bar is a time, without a machine a cost, or what is said in its place, which is there without bars too.
-    """
+def _rows(runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows as readers see them; a bar is a time, without a machine a cost, or what is said in its place."""
     rows = []
     for run in shown:
         value = run.time_s if run.totals else runs.value(run)
@@ -172,7 +164,7 @@ def _rows(
             **{f"H{level}": cost for level, cost in enumerate(run.costs, 1)},
             "gain": runs.speedup(run),
             "said": "the plan" * run.own,
-            "bar": bar or value if bars and value < math.inf else bar,
+            "bar": bar or (value if value < math.inf else ""),
             "tone": _tone(run).replace("good", ""),
         }
         rows.append({**cells(run), **_totals(run), **row})
@@ -249,8 +241,7 @@ def _swept(runs: Sweep) -> Document:
         return {name: _text(run.axes[name]) for name in axes}
 
     base = f"the first row{' of the same batch' * ('batch' in axes)}"
-    lines = _along(runs, *axes)
-    return _document(runs, runs.model, about, heads, cells, runs, *notes, lines=lines, base=base)
+    return _document(runs, runs.model, about, heads, cells, runs, *notes, base=base)
 
 
 def _swept_row(runs: Sweep, run: Run) -> dict[str, Any]:
@@ -276,21 +267,6 @@ def _text(value: Any) -> str:
     return (
         ", ".join(map(str, value.values())) if isinstance(value, dict) else getattr(value, "name", str(value))
     )
-
-
-def _along(runs: Sweep, *axes: str) -> Figure | None:
-    """Plot times along the innermost axis that varies if it has numbers, with a series for each combination of the others."""
-    *others, along = axes
-    places = [*dict.fromkeys(run.axes[along] for run in runs if type(run.axes[along]) in {int, float})]
-    if len(places) < 2:
-        return None
-    series: dict[str, list[float | None]] = {}
-    for run in runs:
-        named = (f"{f'{name} ' * (name in NUMBERS)}{_text(run.axes[name])}" for name in others)
-        values = series.setdefault(", ".join(named), [None] * len(places))
-        values[places.index(run.axes[along])] = run.totals and run.totals.time_s
-    x, unit = [*map(float, places)], "seconds"
-    return Figure(title="", x=x, x_label=along, series=series, unit=unit, y_label="time of a step")
 
 
 # Explorations: points by the words of each free layer, level by level
