@@ -192,6 +192,10 @@ class Result:
         """Return what it shows."""
         return cast("Document", load_plugin("documents", self._document)(self))
 
+    def __repr__(self) -> str:
+        """Return its kind and its answer, short enough for a prompt."""
+        return f"<{type(self).__name__} of {self.document().title}>"
+
     def to_frame(self) -> Any:
         """Return its rows as a pandas data frame with plain numbers and texts; raises ``OptionError`` without pandas."""
         if find_spec("pandas") is None:

@@ -306,7 +306,7 @@ def layers_spent(ran: ScoredStep) -> Callable[[Sequence[str]], dict[str, Any]]:
 
 def _spent(rows: StepRows, parts: Sequence[Spent]) -> dict[str, Any]:
     """Return the bytes, the seconds on the critical path and the joules of parts of a step."""
-    spans = [(part.critical_computes_s, part.critical_receives_s) for part in parts]
+    spans = [(part.computes_s, part.receives_s) for part in parts]
     computes, receives = map(math.fsum, zip(*spans, strict=True))
     return {
         "received": math.fsum(part.num_bytes for part in parts),

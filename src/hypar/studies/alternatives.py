@@ -107,7 +107,7 @@ class LayerExplanation:
         return next(one for one in self.alternatives if one.chosen)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation(Result):
     """The explanation of a plan.
 
@@ -119,10 +119,6 @@ class Explanation(Result):
     _document: ClassVar[str] = "explanation"
     plan: Plan
     explained: tuple[LayerExplanation, ...]
-
-    def __repr__(self) -> str:
-        """Return the answer; ``to_frame`` and a notebook show the rest."""
-        return f"<Explanation of {self.document().title}>"
 
 
 def explain_plan(

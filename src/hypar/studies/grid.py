@@ -121,10 +121,6 @@ class Runs(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute
         vars(made).update(about, convention=convention)
         return made
 
-    def __repr__(self) -> str:
-        """Return what they are about and the answer, short enough for a prompt."""
-        return f"<{type(self).__name__} of {self.document().title}>"
-
     def base(self, run: Run) -> Run:
         """Return the run that a run is compared with: the first."""
         del run

@@ -72,15 +72,13 @@ class Part(NamedTuple):
     """The part in a step of a layer, or of a level, as ``H1`` or ``stages``.
 
     ``num_bytes`` are those that all devices receive, of a layer without those from other stages; seconds are of computation
-    and of receiving, those of all tasks and those on the critical path, which sum to the step over all layers.
+    and of receiving on the critical path, which sum to the step over all layers.
     """
 
     name: str
     num_bytes: float
     computes_s: float
     receives_s: float
-    critical_computes_s: float
-    critical_receives_s: float
 
 
 class DeviceMemory(NamedTuple):
@@ -88,14 +86,12 @@ class DeviceMemory(NamedTuple):
 
     Attributes:
         group: name of the group; ``all`` for identical devices.
-        capacity_bytes: memory of a device; None if the machine's file does not say.
         held: bytes at the peak by name: weights, gradients, optimizer state and buffers, held all along, activations and errors.
         phases: the most bytes of activations and errors during each layer's forward and its backward phase; empty with stages,
             whose microbatches in flight share them.
     """
 
     group: str
-    capacity_bytes: float | None
     held: dict[str, float]
     phases: dict[str, tuple[float, float]]
 
@@ -231,7 +227,7 @@ class StepRows:
             course, held = course_on(lane), memory_of(lane, self.ran.step, number)
             both = zip(course.forward, course.backward, strict=True)
             phases = {} if self.ran.stages else dict(zip(self.ran.plan.layers, both, strict=True))
-            found.append(DeviceMemory(group, lane.setting.machine.memory_bytes, held, phases))
+            found.append(DeviceMemory(group, held, phases))
         return tuple(found)
 
     @cached_property
@@ -292,18 +288,11 @@ class StepRows:
 def _part(name: str, tasks: Sequence[StepTask], num_bytes: float | None = None) -> Part:
     """Sum tasks; bytes between stages belong to no layer."""
     inside = (task.num_bytes or 0.0 for task in tasks if task.level != BETWEEN_STAGES)
-    sums = defaultdict[tuple[bool, bool], list[float]](list)
-    for task in tasks:
-        sums[task.kind == "communication", task.critical].append(task.seconds)
-    computes, receives = math.fsum(sums[False, True]), math.fsum(sums[True, True])
-    return Part(
-        name=name,
-        num_bytes=math.fsum(inside) if num_bytes is None else num_bytes,
-        computes_s=math.fsum((computes, *sums[False, False])),
-        receives_s=math.fsum((receives, *sums[True, False])),
-        critical_computes_s=computes,
-        critical_receives_s=receives,
+    computes, receives = (
+        math.fsum(task.seconds for task in tasks if task.critical and (task.kind == "communication") is sent)
+        for sent in (False, True)
     )
+    return Part(name, math.fsum(inside) if num_bytes is None else num_bytes, computes, receives)
 
 
 def score_layers(

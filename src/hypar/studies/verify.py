@@ -80,7 +80,7 @@ class Received(NamedTuple):
     moved: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Verified(Result):
     """What a training step of a plan on simulated devices shows.
 
