@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Document, Note, Section
-from hypar.errors import InputError, OptionError, TableLimitError
+from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.load import load_machine
 from hypar.machine.numbers import machine_numbers
 from hypar.machine.routing import primes
 from hypar.plan.plan import read_plan
 from hypar.plan.records import of_score
 from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
-from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
+from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports.of.catalogue import document_of as machine_document
 from hypar.reports.of.explanation import document_of as explanation_document
 from hypar.reports.of.plan import planned_document
@@ -28,7 +27,6 @@ from hypar.reports.steps import (
     levels_table,
     memory_tables,
     shares_table,
-    step_notes,
     step_timeline,
 )
 from hypar.reports.words import on_machine, parts_of
@@ -38,7 +36,7 @@ from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.step import StepRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hypar.document import Part
     from hypar.machine.machine import Machine
@@ -51,7 +49,9 @@ if TYPE_CHECKING:
 OPEN = ("open in ", "not given", "assumed")
 """How a source begins that leaves a number open."""
 
-THIS = "(this plan)"
+OF_STEP = {"time", "critical", "bytes", "energy", "memory", "numbers"}
+"""The labels of the notes on a step."""
+
 NOT_RUN = Note(
     "",
     "Nothing is said about time, energy and memory: the plan names no machine; hypar plan --hardware names one.",
@@ -90,12 +90,10 @@ def read_reported(
     stored = read_plan(path)
     network = model_of(stored, path, model)
     sized = as_planned(stored, network, path)
-    machine = (
-        machine_of(stored, path, changes=changes) if hardware is None else load_machine(hardware, changed)
-    )
-    if machine is None and changes:
-        raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
-    ran = None if machine is None else run_plan(stored, hardware=machine, model=sized, convention=convention)
+    ran = None
+    if stored.score or hardware or changed:
+        ran = run_plan(stored, hardware=hardware, model=sized, changes=changed, convention=convention)
+    machine = None if ran is None else ran.machine
     options = {"hardware": hardware, "model": model, "profile": profile, "convention": convention}
     words = [word for key, own in options.items() if own is not None for word in (f"--{key}", str(own))]
     words += [word for key, own in changed.items() for word in ("--set", f"{key}={own}")]
@@ -124,10 +122,12 @@ def report_document(found: Reported) -> Document:
     """Return the document of a report."""
     plan = found.plan
     whole = planned_document(plan, found.graph, found.machine, found.profile, costs=True)
-    spent = [] if plan.score is None else [*step_notes(plan, plan.score, found.ran)]
+    spent = {own.label: own for own in whole.notes if own.label in OF_STEP}
     choices = [own for own in whole.notes if own.label == "choices"]
-    claimed = [own for own in whole.notes if own not in spent and own not in choices]
-    strategies, answer = _strategies(found)
+    claimed = [own for own in whole.notes if own.label not in {*OF_STEP, "choices"}]
+    strategies = _asked("Strategies side by side", lambda: comparison_document(compared(found)))
+    best = strategies.about.partition(": ")[2]
+    answer = f"of the strategies compared, {best}" if best else "not compared with other strategies"
     about = "A row is a layer or several alike; levels go from the outermost to the innermost."
     return Document(
         title=whole.title,
@@ -135,13 +135,22 @@ def report_document(found: Reported) -> Document:
         tone=whole.tone,
         parts=(
             Section(title="Plan", about=about, parts=(*whole.tables, *choices)),
-            *(_step(found.ran, {own.label: own for own in spent}) if found.ran else ()),
+            *(_step(found.ran, spent) if found.ran else ()),
             strategies,
-            _why(found),
+            _asked("Why this cut", lambda: _why(found)),
             Section(title="Claim and assumptions", parts=(*claimed, _assumed(found.machine))),
             *(_machine(found, found.machine) if found.machine else ()),
         ),
     )
+
+
+def _asked(title: str, make: Callable[[], Document]) -> Section:
+    """Return what a question about the plan has for an answer, or why it has none."""
+    try:
+        document = make()
+    except (InputError, TableLimitError) as error:
+        return Section(title, (Note("", f"Not known: {error}."),))
+    return Section(title, (*document.parts, *document.notes), document.title)
 
 
 def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
@@ -190,7 +199,7 @@ def compared(found: Reported) -> Comparison:
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
-    row = replace(Run.of({"strategy": f"{plan.strategy} {THIS}"}, plan), plan=plan, costs=costs)
+    row = replace(Run.of({"strategy": plan.strategy}, plan), plan=plan, costs=costs, own=True)
     this = plan.strategy, plan.splits, plan.chunks
     plans = ((other, other.plan) for other in rows)
     kept = [row if own and (own.strategy, own.splits, own.chunks) == this else other for other, own in plans]
@@ -207,34 +216,12 @@ def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[
     return (*plan.array[:outside], *primes(len(plan.stages.stages)), *plan.array[outside:])
 
 
-def _strategies(found: Reported) -> tuple[Section, str]:
-    """Return the strategies with their totals, and which of them is best."""
-    title = "Strategies side by side"
-    try:
-        document = comparison_document(compared(found))
-    except (InputError, TableLimitError) as error:
-        return Section(
-            title, (Note("", f"None is compared: {error}."),)
-        ), "not compared with other strategies"
-    for row in (row for table in document.tables for row in table.rows if THIS in row["strategy"]):
-        row["tone"] = row.get("tone") or "this"
-    notes = Section("What each is optimal over", document.notes)
-    answer = f"of the strategies compared, {document.title.partition(': ')[2]}"
-    return Section(title, (*document.tables, notes)), answer
-
-
-def _why(found: Reported) -> Section:
-    """Return what the choices of each row of layers cost less than the next, level by level."""
-    title = "Why this cut"
-    try:
-        known = explain_plan(found.plan, found.graph, layer="*", machine=found.machine, profile=found.profile)
-    except (InputError, TableLimitError) as error:
-        return Section(title, (Note("", f"Not covered: {error}."),))
+def _why(found: Reported) -> Document:
+    """Explain the choices of each row of layers, level by level."""
+    known = explain_plan(found.plan, found.graph, machine=found.machine, profile=found.profile)
     firsts = {part.layers[0] for part in parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
-    document = explanation_document(replace(known, explained=few))
-    every = Section(f"All {len(few)} choices of rows at levels", document.parts)
-    return Section(title, (every, *document.notes), document.title)
+    return explanation_document(replace(known, explained=few))
 
 
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:

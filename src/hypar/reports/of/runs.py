@@ -165,7 +165,7 @@ def _rows(runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any
             "gain": runs.speedup(run),
             "said": "the plan" * run.own,
             "bar": bar or (value if value < math.inf else ""),
-            "tone": _tone(run).replace("good", ""),
+            "tone": _tone(run).replace("good", "") or "this" * run.own,
         }
         rows.append({**cells(run), **_totals(run), **row})
     return rows
