@@ -39,7 +39,7 @@ def score(
         raise click.UsageError("two of --plot, --trace and --picture name one file")
     with doing(f"scoring {plan}"):
         ran = use("planning.replay:run_plan")(plan, **given)
-    document = partial(use("reports.of.plan:score_document"), ran.score, ran.plan, ran)
+    document = partial(use("reports.of.plan:score_document"), ran.score, ran)
     if picture is not None:
         scored = ran.plan.model_copy(update={"score": ran.score})
         use("reports.plots:plot")(

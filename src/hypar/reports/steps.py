@@ -12,7 +12,6 @@ from hypar.planning.counting import score_convention
 from hypar.reports.words import (
     MOST_ROWS,
     Part,
-    against,
     cells_of,
     fit,
     grouped,
@@ -25,7 +24,7 @@ from hypar.reports.words import (
 )
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.units import format_bytes, format_joules, format_seconds
+from hypar.units import faster_than, format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,14 +38,13 @@ if TYPE_CHECKING:
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:
-    """Return the answer in a line: the time of a step, whether it fits, and how it compares with ``base``, dp's.
-
-    The network's name is empty if it is not known.
-    """
+    """Return the answer in a line: a step's time on a network, empty if it is not known, its fit, and a comparison with dp's score."""
     where = on_machine(score)
     subject = f"{name} {where}" if name else where.removeprefix("on ")
     parts = [f"{format_seconds(score.time_s)} a step", fit(score)]
-    parts.append("" if base is None else against("dp", base, score))
+    if base is not None:
+        parts.append(faster_than("dp", base.time_s, score.time_s))
+        parts += ["which does not fit" + " either" * (not score.fits)] * (not base.fits)
     return f"{subject}: {', '.join(filter(None, parts))}"
 
 

@@ -12,7 +12,7 @@ from hypar.document import Cell, Column, Note, Table
 from hypar.sharding.dims import GRIDS, WORDS, choice_word, grid_of, vocabulary
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import WHOLE_ARRAY, Split
-from hypar.units import amount, faster_than, format_bytes
+from hypar.units import amount, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -233,12 +233,6 @@ def fit(score: Score) -> str:
         texts = f"{math.ceil(held):,} B", f"{math.ceil(there):,} B"
     group = getattr(full, "group", "")
     return f"{word} ({' of '.join(texts)}{f' on {group}' * bool(group)})"
-
-
-def against(name: str, base: Score, own: Score) -> str:
-    """Compare a step with that of a baseline: ``2.87x slower than dp, which does not fit``."""
-    unfit = "" if base.fits else ", which does not fit" + " either" * (not own.fits)
-    return faster_than(name, base.time_s, own.time_s) + unfit
 
 
 def items(amounts: Mapping[str, float], unit: str) -> str:

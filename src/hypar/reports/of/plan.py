@@ -67,7 +67,7 @@ def _of_score(score: Score) -> Document:
     if plan is not None:
         with suppress(InputError):
             ran = _run(plan, sources.scored_on(score), sources.network_of(score), score.optimizer)
-    return score_document(score, plan, ran)
+    return score_document(score, ran)
 
 
 plugin = document_of
@@ -132,16 +132,16 @@ def _run(plan: Plan, machine: Any, graph: LayerGraph, optimizer: str | None = No
     return run_plan(plan, hardware=machine, model=graph, optimizer=optimizer)
 
 
-def score_document(score: Score, plan: Plan | None = None, ran: ScoredStep | None = None) -> Document:
-    """Return the document of a score, with the plan that was run and its step, if these are known."""
-    known = ran or plan
+def score_document(score: Score, ran: ScoredStep | None = None) -> Document:
+    """Return the document of a score, with its step if that is known."""
+    plan = None if ran is None else ran.plan
     return Document(
-        title=headed("" if plan is None else plan.model.name, score),
-        about="" if plan is None else f"strategy {plan.strategy}, {asked(plan)}",
+        title=headed(plan.model.name if plan else "", score),
+        about=f"strategy {plan.strategy}, {asked(plan)}" if plan else "",
         tone=tone_of(score),
         parts=(
             data([*_item_rows(score)]),
-            *groups_table(score, None if known is None else known.stages),
+            *groups_table(score, ran.stages if ran else None),
             *step_timeline(ran),
         ),
         notes=(*step_notes(plan, score, ran), *(on_this_machine(ran.plan, ran.machine) if ran else ())),
