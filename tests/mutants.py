@@ -51,7 +51,7 @@ class Mutant(NamedTuple):
 MUTANTS = [
     # network
     Mutant("a causal attention multiplies half", "network/ops/attention.py", "fraction=0.5 if self.causal else 1.0", "fraction=1.0"),
-    Mutant("an attention has two products", "network/einsum.py", "return int(self.fraction * self.products_among({}))", "return int(self.fraction * self.products_among({}) / 2)"),
+    Mutant("an attention has two products", "network/nest.py", "return int(self.fraction * self.products_among({}))", "return int(self.fraction * self.products_among({}) / 2)"),
     Mutant("an attention keeps a sum for each query", "network/ops/attention.py", "return Keeps(input=True, output=True, elements=rows)", "return Keeps(input=True, output=True)"),
     Mutant("an attention keeps its output", "network/ops/attention.py", "return Keeps(input=True, output=True, elements=rows)", "return Keeps(input=True, elements=rows)"),
     Mutant("a norm keeps its statistics", "network/ops/bases/normalising.py", "elements=len(self.statistics) * positions", "elements=0"),
@@ -86,7 +86,7 @@ MUTANTS = [
     Mutant("a halo is received where the shards stay", "sharding/redistribution.py", "return [halo + share * 0 for share in shares]", "return [share * 0 for share in shares]"),
     Mutant("a sum over shards is a partial sum", "sharding/redistribution.py", "return Partial() if isinstance(have, Shard) and have.dim in contracted else have", "return have"),
     Mutant("sums are resolved at once", "sharding/redistribution.py", "return Replicate() if isinstance(result, Partial) else result", "return result"),
-    Mutant("a tensor without the dim is replicated", "sharding/placement.py", "return Shard(einsum.names(tensor).get(dim, dim))", "return Shard(dim)"),
+    Mutant("a tensor without the dim is replicated", "sharding/placement.py", "return Shard(nest.names(tensor).get(dim, dim))", "return Shard(dim)"),
     Mutant("idle devices work for nothing", "sharding/levels.py", "return costs * self.of(WORKING)[:, None] if self.idle else costs", "return costs"),
     Mutant("a level divides what the levels above left", "sharding/levels.py", "found[names.index(tensor)] *= degree", "found[names.index(tensor)] *= 1"),
     Mutant("a halo grows as shards shrink", "sharding/transfers.py", "np.minimum(border.fraction / size, 1.0)", "np.minimum(border.fraction, 1.0)"),
@@ -165,7 +165,7 @@ MUTANTS = [
     # importers of frameworks
     Mutant("a tensor that is filled by parts is filled whole", "importers/filled.py", "return found if place == shapes[value][axis] else []", "return found"),
     # what tests of parts held
-    Mutant("devices count half of a causal attention", "network/einsum.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),
+    Mutant("devices count half of a causal attention", "network/nest.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),
     Mutant("a group norm keeps its statistics", "network/ops/group_norm.py", "elements=len(self.statistics) * self.groups", "elements=0"),
     Mutant("a group norm takes five operations", "network/ops/group_norm.py", "flop_per_element: ClassVar[int] = 5", "flop_per_element: ClassVar[int] = 4"),
     Mutant("a microbatch waits for the one before it", "schedule/tasks.py", "waits = [after, *zip(range(index, index + end - first - 1))]", "waits = [(), *zip(range(index, index + end - first - 1))]"),

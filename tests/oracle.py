@@ -1,6 +1,6 @@
 """A second derivation of the volume of a plan: fractions, one tensor and one device at a time.
 
-It shares with the planner only the einsum of each layer and the network's graph; placements, transfers and
+It shares with the planner only the nest of each layer and the network's graph; placements, transfers and
 local sizes are worked out again, by hand-written cases.
 """
 
@@ -17,8 +17,8 @@ from hypar.sharding.placement import Choice
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.network.contraction import CutLayer, Tensor
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanNode, Tensor
 
 Choices = Sequence[Choice]
 
@@ -41,7 +41,7 @@ def volumes(graph: LayerGraph, choices: Sequence[Choices]) -> Iterator[Fraction]
         yield total * graph.element_bytes
 
 
-def layer_elements(layer: CutLayer, at: Choices) -> Fraction:
+def layer_elements(layer: PlanNode, at: Choices) -> Fraction:
     """Elements that all devices receive inside a layer at the innermost of some levels."""
     return _devices(at) * _inside(layer, at[:-1], at[-1])
 
@@ -68,13 +68,13 @@ def _devices(at: Choices) -> int:
     return int(2 ** len(at))
 
 
-def _left(layer: CutLayer, tensor: str, above: Choices) -> Fraction:
+def _left(layer: PlanNode, tensor: str, above: Choices) -> Fraction:
     """The part of a tensor that a group has after the levels above."""
-    carried = layer.einsum.dims(tensor)
+    carried = layer.nest.dims(tensor)
     return Fraction(1, math.prod(2 for choice in above if _dim(choice) in carried))
 
 
-def _inside(layer: CutLayer, above: Choices, choice: Choice) -> Fraction:
+def _inside(layer: PlanNode, above: Choices, choice: Choice) -> Fraction:
     """Elements that one of two devices receives to add up what is partial."""
     if layer.join or _dim(choice) is None:
         return Fraction(0)
@@ -84,28 +84,28 @@ def _inside(layer: CutLayer, above: Choices, choice: Choice) -> Fraction:
     return amount + _halo(layer, above, choice) * layer.elements("input") * _left(layer, "input", above)
 
 
-def _halo(layer: CutLayer, above: Choices, choice: Choice) -> Fraction:
+def _halo(layer: PlanNode, above: Choices, choice: Choice) -> Fraction:
     """What one device reads past its half of a cut image, in parts of F_in: half of one border's halo."""
-    window = layer.einsum.windows.get(_dim(choice) or "")
+    window = layer.nest.windows.get(_dim(choice) or "")
     if window is None:
         return Fraction(0)
-    size = Fraction(layer.einsum.input_sizes[_dim(choice) or ""])
+    size = Fraction(layer.nest.input_sizes[_dim(choice) or ""])
     for before in above:
         size /= 2 if _dim(before) == _dim(choice) else 1
     overlap = max(0, (window.kernel - 1) * window.dilation + 1 - window.stride)
     return Fraction(1, 2) * min(Fraction(1), overlap / size)
 
 
-def _kept(layer: CutLayer, choice: Choice, end: str) -> str | None:
+def _kept(layer: PlanNode, choice: Choice, end: str) -> str | None:
     """The dim by which a tensor is divided once sums are added up; None where every device has it all."""
     if _dim(choice) is None or (_dim(choice) == {"output": "in_channels", "input": "out_channels"}[end]):
         return None
-    names = layer.einsum.output if end == "output" else layer.einsum.input
+    names = layer.nest.output if end == "output" else layer.nest.input
     return names.get(_dim(choice) or "")
 
 
 def _between(
-    made: CutLayer, maker: Choice, read: CutLayer, reader: Choice, contracted: frozenset[str], halo: Fraction
+    made: PlanNode, maker: Choice, read: PlanNode, reader: Choice, contracted: frozenset[str], halo: Fraction
 ) -> Fraction:
     """Parts of a tensor that one of two devices receives, F and E."""
     have, need = _kept(made, maker, "output"), _kept(read, reader, "input")

@@ -282,7 +282,7 @@ def no_choice_is_better(case: Case) -> int:
 
 def _sizes(case: Case) -> dict[str, Mapping[str, int]]:
     """Return the elements of the dims of each layer of a plan."""
-    return {layer.name: layer.einsum.sizes for layer in case.graph.nodes(case.plan.graph).layers}
+    return {layer.name: layer.nest.sizes for layer in case.graph.nodes(case.plan.graph).layers}
 
 
 def _changes(splits: list[Data], most: int = 12) -> Iterator[tuple[int, str, str]]:

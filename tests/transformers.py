@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.sharding.placement import Options
 
 MADE: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("networks.yaml").read_text(encoding="utf-8"))
@@ -185,9 +185,7 @@ def _model(
     )
 
 
-def chosen(
-    graph: ContractedGraph, array: tuple[int, ...], dims: dict[str, str], default: str
-) -> list[Options]:
+def chosen(graph: PlanGraph, array: tuple[int, ...], dims: dict[str, str], default: str) -> list[Options]:
     """The same choice at every level for layers of some names; ``whole`` for a join that is not divided."""
     found: list[Options] = []
     for layer in graph.layers:
@@ -196,15 +194,15 @@ def chosen(
     return found
 
 
-def drawn(graph: ContractedGraph, array: tuple[int, ...], random: random.Random) -> list[Options]:
+def drawn(graph: PlanGraph, array: tuple[int, ...], random: random.Random) -> list[Options]:
     """A random legal choice of each layer at each level, of dims that it divides evenly where there are some."""
     found: list[Options] = []
     for layer in graph.layers:
-        left = {dim: layer.einsum.sizes[dim] for dim in layer.einsum.cuttable}
+        left = {dim: layer.nest.sizes[dim] for dim in layer.nest.cuttable}
         own: list[Choice] = []
         for ways in array:
             even = [dim for dim in left if left[dim] % ways == 0]
-            if not layer.einsum.contracts and random.random() < 0.1:
+            if not layer.nest.multiplies and random.random() < 0.1:
                 own.append(WHOLE)
                 continue
             dim = random.choice(even or [*left])

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.network.contraction import ContractedGraph, Tensor
-    from hypar.network.einsum import Einsum
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.ops.nest import Nest
     from hypar.plan.plan import Plan
 
 Order = list[str | None]
@@ -33,8 +33,8 @@ def volume_by_counts(plan: Plan, graph: LayerGraph) -> float:
             fed.add(tensor.consumer)
         found.append(_between(tensor, nodes, orders, ways, error=error))
     for index, layer in enumerate(nodes.layers):
-        if layer.einsum.weight:
-            found += _inside(layer.einsum, orders[index], ways, fed=index in fed)
+        if layer.nest.weight:
+            found += _inside(layer.nest, orders[index], ways, fed=index in fed)
     return math.fsum(found) * graph.element_bytes
 
 
@@ -45,20 +45,18 @@ def _order(plan: Plan, layer: str) -> Order:
     return [dims[0] if dims else None for dims in divided]
 
 
-def _inside(einsum: Einsum, order: Order, ways: int, *, fed: bool) -> Iterator[float]:
+def _inside(nest: Nest, order: Order, ways: int, *, fed: bool) -> Iterator[float]:
     """Terms of a layer's tensors; of E_in only where something before it is trained."""
-    elements: dict[str, float] = {name: einsum.elements(name) for name in ("weight", "output")}
+    elements: dict[str, float] = {name: nest.elements(name) for name in ("weight", "output")}
     if fed:
-        elements["input"] = einsum.input_elements * _read(einsum)
+        elements["input"] = nest.input_elements * _read(nest)
     for tensor, count in elements.items():
-        terms = sum(dim not in einsum.dims(tensor) for dim in order)
+        terms = sum(dim not in nest.dims(tensor) for dim in order)
         yield 2 * count * (float(ways) ** terms - 1)
 
 
-def _between(
-    tensor: Tensor, nodes: ContractedGraph, orders: Sequence[Order], ways: int, *, error: bool
-) -> float:
-    made, read = nodes.layers[tensor.producer].einsum, nodes.layers[tensor.consumer].einsum
+def _between(tensor: Tensor, nodes: PlanGraph, orders: Sequence[Order], ways: int, *, error: bool) -> float:
+    made, read = nodes.layers[tensor.producer].nest, nodes.layers[tensor.consumer].nest
     ends = (
         _words(orders[tensor.producer], made.output, tensor),
         _words(orders[tensor.consumer], read.input, tensor),
@@ -78,13 +76,13 @@ def _words(order: Order, carried: Mapping[str, str], tensor: Tensor) -> Order:
     return [word if word in has else None for word in words]
 
 
-def _read(einsum: Einsum) -> float:
+def _read(nest: Nest) -> float:
     """The fraction of F_in that the windows of a layer read, if they leave gaps."""
     found = 1.0
-    for dim, window in einsum.windows.items():
-        size = einsum.input_sizes[dim]
+    for dim, window in nest.windows.items():
+        size = nest.input_sizes[dim]
         if window.gaps and size:
-            starts = (at * window.stride - window.padding for at in range(einsum.sizes[dim]))
+            starts = (at * window.stride - window.padding for at in range(nest.sizes[dim]))
             rows = {row for start in starts for row in range(max(0, start), min(start + window.extent, size))}
             found *= len(rows) / size
     return found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.network.windows import TransposedWindow
+from hypar.ops.windows import TransposedWindow
 
 if TYPE_CHECKING:
-    from hypar.network.windows import Window
+    from hypar.ops.windows import Window
 
 
 def read_by(window: Window, place: int, size: int) -> set[int]:

@@ -125,7 +125,7 @@ def parameters(network: str) -> tuple[int, ...]:
     """Return the parameters of each weighted layer from the last to the first, with those of normalisations behind it."""
     found: list[int] = []
     for layer in hypar.load_model(network).layers:
-        if layer.op.weighted:
+        if layer.weighted:
             found.append(0)
         if layer.num_parameters:
             found[-1] += layer.num_parameters
@@ -152,7 +152,7 @@ def training(name: str, batch: int = 0, sync: float | None = None) -> Training:
     rate = math.fsum(map(math.fsum, parts)) / sum(alex)
     first = name == "AlexNet"
     whole = PHASES["backward"] if first else alone * BACKWARD_SHARE
-    weighted = [layer for layer in reversed(graph.layers) if layer.op.weighted]
+    weighted = [layer for layer in reversed(graph.layers) if layer.weighted]
     return Training(
         backward=tuple(whole * layer.macs() / graph.macs() for layer in weighted),
         exchange=tuple(map(math.fsum, parts)) if first else tuple(rate * count for count in held),
@@ -232,7 +232,7 @@ def table_1() -> kit.Result:
 
 def table_4() -> kit.Result:
     own, model = training("AlexNet"), hypar.load_model(NETWORKS["AlexNet"]["model"])
-    names = [layer.name for layer in reversed(model.layers) if layer.op.weighted]
+    names = [layer.name for layer in reversed(model.layers) if layer.weighted]
     held, spans = parameters(NETWORKS["AlexNet"]["model"]), own.spans(rule(own.layers, 1))
     rows = [
         (f"{own.layers - at}, {name}", held[at] / 1e6, own.backward[at],

@@ -162,7 +162,7 @@ def figure_1() -> kit.Result:
 
 
 def figure_2() -> kit.Result:
-    weighted = [layer.name for layer in graph("inception-v3").layers if layer.op.weighted]
+    weighted = [layer.name for layer in graph("inception-v3").layers if layer.weighted]
     rows, series = [], {}
     for name in ("Conv2d_2b_3x3.conv", weighted[len(weighted) // 2], "fc"):
         own = alone("inception-v3", name)

@@ -32,7 +32,7 @@ MISPRINTS = ("extra", "twice", "digits")
 def network() -> hypar.LayerGraph:
     """Load the network; the paper counts no biases."""
     graph = hypar.load_model("vgg-f")
-    return graph.with_fields({layer.name: {"bias": False} for layer in graph.layers if layer.op.weighted})
+    return graph.with_fields({layer.name: {"bias": False} for layer in graph.layers if layer.weighted})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,7 @@ GROUPS = {
     "costs": "costs",
     "documents": "reports/of",
     "exports": "reports/exports",
-    "kernels": "execution/kernels",
-    "ops": "network/ops",
+    "ops": "ops/families",
     "readers": "importers/readers",
     "searches": "planning/searches",
     "solvers": "solve/solvers",
@@ -33,8 +32,11 @@ GROUPS = {
 }
 """The folder of each group of plug-ins, inside the package."""
 
-OWN = {"documents", "kernels", "readers"}
+OWN = {"documents", "readers"}
 """Groups to which other packages add nothing."""
+
+FAMILIES = {"ops"}
+"""Groups of which a file has several plug-ins by their names, ``plugins``."""
 
 DATA = {"hardware": "machine/catalog", "models": "models"}
 """The folder of each kind of data files, inside the installed package."""
@@ -51,7 +53,17 @@ def entry_points(group: str) -> EntryPoints | tuple[()]:
 def own_names(group: str) -> frozenset[str]:
     """Return the names of the plug-ins in a group that come with hypar."""
     files = (_PACKAGE / GROUPS[group]).glob("*.py")
-    return frozenset(file.stem for file in files) - {"__init__", "base"}
+    names = frozenset(file.stem for file in files) - {"__init__", "base"}
+    return frozenset(_families(group)) if group in FAMILIES else names
+
+
+@cache
+def _families(group: str) -> dict[str, Any]:
+    """Return the plug-ins of all files of a group, each of which has several."""
+    found: dict[str, Any] = {}
+    for file in sorted((_PACKAGE / GROUPS[group]).glob("[!_]*.py")):
+        found |= importlib.import_module(f"hypar.{GROUPS[group].replace('/', '.')}.{file.stem}").plugins
+    return found
 
 
 @cache
@@ -63,6 +75,8 @@ def plugin_names(group: str) -> tuple[str, ...]:
 @cache
 def load_plugin(group: str, name: str) -> Any:
     """Import one plug-in of a group; raises ``UnknownNameError``."""
+    if group in FAMILIES and name in _families(group):
+        return _families(group)[name]
     if name in own_names(group):
         return importlib.import_module(f"hypar.{GROUPS[group].replace('/', '.')}.{name}").plugin
     for point in entry_points(group):

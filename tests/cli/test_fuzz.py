@@ -19,8 +19,8 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.machine.changes import CHANGEABLE
 from hypar.machine.load import parse_change
 from hypar.network.build import build_graph, load_model
-from hypar.network.dims import CUTTABLE
 from hypar.network.spec.load import parse_spec
+from hypar.ops.dims import CUTTABLE
 from hypar.plan.plan import Plan
 from hypar.registry import data_folder, plugin_names
 from hypar.reports.renderers import FORMS

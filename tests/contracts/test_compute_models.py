@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, memory_words
 from hypar.machine.machine import local_shape
-from hypar.network.dims import CUTTABLE
-from hypar.network.ops.conv import Conv
-from hypar.network.ops.conv_transpose import ConvTranspose
-from hypar.network.ops.linear import Linear
-from hypar.network.training import PHASES
-from hypar.network.windows import Window
+from hypar.ops.dims import CUTTABLE
+from hypar.ops.families.contract import Conv, ConvTranspose, Linear
+from hypar.ops.nest import PHASES
+from hypar.ops.windows import Window
 from hypar.registry import load_plugin, plugin_names
 
 NAMES = plugin_names("compute_models")
@@ -53,7 +51,7 @@ def test_a_transposed_convolution_takes_what_the_gradient_of_its_convolution_doe
     fields: dict[str, Any] = {"kernel": (4, 4), "stride": (2, 2), "padding": (1, 1)}
     up, down = ConvTranspose(out_channels=5, **fields), Conv(out_channels=8, **fields)
     shapes = [
-        local_shape(op.einsum(16, (read,), made), (1,) * len(CUTTABLE))
+        local_shape(op.nest(16, (read,)), (1,) * len(CUTTABLE))
         for op, read, made in ((up, small, large), (down, large, small))
     ]
     for name in NAMES:
@@ -67,7 +65,7 @@ def shapes(draw: st.DrawFn) -> LocalShape:
     if draw(st.booleans()):
         linear = Linear(out_features=draw(SIZES))
         inputs: tuple[dict[str, int], ...] = ({"channels": draw(SIZES)},)
-        einsum = linear.einsum(draw(SIZES), inputs, linear.output_shape(inputs))
+        nest = linear.nest(draw(SIZES), inputs)
     else:
         kernel, padding = draw(st.integers(1, 11)), draw(st.integers(0, 2))
         groups = draw(st.sampled_from([1, 2]))
@@ -80,8 +78,8 @@ def shapes(draw: st.DrawFn) -> LocalShape:
         )
         side = draw(st.integers(11, 60))
         inputs = ({"channels": groups * draw(SIZES), "height": side, "width": side},)
-        einsum = conv.einsum(draw(SIZES), inputs, conv.output_shape(inputs))
-    return local_shape(einsum, (1,) * len(CUTTABLE))
+        nest = conv.nest(draw(SIZES), inputs)
+    return local_shape(nest, (1,) * len(CUTTABLE))
 
 
 def model(name: str) -> ComputeModel:

@@ -30,7 +30,7 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
     options = [space.choices(layer, 2) for layer in cut.layers]
     for level in levels_of((2, 2), graph.element_bytes):
         above = [
-            WHOLE_LAYER if level.index == 0 else WHOLE_LAYER.divided(layer.einsum, own, 2)
+            WHOLE_LAYER if level.index == 0 else WHOLE_LAYER.divided(layer.nest, own, 2)
             for layer, own in zip(cut.layers, options, strict=True)
         ]
         for layer, own, sizes in zip(cut.layers, options, above, strict=True):

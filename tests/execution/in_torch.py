@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.execution.computing.routing import Routing
-from hypar.execution.kernels.embedding import FINE
+from hypar.ops.families.contract import token_of
+from hypar.ops.windows import Routing
 from tests.execution.layers import CASES, NAMED
 
 if TYPE_CHECKING:
@@ -21,10 +22,8 @@ EPSILON = 1e-5
 def shapes(layer: Layer) -> dict[str, tuple[int, ...]]:
     """Return the shape of each trained tensor of a layer on images or vectors."""
     op: Any = layer.op
-    found: dict[str, tuple[int, ...]] = {
-        name: (count,) for name, count in op.parameters(layer.input_shapes).items()
-    }
-    if not op.weighted:
+    found: dict[str, tuple[int, ...]] = {name: (math.prod(own.shape),) for name, own in layer.trained.items()}
+    if not layer.weighted:
         return found
     read, made = layer.input_shapes[0]["channels"], layer.shape["channels"]
     if layer.op_name == "linear":
@@ -35,15 +34,15 @@ def shapes(layer: Layer) -> dict[str, tuple[int, ...]]:
 
 def native(layer: Layer, held: dict[str, Any]) -> dict[str, Any]:
     """Return the trained tensors of a kernel with their dims in PyTorch's order."""
-    if not layer.op.weighted or layer.op_name == "embedding" or "experts" in layer.shape:
+    if not layer.weighted or layer.op_name == "embedding" or "experts" in layer.shape:
         return held
-    weight, names = held["weight"], layer.einsum(1).weight
+    weight, names = held["weight"], layer.nest(1).weight
     taps = [at for at, name in enumerate(names) if name.startswith("kernel")]
     if layer.op_name in {"conv", "conv1d", "conv3d", "conv_transpose"}:
         behind = len(taps)
         if layer.op_name != "conv_transpose":
             weight = weight.transpose(-behind - 2, -behind - 1)
-        weight = weight.flatten(0, weight.ndim - behind - 2)
+        weight = weight.flatten(0, weight.ndim - behind - 2) if weight.ndim > behind + 2 else weight
     else:
         read = [at for at, name in enumerate(names) if name.startswith("in_")]
         made = [at for at in range(len(names)) if at not in (*read, *taps)]
@@ -65,7 +64,7 @@ def tensors(run: Bench, ops: Ops, dtype: str) -> tuple[list[Any], dict[str, Any]
     kind = getattr(torch, dtype)
     if run.layer.op_name == "embedding":
         (rows, _) = run.parameters["weight"].shape
-        inputs = [torch.tensor((np.abs(run.inputs[0]) * FINE).astype(int) % rows, dtype=torch.int32)]
+        inputs = [torch.tensor(token_of(run.inputs[0], rows), dtype=torch.int32)]
     else:
         inputs = [torch.tensor(value, dtype=kind, requires_grad=True) for value in run.inputs]
     return inputs, {
@@ -100,7 +99,7 @@ class Ops:
         weight = held["weight"]
         if "experts" in layer.shape:
             return self.torch.einsum("bech,ehf->becf", reads[0], weight)
-        behind = sum(name.startswith("in_") for name in layer.einsum(1).weight)
+        behind = sum(name.startswith("in_") for name in layer.nest(1).weight)
         made = self.functions.linear(reads[0].flatten(-behind), weight, held.get("bias"))
         return made.reshape(len(made), *layer.shape.values())
 
@@ -112,7 +111,7 @@ class Ops:
         op, names = layer.op, [*layer.shape]
         (shape,) = layer.input_shapes
         read = reads[0].movedim(1 + [*shape].index("sequence"), -1).flatten(1, -2)
-        each = [dim for dim in layer.einsum(1).weight if dim in names]
+        each = [dim for dim in layer.nest(1).weight if dim in names]
         groups = int(np.prod([shape[dim] for dim in each], dtype=int))
         more = op.stride, op.padding, op.dilation, groups
         made = self.functions.conv1d(read, held["weight"], held.get("bias"), *more)
@@ -201,7 +200,7 @@ class Ops:
         """Return whether a position is in a slot of an expert, ``[samples, positions, experts, slots]``."""
         routing = Routing(experts, layer.op.count)
         every = np.arange(positions or layer.shape["sequence"])
-        slots = routing.slots(every)
+        slots = every // routing.round
         inside = slots[:, None] == np.arange(slots.max() + 1)
         chosen = routing.chosen(np.arange(samples), every, np.arange(experts))
         return self.torch.tensor(chosen[..., None] & inside[None, :, None])

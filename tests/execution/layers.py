@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.network.layer import Layer
+from hypar.ops.kernel import Kernel
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from hypar.execution.boxes import Array, Piece
-    from hypar.execution.computing.kernel import Gradients, Kernel
+    from hypar.ops.kernel import Gradients
+    from hypar.ops.run import Piece
+    from hypar.ops.tape import Array
 
 VECTOR = {"channels": 5}
 IMAGE = {"channels": 4, "height": 4, "width": 5}
@@ -290,8 +292,7 @@ class Bench:
 
     @property
     def kernel(self) -> Kernel:
-        kernel: Kernel = load_plugin("kernels", self.layer.op_name)
-        return kernel
+        return Kernel(self.layer.op, self.layer.nest(BATCH))
 
 
 def bench(case: str, seed: int = 0) -> Bench:
@@ -299,23 +300,23 @@ def bench(case: str, seed: int = 0) -> Bench:
     layer, random = layer_of(case), np.random.default_rng(seed)
     shapes = layer.input_shapes or (layer.shape,)
     inputs = tuple(random.normal(size=(BATCH, *shape.values())) for shape in shapes)
-    kernel: Kernel = load_plugin("kernels", layer.op_name)
+    kernel = Kernel(layer.op, layer.nest(BATCH))
     error = random.normal(size=(BATCH, *layer.shape.values()))
-    return Bench(layer, inputs, kernel.parameters(layer, random), error)
+    return Bench(layer, inputs, kernel.parameters(random), error)
 
 
 def forward(bench: Bench, inputs: tuple[Array, ...], parameters: dict[str, Array], piece: Piece) -> Array:
     """The output, where one piece is the whole."""
-    layer, kernel = bench.layer, bench.kernel
-    sums = kernel.sums(layer, inputs, piece)
-    return kernel.finish(kernel.forward(layer, inputs, parameters, piece, sums), parameters)
+    kernel = bench.kernel
+    sums = kernel.sums(inputs, piece)
+    return kernel.finish(kernel.forward(inputs, parameters, piece, sums), parameters)
 
 
 def backward(bench: Bench, piece: Piece) -> Gradients:
     """The gradients, where one piece is the whole; what nothing reads has no error."""
-    layer, kernel, inputs, error = bench.layer, bench.kernel, bench.inputs, bench.error
-    sums = kernel.sums(layer, inputs, piece)
-    back_sums = kernel.back_sums(layer, inputs, bench.parameters, error, piece, sums)
-    found = kernel.backward(layer, inputs, bench.parameters, error, piece, sums, back_sums)
-    bias = kernel.bias(error, kernel.output(layer, piece), bench.parameters)
-    return found._replace(parameters={**found.parameters, **bias, **back_sums})
+    kernel, inputs, error = bench.kernel, bench.inputs, bench.error
+    sums = kernel.sums(inputs, piece)
+    back_sums = kernel.back_sums(inputs, bench.parameters, error, piece, sums)
+    found = kernel.backward(inputs, bench.parameters, error, piece, sums, back_sums)
+    bias = kernel.bias(error, kernel.output(piece), bench.parameters)
+    return found._replace(parameters={**found.parameters, **bias})

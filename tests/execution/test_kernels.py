@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from hypar.execution.boxes import whole_piece
+from hypar.ops.kernel import Kernel
 from hypar.registry import plugin_names
 from tests.effort import examples
 from tests.execution.in_torch import EVERY, Ops, native, tensors
@@ -15,13 +15,12 @@ from tests.execution.layers import BATCH, CASES, NAMED, Bench, backward, bench, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypar.execution.boxes import Array
+    from hypar.ops.tape import Array
 
 STEP = 1e-5
 
 
-def test_every_op_has_a_kernel_and_a_case() -> None:
-    assert plugin_names("kernels") == plugin_names("ops")
+def test_every_op_has_a_case() -> None:
     assert {op for op, _, _ in (*CASES.values(), *NAMED.values())} == set(plugin_names("ops"))
 
 
@@ -39,8 +38,8 @@ def require_numeric(found: Array, function: Callable[[Array], float], at: Array)
 @pytest.mark.parametrize("case", [*CASES, *NAMED])
 def test_gradients_are_those_of_finite_differences(case: str) -> None:
     run = bench(case)
-    piece = whole_piece(run.layer, BATCH)
-    reads = run.kernel.reads(run.layer, BATCH, piece)
+    piece = run.kernel.whole()
+    reads = run.kernel.reads(piece)
     found = backward(run, piece)
     for number, (at, back, read) in enumerate(zip(run.inputs, found.inputs, reads, strict=True)):
 
@@ -60,7 +59,7 @@ def test_gradients_are_those_of_finite_differences(case: str) -> None:
             return float((forward(run, run.inputs, held, piece) * run.error).sum())
 
         require_numeric(found.parameters[name], of_parameter, at)
-    assert set(run.parameters) == set(run.layer.op.parameters(run.layer.input_shapes))
+    assert set(run.parameters) == set(run.layer.trained)
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def ops() -> Ops:
 @pytest.mark.parametrize("case", EVERY)
 def test_kernels_do_what_pytorch_does(case: str, ops: Ops) -> None:
     run = bench(case)
-    piece = whole_piece(run.layer, BATCH)
+    piece = run.kernel.whole()
     inputs, held = tensors(run, ops, "float64")
     output = ops(run.layer, inputs, native(run.layer, held))
     output.backward(ops.torch.tensor(run.error))
@@ -89,17 +88,18 @@ def test_kernels_do_what_pytorch_does(case: str, ops: Ops) -> None:
 def test_dropout_keeps_its_share_and_the_mean() -> None:
     run = bench("dropout")
     piece = {"batch": np.arange(400), "channels": np.arange(4), "height": np.arange(4), "width": np.arange(5)}
-    value = run.kernel.forward(run.layer, (np.ones((400, 4, 4, 5)),), {}, piece, {})
+    many = Kernel(run.layer.op, run.layer.nest(400))
+    value = many.forward((np.ones((400, 4, 4, 5)),), {}, piece, {})
     assert set(np.unique(value)) == {0.0, 1 / 0.6}
     assert abs((value > 0).mean() - 0.6) < 0.01
-    few = run.kernel.forward(run.layer, (np.ones((BATCH, 4, 4, 5)),), {}, whole_piece(run.layer, BATCH), {})
+    few = run.kernel.forward((np.ones((BATCH, 4, 4, 5)),), {}, run.kernel.whole(), {})
     assert (few == value[:BATCH]).all(), "the mask depends on the size of the batch"
 
 
 def test_the_first_of_equal_maxima_gets_the_error() -> None:
     run = bench("max pool, plain")
     flat = Bench(run.layer, (np.ones(run.inputs[0].shape),), {}, run.error)
-    back = backward(flat, whole_piece(run.layer, BATCH)).inputs[0]
+    back = backward(flat, run.kernel.whole()).inputs[0]
     assert (back[:, :, ::2, 0:4:2] == run.error).all()
     assert not back[:, :, 1::2, :4].any()
     assert not back[:, :, :, 1:4:2].any()

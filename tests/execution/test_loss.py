@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hypar.execution.boxes import Box, mask
 from hypar.execution.loss import loss
+from hypar.ops.run import Box, mask
 from tests.execution.layers import bench
 
 WHOLE: Box = (np.arange(3), np.arange(5))

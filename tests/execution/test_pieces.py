@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.execution.boxes import mask, whole_piece
+from hypar.ops.run import mask
 from tests.effort import examples
-from tests.execution.layers import BATCH, CASES, Bench, backward, bench, forward
+from tests.execution.layers import CASES, Bench, backward, bench, forward
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hypar.execution.boxes import Array, Mask, Piece
-    from hypar.execution.computing.kernel import Gradients, Parameters, Sums
+    from hypar.ops.kernel import Gradients
+    from hypar.ops.run import Arrays, Mask, Piece
+    from hypar.ops.tape import Array
 
 
 @st.composite
@@ -27,13 +28,13 @@ def cuts(draw: st.DrawFn, run: Bench) -> list[Piece]:
 
     An op of whole samples is divided in the batch alone.
     """
-    dims = dict(whole_piece(run.layer, BATCH))
+    dims = dict(run.kernel.whole())
     if getattr(run.layer.op, "mode", "") == "average" and draw(st.booleans()):
-        for dim in sorted(run.layer.op.contracts(run.layer.input_shapes)):
+        for dim in sorted(run.kernel.nest.reduced):
             dims[f"input_{dim}"] = np.arange(run.layer.input_shapes[0][dim])
     parts = {}
     for dim, every in dims.items():
-        ways = 1 if run.layer.op.whole and dim != "batch" else draw(st.sampled_from([1, 1, 2, 3]))
+        ways = 1 if run.kernel.nest.opaque and dim != "batch" else draw(st.sampled_from([1, 1, 2, 3]))
         part = np.array(draw(st.lists(st.integers(0, ways - 1), min_size=len(every), max_size=len(every))))
         if draw(st.booleans()):
             part.sort()
@@ -62,25 +63,20 @@ class Devices:
         self.run, self.pieces, self.layer, self.kernel = run, pieces, run.layer, run.kernel
 
     def outputs(self, piece: Piece) -> Mask:
-        return mask(self.run.error.shape, self.kernel.output(self.layer, piece))
+        return mask(self.run.error.shape, self.kernel.output(piece))
 
     def inputs(self, piece: Piece) -> tuple[Array, ...]:
-        reads = self.kernel.reads(self.layer, BATCH, piece)
+        reads = self.kernel.reads(piece)
         return tuple(only(value, read) for value, read in zip(self.run.inputs, reads, strict=True))
 
     def parameters(self, piece: Piece) -> dict[str, Array]:
-        held, kernel = self.run.parameters, getattr(self.layer.op, "kernel", ())
-        if "in_channels" not in piece:
-            return {
-                name: only(value, mask(value.shape, (piece["channels"],))) for name, value in held.items()
-            }
-        grouped = held["weight"].ndim == len(("groups", "in_channels", "out_channels", *kernel))
-        groups = (piece.get("groups", np.arange(1)),) if grouped else ()
-        boxes = {
-            "weight": (*groups, piece["in_channels"], piece["out_channels"]),
-            "bias": (self.kernel.output(self.layer, piece)[1],),
-        }
-        return {name: only(value, mask(value.shape, boxes[name])) for name, value in held.items()}
+        found = {}
+        for name, own in self.kernel.nest.trained.items():
+            boxes = [piece.get(axis.dims[0], np.arange(axis.size)) for axis in own.axes.values()]
+            if name == "bias" and self.kernel.nest.weight:
+                boxes = [self.kernel.output(piece)[1]]
+            found[name] = only(self.run.parameters[name], mask(own.shape, tuple(boxes)))
+        return found
 
     def summed(self, sums: Mapping[str, Array], piece: Piece) -> dict[str, Array]:
         """What a device needs of the sums: the places of its piece, and those of the same groups."""
@@ -89,17 +85,16 @@ class Devices:
         }
 
     def places(self, name: str, piece: Piece) -> tuple[np.ndarray, ...]:
-        op, shape = self.layer.op, self.layer.shape
-        found = {dim: piece[dim] for dim in ("batch", *shape) if dim not in op.reduced(name, shape)}
-        if name not in op.parameters(self.layer.input_shapes):
-            for dim, size in op.together_in(shape).items():
-                found[dim] = np.flatnonzero(np.isin(np.arange(shape[dim]) // size, found[dim] // size))
+        own = self.kernel.nest.sums[name]
+        found = {dim: piece[dim] for dim in own.dims}
+        for dim, size in own.together.items():
+            found[dim] = np.flatnonzero(np.isin(np.arange(self.layer.shape[dim]) // size, found[dim] // size))
         return tuple(found.values())
 
     def each(self, what: str, *arguments: Any) -> list[Any]:
         """The results of a kernel's method for all pieces."""
         return [
-            getattr(self.kernel, what)(self.layer, self.inputs(piece), *[of(piece) for of in arguments])
+            getattr(self.kernel, what)(self.inputs(piece), *[of(piece) for of in arguments])
             for piece in self.pieces
         ]
 
@@ -110,7 +105,7 @@ class Devices:
 def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> None:
     run = bench(case, seed)
     devices = Devices(run, data.draw(cuts(run)))
-    whole = whole_piece(run.layer, BATCH)
+    whole = run.kernel.whole()
 
     def itself(piece: Piece) -> Piece:
         return piece
@@ -145,13 +140,13 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
     for number, back in enumerate(gradients.inputs):
         np.testing.assert_allclose(added(each.inputs[number] for each in found), back, atol=1e-12)
     for piece, each in zip(devices.pieces, found, strict=True):
-        reads = devices.kernel.reads(run.layer, BATCH, piece)
+        reads = devices.kernel.reads(piece)
         assert all((np.isnan(back) == ~read).all() for back, read in zip(each.inputs, reads, strict=True))
-    for name in found[0].parameters:
+    for name in found[0].parameters.keys() - back_sums.keys():
         total = added(each.parameters[name] for each in found)
         np.testing.assert_allclose(total, gradients.parameters[name], atol=1e-12)
     biases = [
-        devices.kernel.bias(error(piece), devices.kernel.output(run.layer, piece), run.parameters)
+        devices.kernel.bias(error(piece), devices.kernel.output(piece), run.parameters)
         for piece in devices.pieces
         if once(piece, devices)
     ]
@@ -159,7 +154,7 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
         np.testing.assert_allclose(
             added(each[name] for each in biases), gradients.parameters[name], atol=1e-12
         )
-    for name in run.parameters.keys() - found[0].parameters.keys() - biases[0].keys():
+    for name in run.parameters.keys() & back_sums.keys():
         np.testing.assert_allclose(back_sums[name], gradients.parameters[name], atol=1e-12)
 
 
@@ -191,27 +186,26 @@ def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
     devices = Devices(run, data.draw(cuts(run)))
     piece = data.draw(st.sampled_from(devices.pieces))
     layer, kernel, outputs = run.layer, run.kernel, devices.outputs(piece)
-    reads, held = kernel.reads(layer, BATCH, piece), devices.parameters(piece)
-    whole = whole_piece(layer, BATCH)
-    sums = kernel.sums(layer, run.inputs, whole)
-    back_sums = kernel.back_sums(layer, run.inputs, run.parameters, run.error, whole, sums)
+    reads, held, whole = kernel.reads(piece), devices.parameters(piece), kernel.whole()
+    sums = kernel.sums(run.inputs, whole)
+    back_sums = kernel.back_sums(run.inputs, run.parameters, run.error, whole, sums)
     if not outputs.any() or not any(read.any() for read in reads):
         return
 
-    def made(inputs: tuple[Array, ...], parameters: Parameters, sums: Sums) -> Array:
-        terms = kernel.forward(layer, inputs, parameters, piece, sums)
+    def made(inputs: tuple[Array, ...], parameters: Arrays, sums: Arrays) -> Array:
+        terms = kernel.forward(inputs, parameters, piece, sums)
         return kernel.finish(terms, parameters)[outputs]
 
     def back(inputs: tuple[Array, ...], error: Array) -> list[Array]:
-        found = kernel.backward(layer, inputs, run.parameters, error, piece, sums, back_sums)
+        found = kernel.backward(inputs, run.parameters, error, piece, sums, back_sums)
         return results(found, reads, held)
 
     number = data.draw(st.sampled_from([number for number, read in enumerate(reads) if read.any()]))
     bad = poked(run.inputs[number], reads[number], data)
     inputs = (*run.inputs[:number], bad, *run.inputs[number + 1 :])
     assert np.isnan(made(inputs, run.parameters, sums)).any()
-    for name, value in kernel.sums(layer, inputs, piece).items():
-        assert np.isnan(value).sum() > np.isnan(kernel.sums(layer, run.inputs, piece)[name]).sum()
+    for name, value in kernel.sums(inputs, piece).items():
+        assert np.isnan(value).sum() > np.isnan(kernel.sums(run.inputs, piece)[name]).sum()
     assert any(np.isnan(values).any() for values in back(run.inputs, poked(run.error, outputs, data)))
     others = back(tuple(0.1 - value for value in run.inputs), run.error)
     if any((one != other).any() for one, other in zip(back(run.inputs, run.error), others, strict=True)):

@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.execution.taps import gather, reading, scatter
-from hypar.network.windows import ShapeError, TransposedWindow, Window
+from hypar.ops.run import reading
+from hypar.ops.tape import Var, differentiate
+from hypar.ops.windows import ShapeError, TransposedWindow, Window
 from tests.windows import read_by
 
 fields = {
@@ -40,21 +41,22 @@ def test_taps_are_what_windows_read(window: Window, size: int, data: st.DataObje
 
 
 @given(windows, windows, st.integers(1, 6))
-def test_scatter_is_the_transpose_of_gather(down: Window, across: Window, size: int) -> None:
+def test_errors_of_windows_go_back_to_what_they_read(down: Window, across: Window, size: int) -> None:
     try:
-        rows, columns = (
-            reading(window, np.arange(window.output_size(size)), size) for window in (down, across)
-        )
+        sides = [reading(window, np.arange(window.output_size(size)), size) for window in (down, across)]
     except ShapeError:
         return
     random = np.random.default_rng(0)
-    image = random.normal(size=(2, 3, len(rows.elements), len(columns.elements)))
-    taps = gather(image, rows, columns)
-    errors = random.normal(size=taps.shape)
-    np.testing.assert_allclose((taps * errors).sum(), (image * scatter(errors, rows, columns)).sum())
+    image = Var(("height", "width"), random.normal(size=[len(own.elements) for own in sides]))
+    rows = image.windows("height", sides[0], ("height", "down"))
+    taps = rows.windows("width", sides[1], ("width", "across"))
+    errors = random.normal(size=taps.value.shape)
+    differentiate(taps, errors)
+    assert image.error is not None
+    np.testing.assert_allclose((taps.value * errors).sum(), (image.value * image.error).sum())
 
 
 def test_padding_has_the_value_of_the_border() -> None:
     side = reading(Window(kernel=3, padding=1), np.array([0]), 4)
-    taps = gather(np.ones((1, 1, 2, 2)), side, side, border=-np.inf)
-    assert taps[0, :, :, 0, 0, 0].tolist() == [[-np.inf] * 3, [-np.inf, 1, 1], [-np.inf, 1, 1]]
+    taps = Var(("width",), np.ones(2)).windows("width", side, ("width", "taps"), border=-np.inf)
+    assert taps.value.tolist() == [[-np.inf, 1, 1]]

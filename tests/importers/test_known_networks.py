@@ -222,9 +222,9 @@ def counted(network: LayerGraph, batch: int) -> int:
     """Return the operations as PyTorch counts them: a causal attention as a full one, and no weighted sum of experts."""
     found = 0
     for layer in network.layers:
-        einsum = layer.einsum(batch)
-        if layer.macs(batch) and einsum.fraction and layer.op_name != "combine":
-            found += round(2 * layer.macs(batch) / einsum.fraction)
+        nest = layer.nest(batch)
+        if layer.macs(batch) and nest.fraction and layer.op_name != "combine":
+            found += round(2 * layer.macs(batch) / nest.fraction)
     return found
 
 

@@ -13,18 +13,17 @@ from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStatio
 from hypar.machine.load import machine_of
 from hypar.machine.machine import local_shape
 from hypar.machine.spatial.zeros import run_length_words
-from hypar.network.dims import CUTTABLE
-from hypar.network.ops.conv import Conv
-from hypar.network.ops.conv_transpose import ConvTranspose
-from hypar.network.training import PHASES
+from hypar.ops.dims import CUTTABLE
+from hypar.ops.families.contract import Conv, ConvTranspose
+from hypar.ops.nest import PHASES
 from hypar.registry import data_file
 from tests.contracts.test_compute_models import FIELDS, sourced
 
 if TYPE_CHECKING:
     from hypar.machine.compute_models.base import LocalShape
     from hypar.machine.machine import Machine
-    from hypar.network.ops.base import Shape
-    from hypar.network.ops.bases.windowed import Convolution
+    from hypar.ops.base import Shape
+    from hypar.ops.families.contract import Conv as Convolution
 
 WHOLE = (1,) * len(CUTTABLE)
 
@@ -35,12 +34,12 @@ def model(**fields: Any) -> BlockedRowStationary:
 
 def layer(name: str, network: str, batch: int) -> LocalShape:
     found = next(layer for layer in load_model(network).layers if layer.name == name)
-    return local_shape(found.einsum(batch), WHOLE)
+    return local_shape(found.nest(batch), WHOLE)
 
 
 def convolution(batch: int, channels: int, filters: int, side: int, **fields: Any) -> LocalShape:
     op, read = Conv(out_channels=filters, **fields), ({"channels": channels, "height": side, "width": side},)
-    return local_shape(op.einsum(batch, read, op.output_shape(read)), WHOLE)
+    return local_shape(op.nest(batch, read), WHOLE)
 
 
 def test_the_buffer_bounds_the_time() -> None:
@@ -50,8 +49,8 @@ def test_the_buffer_bounds_the_time() -> None:
     assert work.buffer_seconds == pytest.approx(work.accesses["buffer"] / 0.5 / 200e6)
     assert model().beside(51200).work(shape, "forward", 1).buffer_seconds == 0
     chip = edited({"buffer_words_per_cycle": 0.5})
-    einsum = next(layer for layer in load_model("vgg16").layers if layer.name == "conv1_2").einsum(3)
-    time = chip.layer_time(einsum, WHOLE, 2)
+    nest = next(layer for layer in load_model("vgg16").layers if layer.name == "conv1_2").nest(3)
+    time = chip.layer_time(nest, WHOLE, 2)
     assert (
         time.seconds["forward"] == time.work["forward"].buffer_seconds > time.work["forward"].seconds / 0.88
     )
@@ -102,7 +101,7 @@ WIDE = {"channels": 12, "height": 13, "width": 13}
 def sparse(kind: type[Convolution] = Conv, **zeros: Any) -> LocalShape:
     op = kind(out_channels=12, kernel=(3, 3), padding=(1, 1), **zeros)
     read: tuple[Shape, ...] = ({"channels": 6, "height": 13, "width": 13},)
-    return local_shape(op.einsum(4, read, op.output_shape(read)), WHOLE)
+    return local_shape(op.nest(4, read), WHOLE)
 
 
 def test_zeros_are_stored_and_multiplied_unless_the_machine_saves_them() -> None:
@@ -138,7 +137,7 @@ def test_a_transposed_convolution_has_the_zeros_of_its_ends() -> None:
     """It maps 6 channels to 12, its convolution 12 to 6."""
     up = sparse(ConvTranspose, input_zeros=IN, output_zeros=OUT)
     op = Conv(out_channels=6, kernel=(3, 3), padding=(1, 1), input_zeros=OUT, output_zeros=IN)
-    down = local_shape(op.einsum(4, (WIDE,), op.output_shape((WIDE,))), WHOLE)
+    down = local_shape(op.nest(4, (WIDE,)), WHOLE)
     own = model(zeros="saved")
     for phase, other in (("forward", "backward"), ("backward", "forward"), ("gradient", "gradient")):
         assert own.work(up, phase, 1) == own.work(down, other, 1)

@@ -14,10 +14,10 @@ from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.compute_models.roofline import Roofline
 from hypar.machine.compute_models.row_stationary import RowStationary
 from hypar.machine.load import load_machine
-from hypar.network.dims import CUTTABLE
-from hypar.network.ops.linear import Linear
-from hypar.network.training import PHASES
-from hypar.network.windows import Window
+from hypar.ops.dims import CUTTABLE
+from hypar.ops.families.contract import Linear
+from hypar.ops.nest import PHASES
+from hypar.ops.windows import Window
 from tests.contracts.test_compute_models import FIELDS, sourced
 
 ARRAYS = [(12, 14), (1, 1), (3, 2), (16, 16), (5, 30), (32, 4)]
@@ -129,12 +129,12 @@ def test_a_roofline_by_hand(units: int) -> None:
 def test_memory_bounds_a_small_layer() -> None:
     """The machine takes the slower of arithmetic and memory, after efficiency."""
     machine = load_machine("tpu-v2")
-    einsum = Linear(out_features=4096).einsum(1, ({"channels": 4096},), {"channels": 4096})
-    time = machine.layer_time(einsum, ONCE, 2)
+    nest = Linear(out_features=4096).nest(1, ({"channels": 4096},))
+    time = machine.layer_time(nest, ONCE, 2)
     num_bytes = 2 * (4096 + 4096 + 4096**2)
     assert time.seconds["forward"] == pytest.approx(num_bytes / 2800e9)
     assert time.seconds["forward"] > time.work["forward"].seconds / 0.7
-    large = Linear(out_features=4096).einsum(8192, ({"channels": 4096},), {"channels": 4096})
+    large = Linear(out_features=4096).nest(8192, ({"channels": 4096},))
     bound = machine.layer_time(large, ONCE, 2)
     assert bound.seconds["forward"] == pytest.approx(bound.work["forward"].seconds / 0.7)
 

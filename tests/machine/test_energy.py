@@ -8,12 +8,12 @@ import pytest
 
 from hypar import load_machine
 from hypar.machine.energy import COMPONENTS, phase_energy
-from hypar.network.dims import CUTTABLE
-from hypar.network.ops.linear import Linear
-from hypar.network.training import PHASES
+from hypar.ops.dims import CUTTABLE
+from hypar.ops.families.contract import Linear
+from hypar.ops.nest import PHASES
 
 WHOLE = (1,) * len(CUTTABLE)
-FC = Linear(out_features=300).einsum(8, ({"channels": 200},), {"channels": 300})
+FC = Linear(out_features=300).nest(8, ({"channels": 200},))
 
 
 def energy(phase: str, changes: dict[str, Any] | None = None) -> dict[str, float]:

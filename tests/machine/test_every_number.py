@@ -18,7 +18,7 @@ from hypar.machine.machine import Machine
 from hypar.machine.routing import primes
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan
 from hypar.registry import data_file, data_names
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.sharding.placement import Options
 
@@ -156,7 +156,7 @@ class Outcome(NamedTuple):
 
 
 @cache
-def layers(name: str, batch: int) -> ContractedGraph:
+def layers(name: str, batch: int) -> PlanGraph:
     return load_model(name).with_batch(batch).contracted
 
 

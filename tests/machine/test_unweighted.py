@@ -13,7 +13,7 @@ from tests.transformers import mixtral
 )
 def test_a_layer_that_multiplies_nothing_moves_its_words(name: str, words: int) -> None:
     machine = load_machine("p100-4x4")
-    einsum = next(layer.einsum for layer in mixtral().contracted.layers if layer.name == name)
-    time = machine.layer_time(einsum, (1,) * len(einsum.counted), 4)
+    nest = next(layer.nest for layer in mixtral().contracted.layers if layer.name == name)
+    time = machine.layer_time(nest, (1,) * len(nest.counted), 4)
     assert time.seconds["forward"] == pytest.approx(machine.memory_seconds(4 * words))
-    assert (time.seconds["gradient"] > 0) is bool(einsum.weight)
+    assert (time.seconds["gradient"] > 0) is bool(nest.weight)

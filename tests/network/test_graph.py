@@ -28,7 +28,7 @@ def test_flop_are_those_of_accpar() -> None:
     """FC forward B Do (2 Di - 1), and so on for the other phases and for CONV (AccPar, HPCA 2020)."""
     graph = build("name: conv, op: conv, out_channels: 5, kernel: 3", "op: flatten",
                   "name: fc, op: linear, out_features: 10")  # fmt: skip
-    conv, fc = (layer.einsum for layer in graph.contracted.layers)
+    conv, fc = (layer.nest for layer in graph.contracted.layers)
     di, do, b = 180, 10, 4
     assert fc.flop("forward") == b * do * (2 * di - 1)
     assert fc.flop("backward") == b * di * (2 * do - 1)
@@ -45,7 +45,7 @@ def test_a_transposed_convolution_multiplies_as_the_convolution_whose_gradient_i
     graph = build(f"name: up, op: conv_transpose, out_channels: 6, kernel: 2, stride: 2, groups: {groups}",
                   f"name: down, op: conv, out_channels: 4, kernel: 2, stride: 2, groups: {groups}",
                   head=HEAD.replace("channels: 3", "channels: 4"))  # fmt: skip
-    up, down = (layer.einsum for layer in graph.contracted.layers)
+    up, down = (layer.nest for layer in graph.contracted.layers)
     assert up.macs == down.macs == 4 * 4 * 6 * 64 * 4 // groups
     assert up.flop("backward") == down.flop("forward") == 2 * up.macs - 4 * 4 * 64
     assert up.flop("gradient") == down.flop("gradient") == 2 * up.macs - 4 * 6 * 4 // groups
@@ -79,7 +79,7 @@ def test_f_out_is_counted_as_its_readers_see_it() -> None:
         "op: add, inputs: [r, p]",
     )
     a, b, join = graph.contracted.layers
-    assert (a.einsum.elements("output"), a.elements("output")) == (4 * 2 * 64, 4 * 2 * 16)
+    assert (a.nest.elements("output"), a.elements("output")) == (4 * 2 * 64, 4 * 2 * 16)
     assert (b.elements("output"), b.elements("weight"), join.join) == (4 * 2 * 16, 4, True)
     assert [(tensor.producer, tensor.consumer, tensor.elements) for tensor in graph.contracted.tensors] == [
         (0, 1, 128), (1, 2, 128), (1, 2, 128),

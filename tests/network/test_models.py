@@ -196,7 +196,7 @@ def depth(graph: LayerGraph) -> int:
     """Weighted layers on the longest way through."""
     depths: dict[str, int] = {}
     for layer in graph.layers:
-        depths[layer.name] = layer.op.weighted + max((depths[name] for name in layer.inputs), default=0)
+        depths[layer.name] = layer.weighted + max((depths[name] for name in layer.inputs), default=0)
     return max(depths.values())
 
 
@@ -239,13 +239,13 @@ def test_a_transformer_multiplies_twice_its_matrices_and_scores(model: str) -> N
     tokens = first.input_shapes[0]["sequence"]
     width = math.prod(first.shape.values()) // tokens
     matrices = sum(
-        math.prod(layer.einsum(1).sizes[dim] for dim in layer.einsum(1).weight)
+        math.prod(layer.nest(1).sizes[dim] for dim in layer.nest(1).weight)
         // (4 if getattr(layer.op, "each", None) else 1)
         for layer in graph.layers
         if layer.op_name == "linear"
     )
     matrices += sum(2 * layer.shape["hidden"] for layer in graph.layers if layer.op_name == "combine")
-    causal = 1 if first.einsum(1).fraction < 1 else 2
+    causal = 1 if first.nest(1).fraction < 1 else 2
     assert graph.macs() == tokens * matrices + causal * len(attended) * tokens**2 * width
 
 
@@ -267,7 +267,7 @@ def test_vgg_table_2(model: str, millions: int) -> None:
 def test_vgg_f_bytes() -> None:
     """Mori et al.: weights without biases and four floats a channel of batch normalisation, 243.4455 MB."""
     layers = load_model("vgg-f").layers
-    weights = sum(layer.einsum(1).elements("weight") for layer in layers if layer.op.weighted)
+    weights = sum(layer.nest(1).elements("weight") for layer in layers if layer.weighted)
     channels = sum(layer.shape["channels"] for layer in layers if layer.op_name == "batch_norm")
     num_bytes = 4 * (weights + 4 * channels)
     assert num_bytes == 243_445_504

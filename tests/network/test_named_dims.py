@@ -43,9 +43,9 @@ def test_a_linear_layer_keeps_the_dims_that_it_does_not_contract() -> None:
     shapes = {layer.name: dict(layer.shape) for layer in graph.layers}
     assert shapes["q"] == {"sequence": 8, "heads": 4, "head_dim": 4}
     assert shapes["o"] == {"sequence": 8, "hidden": 16}
-    einsum = graph.layers[-1].einsum(4)
-    assert einsum.weight == ("in_heads", "in_head_dim", "out_hidden")
-    assert einsum.macs == 4 * 8 * 16 * 16
+    nest = graph.layers[-1].nest(4)
+    assert nest.weight == ("in_heads", "in_head_dim", "out_hidden")
+    assert nest.macs == 4 * 8 * 16 * 16
 
 
 def test_a_linear_layer_contracts_the_last_dim_by_default() -> None:
@@ -55,19 +55,19 @@ def test_a_linear_layer_contracts_the_last_dim_by_default() -> None:
 
 def test_attention_has_keys_of_its_own() -> None:
     (layer,) = [layer for layer in llama().contracted.layers if layer.op_name == "attention"]
-    einsum = layer.einsum
-    assert einsum.cuttable == ("batch", "group", "kv_heads", "key_sequence", "sequence")
-    assert einsum.names("input 1") == {
+    nest = layer.nest
+    assert nest.cuttable == ("batch", "group", "kv_heads", "key_sequence", "sequence")
+    assert nest.names("input 1") == {
         "batch": "batch", "kv_heads": "kv_heads", "key_sequence": "sequence", "in_head_dim": "head_dim",
     }  # fmt: skip
-    assert einsum.elements("input 1") == 4 * 8 * 2 * 4
-    assert einsum.macs == 4 * 4 * 8 * 8 * (4 + 4) // 2
+    assert nest.elements("input 1") == 4 * 8 * 2 * 4
+    assert nest.macs == 4 * 4 * 8 * 8 * (4 + 4) // 2
 
 
 def test_rope_keeps_the_halves_of_its_maker_together() -> None:
     layers = {layer.name: layer for layer in llama().contracted.layers}
-    assert "out_head_dim" not in layers["h.0.q"].einsum.cuttable
-    assert "out_head_dim" in layers["h.0.v"].einsum.cuttable
+    assert "out_head_dim" not in layers["h.0.q"].nest.cuttable
+    assert "out_head_dim" in layers["h.0.v"].nest.cuttable
 
 
 def test_a_tied_weight_is_counted_once() -> None:
@@ -94,4 +94,4 @@ def test_the_space_all_has_every_dim_of_every_op(network: Callable[[], LayerGrap
     space = parse_space("all", graph.named_dims)
     for layer in graph.layers:
         divided = {dim for choice in space.choices(layer, 2) for dim in choice.divided}
-        assert divided == {dim for dim in layer.einsum.cuttable if layer.einsum.sizes[dim] > 1}
+        assert divided == {dim for dim in layer.nest.cuttable if layer.nest.sizes[dim] > 1}

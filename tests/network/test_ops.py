@@ -20,12 +20,12 @@ def ops() -> Ops:
 def test_an_op_counts_its_parameters_and_operations(case: str) -> None:
     layer = layer_of(case)
     assert (layer.num_parameters, layer.flop()) == COUNTS[case]
-    assert layer.flop(batch=3) == 3 * layer.flop() or layer.op.weighted
+    assert layer.flop(batch=3) == 3 * layer.flop() or layer.weighted
 
 
 def test_a_causal_attention_computes_half_of_its_products_on_every_device() -> None:
     """What a device of two counts, one of half of the heads or of half of the queries."""
-    whole, causal = (layer_of(case).einsum(BATCH) for case in ("attention", "causal attention"))
+    whole, causal = (layer_of(case).nest(BATCH) for case in ("attention", "causal attention"))
     for degrees in ({}, {"heads": 2}, {"sequence": 2}):
         assert causal.macs_among(degrees) == whole.macs_among(degrees) / 2
     assert 2 * causal.macs_among({"heads": 2}) == causal.macs_among({}) == causal.macs
@@ -70,13 +70,13 @@ def test_an_op_keeps_what_autograd_saves(case: str, ops: Ops) -> None:
         output = ops(run.layer, inputs, own)
     for value in own.values():
         saved.pop(value.untyped_storage()._cdata, None)
-    keeps = run.layer.op.keeps(run.layer.input_shapes)
+    keeps = run.layer.nest(BATCH).saved
     read = sum(value.numel() for value in inputs)
-    elements = keeps.input * read + keeps.output * output.numel() + BATCH * keeps.elements + keeps.statistics
-    assert sum(storage.nbytes() for storage in saved.values()) == 4 * elements + BATCH * keeps.mask_bytes
+    elements = keeps.input * read + keeps.output * output.numel() + keeps.elements + keeps.statistics
+    assert sum(storage.nbytes() for storage in saved.values()) == 4 * elements + keeps.mask_bytes
 
 
-MULTIPLY = [case for case in EVERY if layer_of(case).op.multiplies and "combine" not in case]
+MULTIPLY = [case for case in EVERY if layer_of(case).nest(1).multiplies and "combine" not in case]
 
 
 @pytest.mark.parametrize("case", MULTIPLY)
@@ -88,10 +88,10 @@ def test_products_are_those_that_pytorch_counts(case: str, ops: Ops) -> None:
     math = ops.torch.nn.attention.SDPBackend.MATH
     with counter, ops.torch.nn.attention.sdpa_kernel(math):
         output = ops(run.layer, inputs, native(run.layer, held))
-    counted = 2 * run.layer.macs(BATCH) / run.layer.einsum(BATCH).fraction if run.layer.macs() else 0
+    counted = 2 * run.layer.macs(BATCH) / run.layer.nest(BATCH).fraction if run.layer.macs() else 0
     assert counter.get_total_flops() == counted
     op: Any = run.layer.op
-    if op.weighted and getattr(op, "groups", 1) == 1 and not getattr(op, "each", ()):
+    if run.layer.weighted and getattr(op, "groups", 1) == 1 and not getattr(op, "each", ()):
         with counter:
             output.sum().backward()
         assert counter.get_total_flops() == 2 * counted

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.network.ops.conv_transpose import ConvTranspose
-from hypar.network.ops.upsample import Upsample
-from hypar.network.windows import ShapeError, TransposedWindow, Window
+from hypar.ops.families.contract import ConvTranspose
+from hypar.ops.families.pool import Upsample
+from hypar.ops.windows import ShapeError, TransposedWindow, Window
 from tests.effort import examples
 from tests.windows import read_by
 
@@ -99,7 +99,7 @@ def test_an_interpolation_reads_what_pytorch_s_does(torch: Any, mode: str, scale
     found = influences(torch, made, size)
     image = {"channels": 1, "height": size, "width": 1}
     assert op.output_shape((image,)) == {"channels": 1, "height": len(found), "width": 1}
-    window = op.image_windows(image)["height"]
+    window = op.windows(image)["height"]
     assert found == [read_by(window, place, size) for place in range(size * scale)]
 
 
@@ -154,6 +154,6 @@ def test_the_least_input_makes_so_many_outputs_and_one_fewer_does_not(window: Wi
 def test_half_of_the_outputs_read_half_of_the_inputs_or_a_row_more() -> None:
     """An up-convolution of 2x2 needs no neighbour's row, a bilinear enlargement one on each side."""
     assert TransposedWindow(kernel=2, stride=2).reads(0, 8) == (0, 4)
-    bilinear = Upsample(mode="bilinear", scale=(2, 2)).image_windows({})["height"]
+    bilinear = Upsample(mode="bilinear", scale=(2, 2)).windows({})["height"]
     assert bilinear.reads(8, 16) == (3, 9)
-    assert (bilinear.halo, Upsample(mode="nearest", scale=(3, 3)).image_windows({})["width"].halo) == (2, 0)
+    assert (bilinear.halo, Upsample(mode="nearest", scale=(3, 3)).windows({})["width"].halo) == (2, 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.network.ops.linear import Linear
+from hypar.ops.families.contract import Linear
 from hypar.sharding.placement import Partial, partial_results, placement
 from hypar.sharding.redistribution import received, resolve
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MODEL = Path(__file__).parent / "alexnet-accpar.yaml"
 TYPES = ("batch", "in_channels", "out_channels")
-FC = Linear(out_features=100).einsum(32, ({"channels": 70},), {"channels": 100})
+FC = Linear(out_features=100).nest(32, ({"channels": 70},))
 
 
 @pytest.mark.parametrize("alpha", [Fraction(1, 2), Fraction(1, 4)])

@@ -27,8 +27,8 @@ from tests.effort import late
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.plan.plan import Plan
     from hypar.planning.searches.base import Question
 
@@ -54,7 +54,7 @@ class Block(NamedTuple):
     shortcut: tuple[int, ...]
 
 
-def blocks(network: ContractedGraph) -> list[Block]:
+def blocks(network: PlanGraph) -> list[Block]:
     makers: dict[int, list[int]] = {}
     for tensor in network.tensors:
         makers.setdefault(tensor.consumer, []).append(tensor.producer)
@@ -89,7 +89,7 @@ def least(row: Sequence[Block], nodes: Sequence[Table], edges: dict[tuple[int, i
     return (best[:, None] + edges[last] + nodes[-1]).min()
 
 
-def types_of(layer: CutLayer) -> list[Choice]:
+def types_of(layer: PlanNode) -> list[Choice]:
     """The three types of a layer with a weight; a join is cut in batch or channels, or whole."""
     dims = ["batch", "channels"] if layer.join else TYPES.split(",")
     types = [cut(dim, 2) for dim in dims]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import Content, CutLayer
-    from hypar.network.einsum import Einsum
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import Content, PlanNode
+    from hypar.ops.nest import Nest
     from hypar.sharding.placement import Options
 
     Table = NDArray[np.float64]
@@ -39,32 +39,32 @@ WORD = 10.6e12 / (6.25e9 / 8)
 """Operations in the time of a word."""
 
 
-def degrees_of(einsum: Einsum, options: Options) -> dict[str, Table]:
+def degrees_of(nest: Nest, options: Options) -> dict[str, Table]:
     """The degree of each dim in each option."""
-    return {dim: np.array([float(choice.degree(dim)) for choice in options]) for dim in einsum.sizes}
+    return {dim: np.array([float(choice.degree(dim)) for choice in options]) for dim in nest.sizes}
 
 
-def inside(layer: CutLayer, options: Options) -> Table:
+def inside(layer: PlanNode, options: Options) -> Table:
     """The cost of each option of a layer."""
-    einsum = layer.einsum
-    degrees = degrees_of(einsum, options)
+    nest = layer.nest
+    degrees = degrees_of(nest, options)
     working = np.prod([*degrees.values()], axis=0)
     if not layer.weighted:
-        return np.asarray(einsum.input_elements / working)
-    costs = 3 * einsum.macs / working
+        return np.asarray(nest.input_elements / working)
+    costs = 3 * nest.macs / working
     for tensor in ("input", "weight", "output"):
-        own = np.prod([degrees[dim] for dim in einsum.dims(tensor) if dim in degrees], axis=0)
-        words, terms = einsum.elements(tensor) / own, working / own
+        own = np.prod([degrees[dim] for dim in nest.dims(tensor) if dim in degrees], axis=0)
+        words, terms = nest.elements(tensor) / own, working / own
         costs = costs + WORD * 2 * words * (terms - 1) / terms
     rows = np.ones(len(options))
-    for dim, window in einsum.windows.items():
-        size = einsum.input_sizes[dim] / degrees[dim]
+    for dim, window in nest.windows.items():
+        size = nest.input_sizes[dim] / degrees[dim]
         rows = rows * (1 + np.where(degrees[dim] > 1, window.kernel / size, 0))
-    read = np.prod([degrees[dim] for dim in einsum.dims("input")], axis=0)
-    return np.asarray(costs + WORD * einsum.input_elements / read * (rows - 1))
+    read = np.prod([degrees[dim] for dim in nest.dims("input")], axis=0)
+    return np.asarray(costs + WORD * nest.input_elements / read * (rows - 1))
 
 
-def between(content: Content, ends: tuple[Einsum, Einsum], options: tuple[Options, Options]) -> Table:
+def between(content: Content, ends: tuple[Nest, Nest], options: tuple[Options, Options]) -> Table:
     """The cost of each pair of options of two layers: twice what a device needs and does not have."""
     names = [{word: dim for dim, word in own.items()} for own in (ends[0].output, ends[1].input)]
     need, common = (
@@ -73,8 +73,8 @@ def between(content: Content, ends: tuple[Einsum, Einsum], options: tuple[Option
     )
     for word in ("batch", *(dim for dim, _ in content.shape)):
         made, read = (
-            degrees_of(einsum, own).get(of.get(word, ""), np.ones(len(own)))
-            for einsum, own, of in zip(ends, options, names, strict=True)
+            degrees_of(nest, own).get(of.get(word, ""), np.ones(len(own)))
+            for nest, own, of in zip(ends, options, names, strict=True)
         )
         need = need / read
         common = common / np.maximum(made[:, None], read)
@@ -92,7 +92,7 @@ def published(graph: LayerGraph, ways: int) -> Sequence[Options]:
             terms=(
                 between(
                     one.content,
-                    (nodes.layers[one.producer].einsum, nodes.layers[one.consumer].einsum),
+                    (nodes.layers[one.producer].nest, nodes.layers[one.consumer].nest),
                     (options[one.producer], options[one.consumer]),
                 )[:, None, :],
             ),

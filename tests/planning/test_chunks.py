@@ -142,7 +142,7 @@ def test_buffers_hold_the_larger_transfer_and_nothing_else_does() -> None:
     """A dp weight has a buffer of its own size; with all together of the size of all."""
     plain, joined = (planned("lenet-c", "hmc", strategy="dp", chunks=chunks) for chunks in ("layers", "one"))
     weights = {
-        layer.name: 4 * layer.einsum.elements("weight") for layer in graph_of("lenet-c").contracted.layers
+        layer.name: 4 * layer.nest.elements("weight") for layer in graph_of("lenet-c").contracted.layers
     }
     memory = [dict(scored(plan).memory) for plan in (plain, joined)]
     assert [held.pop("buffers") for held in memory] == [max(weights.values()), sum(weights.values())]

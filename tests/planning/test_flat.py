@@ -60,7 +60,7 @@ def test_where_the_batch_is_exhausted_height_and_width_are_cut_and_the_gap_is_st
     """Digits are turned for the one network; columns are searched anew for the other, whose channels are few."""
     plan = flat(model, ways, batch=2)
     assert {"height", "width"} & {dim for layer in plan.layers for dim in plan.choices(layer)[0].divided}
-    layers = {layer.name: layer.einsum.sizes for layer in load_model(model).with_batch(2).contracted.layers}
+    layers = {layer.name: layer.nest.sizes for layer in load_model(model).with_batch(2).contracted.layers}
     for name, sizes in layers.items():
         assert all(degree <= sizes[dim] for dim, degree in plan.choices(name)[0].degrees)
     assert plan.bounds is not None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 SMALL = load_model("lenet-c")
-WEIGHTS = sum(layer.einsum.elements("weight") for layer in SMALL.contracted.layers)
+WEIGHTS = sum(layer.nest.elements("weight") for layer in SMALL.contracted.layers)
 
 
 # Parts

@@ -123,7 +123,7 @@ def test_a_network_of_one_layer_and_a_batch_of_one_are_planned() -> None:
 def test_four_way_levels_receive_three_quarters() -> None:
     """dp over one 4-way level: each device receives 2 * 3/4 of every weight."""
     plan = plan_model(graph("lenet-c"), array=[4], strategy="dp")
-    weights = sum(layer.einsum.elements("weight") for layer in graph("lenet-c").contracted.layers)
+    weights = sum(layer.nest.elements("weight") for layer in graph("lenet-c").contracted.layers)
     assert plan.cost.value == 4 * 2 * 0.75 * weights * 4
     assert plan.splits[0].shares == [0.25] * 4
 

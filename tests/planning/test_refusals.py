@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import profile_model
-from hypar.network.dims import CUTTABLE
+from hypar.ops.dims import CUTTABLE
 from hypar.planning.refusals import FEATURES, REFUSALS
 from tests.benches import FakeBench
 from tests.kit import run

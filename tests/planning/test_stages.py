@@ -303,7 +303,7 @@ def test_every_second_of_two_stages_and_two_microbatches() -> None:
     half = graph.with_batch(128)
     setting = Setting(machine=HMC, array=(), element_bytes=4)
     forward, backward, update = [], [], []
-    layers = {layer.name: layer.einsum for layer in half.contracted.layers}
+    layers = {layer.name: layer.nest for layer in half.contracted.layers}
     for stage in staged(plan).stages:
         times = [HMC.layer_time(layers[name], degrees(()), 4) for name in stage.layers]
         forward.append(sum(time.seconds["forward"] for time in times))

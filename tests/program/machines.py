@@ -84,7 +84,7 @@ def machines(draw: st.DrawFn, graph: LayerGraph) -> Machine:
     """Draw devices and any cuts of a network; pools have cuts of their own in some."""
     layers = graph.nodes(draw(st.sampled_from([None, None, "operators"]))).layers
     kind = draw(st.sampled_from(["array", "array", "tree", "stages"]))
-    dims = {layer.name: _dims(layer.einsum.sizes) for layer in layers}
+    dims = {layer.name: _dims(layer.nest.sizes) for layer in layers}
     joins = {layer.name: layer.join for layer in layers}
     if kind == "tree":
         tree = draw(_trees())

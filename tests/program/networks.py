@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hypar.network.build import load_model
-from hypar.network.windows import ShapeError
+from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _append(layer: Fields, layers: list[Fields], shapes: Shapes) -> None:
         shape = op.output_shape(inputs)
     except ShapeError:
         return
-    windows = op.windows_on(inputs).items()
+    windows = op.nest(1, inputs).inputs[0].windows.items() if inputs else ()
     met = all((window.taps(inputs[0][dim], np.arange(shape[dim])) >= 0).any() for dim, window in windows)
     if met and math.prod(shape.values()) <= MOST_ELEMENTS:
         layers.append(layer)

@@ -40,7 +40,7 @@ def chosen(
     """Draw a choice of one dim for every layer and level; joins may be replicated."""
     found = {}
     for layer in graph.nodes(None).layers:
-        dims = [dim for dim in layer.einsum.sizes if not dim.startswith("kernel") and dim not in ROWS - rows]
+        dims = [dim for dim in layer.nest.sizes if not dim.startswith("kernel") and dim not in ROWS - rows]
         options = [st.sampled_from([cut(dim, ways) for dim in dims] + [WHOLE] * layer.join) for ways in array]
         found[layer.name] = [draw(option) for option in options]
     return found

@@ -156,7 +156,7 @@ def _rounded(found: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
 def dims_of(graph: LayerGraph, rows: set[str]) -> dict[str, list[str]]:
     return {
         layer.name: [
-            dim for dim in layer.einsum.sizes if not dim.startswith("kernel") and dim not in ROWS - rows
+            dim for dim in layer.nest.sizes if not dim.startswith("kernel") and dim not in ROWS - rows
         ]
         for layer in graph.contracted.layers
     }
@@ -187,9 +187,7 @@ def divides(graph: LayerGraph, own: Taken) -> bool:
     for layer in graph.contracted.layers:
         choice, given_shares = own[layer.name]
         dim = dim_of(choice)
-        sizes = (
-            [] if dim is None else [layer.einsum.sizes[dim], layer.einsum.input_sizes.get(dim or "", SIZE)]
-        )
+        sizes = [] if dim is None else [layer.nest.sizes[dim], layer.nest.input_sizes.get(dim or "", SIZE)]
         sizes += [dict(one.content.shape).get(dim or "", SIZE) for one in graph.contracted.tensors]
         if any(share * size % 1 for share in given_shares for size in sizes):
             return False

@@ -16,7 +16,7 @@ from hypar import load_model, plan_model
 from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.files.yaml_file import read_yaml
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.reports.exports.base import Exported, export_plan
 from tests.effort import crossed, late
 from tests.studies.test_pieces import randomly_cut
@@ -103,7 +103,7 @@ def test_an_export_has_the_multiply_accumulates_of_every_layer(tool: str, name: 
         key = problem.layer, problem.phase
         sums[key] = sums.get(key, 0) + problem.devices * times_of(entry.name) * read[entry.name]
     phases = ["forward"] if tool == "scale_sim" else [*PHASES]
-    layers = [layer for layer in graph.layers if layer.op.weighted]
+    layers = [layer for layer in graph.layers if layer.weighted]
     assert sums == {(layer.name, phase): layer.macs(graph.batch) for layer in layers for phase in phases}
 
 
@@ -116,7 +116,7 @@ def test_named_dims_are_those_of_products_of_matrices(tool: str) -> None:
     for problem, entry in found.entries:
         count = problem.devices * entry.times * read[entry.name]
         sums[problem.layer] = sums.get(problem.layer, 0) + count
-    layers = [layer for layer in graph.layers if layer.op.weighted and layer.name != "wte"]
+    layers = [layer for layer in graph.layers if layer.weighted and layer.name != "wte"]
     assert sums == {layer.name: layer.macs(graph.batch) for layer in layers}
 
 

@@ -125,7 +125,7 @@ def test_marks_of_pictures_are_seen_and_texts_on_choices_are_legible() -> None:
         assert contrast(colour, WHITE) >= 3
     for name in data_names("models"):
         for layer in load_model(name).contracted.layers:
-            for dim in layer.einsum.sizes:
+            for dim in layer.nest.sizes:
                 colours = colours_of(dim)
                 assert contrast(colours.ground, colours.text) >= 4.5, dim
 
@@ -143,7 +143,7 @@ def test_dims_and_kinds_of_time_are_told_apart(sight: str) -> None:
 
 def test_no_two_dims_of_a_network_share_a_colour() -> None:
     for name in data_names("models"):
-        dims = {dim for layer in load_model(name).contracted.layers for dim in layer.einsum.sizes}
+        dims = {dim for layer in load_model(name).contracted.layers for dim in layer.nest.sizes}
         dims = {dim for dim in dims if not dim.startswith("kernel_")} - {"channels"}
         assert len({colours_of(dim).ground for dim in dims}) == len(dims), name
 

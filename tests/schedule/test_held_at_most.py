@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pytest
 
     from hypar import LayerGraph
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from tests.heterogeneous import Drawn
 
 
@@ -60,10 +60,10 @@ def test_no_device_of_a_group_holds_more(
         assert held <= held_at_most(leaf.lane, nodes, _largest(nodes)) * (1 + 1e-12)
 
 
-def _largest(nodes: ContractedGraph) -> float:
+def _largest(nodes: PlanGraph) -> float:
     """The elements of the largest tensor that is moved."""
     return max(
         *(layer.elements(tensor) for layer in nodes.layers for tensor in TENSORS),
-        *(layer.einsum.elements("output") for layer in nodes.layers),
+        *(layer.nest.elements("output") for layer in nodes.layers),
         *(tensor.elements for tensor in nodes.tensors),
     )

@@ -52,7 +52,7 @@ def moved(
 def test_sixteen_cubes_exchange_as_fast_in_four_levels_as_in_one() -> None:
     """Within rounding the bound of four links: 15/16 of the weights, twice, over 4 x 200 MB/s."""
     one = gradients(ALL, (16,))
-    weights = 4 * sum(layer.einsum.elements("weight") for layer in load_model("alexnet").contracted.layers)
+    weights = 4 * sum(layer.nest.elements("weight") for layer in load_model("alexnet").contracted.layers)
     assert one == pytest.approx(2 * 15 / 16 * weights / (4 * 100e6), rel=1e-3)
     for array in (FOUR, (4, 4), (2, 8), (8, 2)):
         assert gradients(ALL, array) == pytest.approx(one)

@@ -22,7 +22,7 @@ from hypar.timeline import run
 from tests.effort import examples
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import CutLayer
+    from hypar.network.nodes import PlanNode
 
 MODELS = ("sfc", "lenet-c", "alexnet", "resnet18", "alexnet-2012")
 graph_of = cache(load_model)
@@ -43,9 +43,7 @@ def plans(draw: st.DrawFn) -> Plan:
     array = draw(st.sampled_from([(2,), (2, 2), (4, 2), (2, 2, 2, 2)]))
     pins = []
     for layer in graph.contracted.layers:
-        dims = [
-            dim for dim in layer.einsum.sizes if dim in {"batch", "in_channels", "out_channels", "height"}
-        ]
+        dims = [dim for dim in layer.nest.sizes if dim in {"batch", "in_channels", "out_channels", "height"}]
         drawn = draw(st.sampled_from(dims if not layer.join else ["batch", "height"]))
         pins.append(f"{layer.name}@H{draw(st.integers(1, len(array)))}={drawn}")
     return plan_model(graph, array=array, space="all", pins=pins, search="greedy", convention="paper")
@@ -151,7 +149,7 @@ def grid_plans(draw: st.DrawFn, cost: str, *, idle: bool = True) -> Plan:
     )
 
 
-def choices_of(layer: CutLayer, ways: int, idle: bool) -> st.SearchStrategy[str]:
+def choices_of(layer: PlanNode, ways: int, idle: bool) -> st.SearchStrategy[str]:
     """The choices of a layer at a level, as pins."""
     every = parse_space("all").choices(layer, ways, idle=idle)
     return st.sampled_from([choice.text(ways) or "rep" for choice in every])
@@ -266,9 +264,7 @@ def test_only_devices_that_work_take_energy() -> None:
         assert plan.score is not None
         assert plan.score.energy is not None
         found[name] = plan.score.energy["arithmetic"]
-    layers = {layer.name: layer.einsum for layer in written(TINY).contracted.layers}
-    work = 3 * sum(einsum.macs for einsum in layers.values()) + sum(
-        e.elements("weight") for e in layers.values()
-    )
+    layers = {layer.name: layer.nest for layer in written(TINY).contracted.layers}
+    work = 3 * sum(nest.macs for nest in layers.values()) + sum(e.elements("weight") for e in layers.values())
     extra = 3 * layers["conv"].elements("weight")
     assert found["four"] / found["one"] == pytest.approx((work + extra) / work, rel=1e-12)

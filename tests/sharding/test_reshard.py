@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hypar.network.contraction import Content
-from hypar.network.ops.add import Add
-from hypar.network.ops.linear import Linear
-from hypar.network.windows import ShapeError
+from hypar.network.nodes import Content
+from hypar.ops.families.contract import Linear
+from hypar.ops.families.elementwise import Add
+from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 from hypar.sharding.grids.reshard import Gap, Reshard, reshards
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
@@ -26,8 +26,8 @@ from tests.windows import read_by
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.network.einsum import Einsum
-    from hypar.network.ops.base import Op
+    from hypar.ops.base import Op
+    from hypar.ops.nest import Nest
 
 ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")
 BATCH = 6
@@ -37,7 +37,7 @@ BATCH = 6
 class Case:
     """A producer, a consumer of its output, and a choice of each."""
 
-    ends: tuple[Einsum, Einsum]
+    ends: tuple[Nest, Nest]
     content: Content
     chosen: tuple[Choice, Choice]
     ways: int
@@ -128,13 +128,13 @@ def found_of(moves: tuple[Reshard, ...]) -> tuple[float, float]:
     return amounts["forward"], amounts["backward"]
 
 
-def choices(einsum: Einsum, ways: int) -> list[Choice]:
+def choices(nest: Nest, ways: int) -> list[Choice]:
     """Every grid of a layer on some devices, degrees above the size of a dim left out."""
-    dims = [dim for dim in ORDER if dim in einsum.sizes]
+    dims = [dim for dim in ORDER if dim in nest.sizes]
     degrees = [degree for degree in range(1, ways + 1) if ways % degree == 0]
-    every = itertools.product(*([d for d in degrees if d <= einsum.sizes[dim]] for dim in dims))
+    every = itertools.product(*([d for d in degrees if d <= nest.sizes[dim]] for dim in dims))
     found = [grid(dict(zip(dims, own, strict=True))) for own in every if math.prod(own) <= ways]
-    return found if einsum.weight else [*found, WHOLE]
+    return found if nest.weight else [*found, WHOLE]
 
 
 @st.composite
@@ -170,17 +170,18 @@ def cases(draw: st.DrawFn) -> Case:
     reader: Op = load_plugin("ops", kind).model_validate(fields[kind])
     inputs = (flat,) if kind == "linear" else (image, image) if kind == "add" else (image,)
     try:
-        shape = reader.output_shape(inputs)
+        read = reader.nest(BATCH, inputs)
     except ShapeError:
         assume(False)
-    read = reader.einsum(BATCH, inputs, shape)
     maker: Op = draw(
         st.sampled_from(
             [load_plugin("ops", "conv").model_validate({"out_channels": channels, "kernel": 1}), Add()]
         )
     )
-    made_inputs = (image, image) if maker.join else ({**image, "channels": draw(st.integers(1, 4))},)
-    made = maker.einsum(BATCH, made_inputs, image)
+    made_inputs = (
+        (image, image) if maker.node == "join" else ({**image, "channels": draw(st.integers(1, 4))},)
+    )
+    made = maker.nest(BATCH, made_inputs)
     ways = draw(st.sampled_from([2, 4, 6, 8, 12, 16]))
     readers = choices(read, ways)
     if kind == "linear":
@@ -201,7 +202,7 @@ def test_direct_transfers_are_those_of_divided_tensors(case: Case) -> None:
     assert found_of(reshards(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
 
 
-LINEAR = Linear(out_features=8).einsum(BATCH, ({"channels": 8},), {"channels": 8})
+LINEAR = Linear(out_features=8).nest(BATCH, ({"channels": 8},))
 EIGHT = Content(BATCH * 8, frozenset(), (("channels", 8),))
 
 
@@ -219,8 +220,8 @@ def test_of_one_dim_a_level_grids_are_the_papers_cells(ways: int) -> None:
 
 GROSS = 144
 """Samples and channels, which every degree below divides."""
-SQUARE = Linear(out_features=GROSS).einsum(GROSS, ({"channels": GROSS},), {"channels": GROSS})
-JOIN = Add().einsum(GROSS, ({"channels": GROSS},) * 2, {"channels": GROSS})
+SQUARE = Linear(out_features=GROSS).nest(GROSS, ({"channels": GROSS},))
+JOIN = Add().nest(GROSS, ({"channels": GROSS},) * 2)
 
 
 def ranges(carried: Mapping[str, str], choice: Choice, ways: int) -> dict[int, tuple[range, ...]]:
@@ -267,7 +268,7 @@ def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_all_that_hold_i
     """Round a ring k devices receive 2(k - 1) times what they add up; two copies of the image do so twice."""
     image, read = {"channels": 8, "height": 4, "width": 4}, Linear(out_features=4)
     made = load_plugin("ops", "conv").model_validate({"out_channels": 8, "kernel": 1})
-    ends = (made.einsum(BATCH, (image,), image), read.einsum(BATCH, ({"channels": 8},), {"channels": 4}))
+    ends = (made.nest(BATCH, (image,)), read.nest(BATCH, ({"channels": 8},)))
     shape = (("channels", 8), ("height", 1), ("width", 1))
     content = Content(BATCH * 8, frozenset({"height", "width"}), shape)
     for direct in (False, True):
@@ -281,7 +282,7 @@ def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
     plain, grouped = (
         load_plugin("ops", "conv")
         .model_validate({"out_channels": 12, "kernel": 1, "groups": groups})
-        .einsum(BATCH, (image,), image)
+        .nest(BATCH, (image,))
         for groups in (1, 6)
     )
     content = Content(BATCH * 48, frozenset(), tuple(image.items()))

@@ -13,15 +13,15 @@ from hypar import LayerGraph, load_model, plan_model
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
-from hypar.network.dims import CUTTABLE
 from hypar.network.spec.load import parse_spec
+from hypar.ops.dims import CUTTABLE
 from hypar.sharding.dims import dim_of
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
 from hypar.sharding.space import parse_space
 from tests.effort import examples
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.nodes import PlanGraph, PlanNode
 
 TEXT = """
 source: a grouped and a depthwise convolution, a join, a linear layer
@@ -37,7 +37,7 @@ layers:
 
 
 @pytest.fixture
-def graph() -> ContractedGraph:
+def graph() -> PlanGraph:
     return build_graph(parse_spec(parse_yaml(TEXT, Path("net.yaml")), "net")).contracted
 
 
@@ -53,17 +53,17 @@ def graph() -> ContractedGraph:
                  "batch height width channels+whole", "batch in_channels out_channels"]),
     ],
 )  # fmt: skip
-def test_choices_of_each_kind_of_layer(graph: ContractedGraph, space: str, dims: list[str]) -> None:
+def test_choices_of_each_kind_of_layer(graph: PlanGraph, space: str, dims: list[str]) -> None:
     for layer, expected in zip(graph.layers, dims, strict=True):
         wanted = [cut(dim, 2) for dim in expected.removesuffix("+whole").split()]
         assert list(parse_space(space).choices(layer, 2)) == wanted + [WHOLE] * expected.endswith("+whole")
 
 
-def test_groups_leave_nothing_partial_and_line_up_with_channels(graph: ContractedGraph) -> None:
-    einsum = graph.layers[0].einsum
-    assert partial_results(einsum, "groups") == ()
-    assert {str(placement(einsum, "groups", tensor)) for tensor in ("input", "output")} == {"S(channels)"}
-    assert str(placement(einsum, "in_channels", "input")) == "S(channels_in_group)"
+def test_groups_leave_nothing_partial_and_line_up_with_channels(graph: PlanGraph) -> None:
+    nest = graph.layers[0].nest
+    assert partial_results(nest, "groups") == ()
+    assert {str(placement(nest, "groups", tensor)) for tensor in ("input", "output")} == {"S(channels)"}
+    assert str(placement(nest, "in_channels", "input")) == "S(channels_in_group)"
 
 
 def test_every_word_names_one_dim() -> None:
@@ -79,13 +79,13 @@ DEEPA = "batch*out_channels*height*width"
 
 
 @cache
-def node(name: str, network: str = "vgg16") -> CutLayer:
+def node(name: str, network: str = "vgg16") -> PlanNode:
     """A layer, join or pool of a network."""
     graph: LayerGraph = load_model(network)
     return next(layer for layer in graph.operators.layers if layer.name == name)
 
 
-def degrees(space: str, layer: CutLayer, ways: int, *, idle: bool = False) -> list[dict[str, int]]:
+def degrees(space: str, layer: PlanNode, ways: int, *, idle: bool = False) -> list[dict[str, int]]:
     return [choice.as_degrees() for choice in parse_space(space).choices(layer, ways, idle=idle)]
 
 
@@ -141,9 +141,7 @@ class TestGrids:
         assert plan.space == DEEPA
         assert plan_model("lenet-c", array=[4], space="deepa divisors").space == f"{DEEPA} divisors"
 
-    def test_grouped_convolutions_are_cut_between_groups_where_channels_are(
-        self, graph: ContractedGraph
-    ) -> None:
+    def test_grouped_convolutions_are_cut_between_groups_where_channels_are(self, graph: PlanGraph) -> None:
         grouped, depthwise = graph.layers[:2]
         assert degrees("batch*in_channels", grouped, 2) == [{"batch": 2}, {"in_channels": 2}, {"groups": 2}]
         assert degrees("batch*out_channels", depthwise, 8)[-1] == {"groups": 8}
@@ -165,9 +163,9 @@ class TestGrids:
         try:
             choices = parse_space("*".join(dims) + " divisors" * divisors).choices(layer, ways, idle=idle)
         except OptionError:
-            assert not {*dims} & {*layer.einsum.sizes}
+            assert not {*dims} & {*layer.nest.sizes}
             return
-        sizes = {**layer.einsum.sizes}
+        sizes = {**layer.nest.sizes}
         open_dims = [dim for dim in dims if dim in sizes]
         if not layer.weighted and {"in_channels", "out_channels"} & {*dims}:
             open_dims.append("channels")

@@ -136,7 +136,7 @@ def test_a_device_holds_what_either_layer_needs(ends: tuple[str, str], share: fl
     plan = plan_model(graph, levels=1, hardware="tpu-v3", strategy="dp", pins=pins)
     assert plan.score is not None
     layers = graph.contracted.layers
-    others = sum(layer.einsum.elements("weight") for layer in layers if layer.name not in ENDS)
+    others = sum(layer.nest.elements("weight") for layer in layers if layer.name not in ENDS)
     assert plan.score.memory["weights"] == 4 * (others + share * 32 * 64)
     assert verify_plan(plan, model=graph).ok
     (memory,) = held_by(plan, graph)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.transfers import dim_of, work
 from hypar.sharding.uneven.remainder import graph_of_group, whole_shares
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.uneven.transfers import Amount
 
     Array = NDArray[np.float64]
@@ -227,22 +227,22 @@ NETWORKS = {
 }  # fmt: skip
 
 
-def options_of(layer: CutLayer, devices: int) -> list[Choice]:
-    dims = [dim for dim in (*TYPES, "channels", "groups", "height") if layer.einsum.sizes.get(dim, 1) > 1]
+def options_of(layer: PlanNode, devices: int) -> list[Choice]:
+    dims = [dim for dim in (*TYPES, "channels", "groups", "height") if layer.nest.sizes.get(dim, 1) > 1]
     # A cut inside every group of channels is not one of consecutive channels.
-    dims = [dim for dim in dims if "groups" not in layer.einsum.sizes or "channels" not in dim]
+    dims = [dim for dim in dims if "groups" not in layer.nest.sizes or "channels" not in dim]
     return [cut(dim, devices) for dim in dims] + ([WHOLE] if layer.join else [])
 
 
 def boxes(
-    layer: CutLayer, choice: Choice, own: Counts, end: str, sizes: dict[str, int], *, windows: bool
+    layer: PlanNode, choice: Choice, own: Counts, end: str, sizes: dict[str, int], *, windows: bool
 ) -> list[Mask]:
     """Masks of what each device holds of a layer's output, or of its input; with ``windows`` of what it reads there.
 
     Each device does its piece of the dim that is cut, and has of a tensor what belongs to its piece.
     """
-    einsum, dim = layer.einsum, dim_of(choice)
-    names = einsum.output if end == "output" else einsum.input
+    nest, dim = layer.nest, dim_of(choice)
+    names = nest.output if end == "output" else nest.input
     found = []
     for device, count in enumerate(own):
         taken = []
@@ -250,9 +250,9 @@ def boxes(
             elements = set(range(size))
             if dim is not None and names.get(dim) == name:
                 elements = set(spans(size, own)[device])
-                window = einsum.windows.get(dim) if windows else None
+                window = nest.windows.get(dim) if windows else None
                 if window is not None:
-                    places = spans(einsum.sizes[dim], own)[device]
+                    places = spans(nest.sizes[dim], own)[device]
                     elements |= {element for place in places for element in read_by(window, place, size)}
             taken.append(sorted(elements))
         mask = np.zeros(list(sizes.values()), dtype=bool)
@@ -366,15 +366,13 @@ WITH_ALL = """
 
 
 @st.composite
-def divided(
-    draw: st.DrawFn, *, integral: bool
-) -> tuple[ContractedGraph, list[Choice], list[tuple[float, ...]]]:
+def divided(draw: st.DrawFn, *, integral: bool) -> tuple[PlanGraph, list[Choice], list[tuple[float, ...]]]:
     """A network with a choice of every layer, and shares of their own for some."""
     groups = draw(st.integers(2, 4))
     graph = written(WITH_ALL, batch=draw(st.integers(1 if integral else groups, 40))).contracted
     dims = (*TYPES, "channels")
     choices = [
-        draw(st.sampled_from([cut(dim, groups) for dim in dims if dim in layer.einsum.sizes] + [WHOLE] * layer.join))
+        draw(st.sampled_from([cut(dim, groups) for dim in dims if dim in layer.nest.sizes] + [WHOLE] * layer.join))
         for layer in graph.layers
     ]  # fmt: skip
     weights = st.lists(st.integers(1, 50), min_size=groups, max_size=groups)
@@ -384,13 +382,13 @@ def divided(
         picked = draw(st.sampled_from([common, common, own]))
         found = tuple(weight / sum(picked) for weight in picked)
         dim = dim_of(choice)
-        shares.append(whole_shares(layer.einsum.sizes[dim], found) if integral and dim else found)
+        shares.append(whole_shares(layer.nest.sizes[dim], found) if integral and dim else found)
     return graph, choices, shares
 
 
 def parts(
-    graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[tuple[float, ...]], *, integral: bool
-) -> list[ContractedGraph]:
+    graph: PlanGraph, choices: Sequence[Choice], shares: Sequence[tuple[float, ...]], *, integral: bool
+) -> list[PlanGraph]:
     return [
         graph_of_group(graph, choices, [own[group] for own in shares], integral=integral)
         for group in range(len(shares[0]))
@@ -405,24 +403,24 @@ def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataOb
     every = parts(graph, choices, shares, integral=integral)
     for index, (layer, choice) in enumerate(zip(graph.layers, choices, strict=True)):
         dim, own = dim_of(choice), [part.layers[index] for part in every]
-        for name, size in layer.einsum.sizes.items():
-            sizes = [part.einsum.sizes[name] for part in own]
+        for name, size in layer.nest.sizes.items():
+            sizes = [part.nest.sizes[name] for part in own]
             assert sum(sizes) == pytest.approx(size) if name == dim else sizes == [size] * len(own)
         for tensor in ("input", "weight", "output"):
             found = [part.elements(tensor) for part in own]
-            carried = dim is not None and dim in layer.einsum.dims(tensor)
+            carried = dim is not None and dim in layer.nest.dims(tensor)
             whole = layer.elements(tensor)
             assert sum(found) == pytest.approx(whole) if carried else found == [whole] * len(own)
-        assert sum(part.einsum.macs for part in own) == pytest.approx(
-            layer.einsum.macs * (1 if dim else len(own))
+        assert sum(part.nest.macs for part in own) == pytest.approx(
+            layer.nest.macs * (1 if dim else len(own))
         )
     for index, read in enumerate(graph.tensors):
-        dim, reader = dim_of(choices[read.consumer]), graph.layers[read.consumer].einsum
+        dim, reader = dim_of(choices[read.consumer]), graph.layers[read.consumer].nest
         elements = [part.tensors[index].elements for part in every]
         if dim in reader.input:
             assert sum(elements) == pytest.approx(read.elements)
             if not any(one.consumer == read.consumer and one is not read for one in graph.tensors):
-                assert elements == pytest.approx([part.layers[read.consumer].einsum.input_elements for part in every])  # fmt: skip
+                assert elements == pytest.approx([part.layers[read.consumer].nest.input_elements for part in every])  # fmt: skip
         else:
             assert elements == [read.elements] * len(every)
 

@@ -34,7 +34,7 @@ def randomly_cut(name: str, seed: int) -> tuple[LayerGraph, Plan]:
     graph = load_model(name).with_batch(rng.choice([7, 12, 16]))
     array = rng.choice(ARRAYS)
     pins = [
-        f"{layer.name}@H{level + 1}={rng.choice([dim for dim in layer.einsum.sizes if 'kernel' not in dim])}"
+        f"{layer.name}@H{level + 1}={rng.choice([dim for dim in layer.nest.sizes if 'kernel' not in dim])}"
         for layer in graph.contracted.layers
         if layer.weighted
         for level in range(len(array))
@@ -52,7 +52,7 @@ def test_the_pieces_of_all_devices_make_up_every_layer(name: str, seed: int) -> 
     graph, plan = randomly_cut(name, seed)
     problems = problems_of(plan, model=graph)
     nodes = {layer.name: layer for layer in graph.contracted.layers}
-    for layer in (layer for layer in graph.layers if layer.op.weighted):
+    for layer in (layer for layer in graph.layers if layer.weighted):
         own = [problem for problem in problems if problem.layer == layer.name]
         assert [problem.phase for problem in own[:3]] == ["forward", "backward", "gradient"]
         sums = {
@@ -65,7 +65,7 @@ def test_the_pieces_of_all_devices_make_up_every_layer(name: str, seed: int) -> 
             assert sums == dict.fromkeys(sums, whole)
         assert min(sums.values()) >= whole
         cut = degrees(plan.choices(layer.name))
-        fullest = local_shape(nodes[layer.name].einsum, cut)
+        fullest = local_shape(nodes[layer.name].nest, cut)
         if layer.op_name != "conv_transpose":
             assert own[0].macs == max(problem.macs for problem in own) <= fullest.padded_macs
         if own[0].pieces == 1 and math.prod(cut) == plan.num_devices and layer.op_name != "conv_transpose":

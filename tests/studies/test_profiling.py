@@ -58,8 +58,8 @@ def test_equal_pieces_are_measured_once_a_round() -> None:
     half = len(bench.asked) // 2
     assert bench.asked[:half] == bench.asked[half:]
     assert len(set(bench.asked)) == half == len(set(every)) < 0.6 * len(every)
-    tables = {id(layer.einsum): shards[layer.name] for layer in graph.operators.layers}
-    assert all(shards[layer.name] == tables[id(layer.einsum)] for layer in graph.operators.layers)
+    tables = {id(layer.nest): shards[layer.name] for layer in graph.operators.layers}
+    assert all(shards[layer.name] == tables[id(layer.nest)] for layer in graph.operators.layers)
     assert len(tables) < len(shards)
 
 

@@ -13,19 +13,19 @@ import pytest
 from hypar import load_model
 from hypar.errors import OptionError
 from hypar.network.layer import Layer
-from hypar.network.ops.base import Op, Shape
-from hypar.network.ops.bases.windowed import Resampling
-from hypar.network.ops.concat import Concat
-from hypar.network.windows import TransposedWindow
+from hypar.ops.base import Op, Shape
+from hypar.ops.families.layout import Concat
+from hypar.ops.families.pool import Resampling
+from hypar.ops.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
 from hypar.studies.profile import LayerShard, shard_of
 from tests.effort import crossed
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import CutLayer
     from hypar.network.graph import LayerGraph
-    from hypar.network.windows import Window
+    from hypar.network.nodes import PlanNode
+    from hypar.ops.windows import Window
 
 ENLARGED = Path(__file__).with_name("enlarged.yaml")
 """Windows of every kind that make an image larger, in groups and out of step with the shards too."""
@@ -65,15 +65,15 @@ def read_at(window: Window, row: int) -> list[int]:
     return [one for one in around if row - one * window.stride + window.padding in taps]
 
 
-def expected(layer: Layer, node: CutLayer, choice: Choice) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+def expected(layer: Layer, node: PlanNode, choice: Choice) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """The input and the output tensors of the fullest device."""
-    einsum = node.einsum
-    own = {dim: most(size, choice.degree(dim)) for dim, size in einsum.sizes.items()}
+    nest = node.nest
+    own = {dim: most(size, choice.degree(dim)) for dim, size in nest.sizes.items()}
     rows = [
-        einsum.input_sizes[dim]
+        nest.input_sizes[dim]
         if choice.degree(dim) == 1
-        else reach(window, einsum.sizes[dim], choice.degree(dim))
-        for dim, window in einsum.windows.items()
+        else reach(window, nest.sizes[dim], choice.degree(dim))
+        for dim, window in nest.windows.items()
     ]
     image = [own[dim] for dim in ("height", "width") if dim in own]
     groups = own.get("groups", 1)
@@ -87,7 +87,7 @@ def expected(layer: Layer, node: CutLayer, choice: Choice) -> tuple[list[tuple[i
     return [(own["batch"], each, *image) for each in channels], (own["batch"], total, *image)
 
 
-def nodes(graph: LayerGraph) -> list[tuple[Layer, CutLayer]]:
+def nodes(graph: LayerGraph) -> list[tuple[Layer, PlanNode]]:
     layers = {layer.name: layer for layer in graph.layers}
     return [(layers[node.name], node) for node in graph.operators.layers]
 
@@ -102,7 +102,7 @@ def test_sizes_are_those_of_the_fullest_device(model: str, space: str) -> None:
     graph = load_model(model, batch=24)
     for layer, node in nodes(graph):
         for choice in (*parse_space(space).choices(node, 8, idle=True), WHOLE):
-            shard = shard_of(layer, node.einsum, choice, graph.dtype)
+            shard = shard_of(layer, node.nest, choice, graph.dtype)
             inputs, output = expected(layer, node, choice)
             assert (list(shard.inputs), shard.output) == (inputs, output), (layer.name, choice)
 
@@ -110,7 +110,7 @@ def test_sizes_are_those_of_the_fullest_device(model: str, space: str) -> None:
 def shard(model: str, name: str, choice: Choice) -> LayerShard:
     graph = load_model(model, batch=64)
     layer, node = next(pair for pair in nodes(graph) if pair[0].name == name)
-    return shard_of(layer, node.einsum, choice, graph.dtype)
+    return shard_of(layer, node.nest, choice, graph.dtype)
 
 
 def test_a_cut_height_is_padded_no_more() -> None:
@@ -144,7 +144,7 @@ def test_an_op_of_another_package_cannot_be_measured() -> None:
     shape: Shape = {"channels": 4}
     layer = Layer(name="m", op_name="mix", op=Mix(), inputs=("x",), input_shapes=(shape,), shape=shape)
     with pytest.raises(OptionError, match="op 'mix' of layer 'm' cannot be measured; allowed: conv, "):
-        shard_of(layer, layer.einsum(4), WHOLE, "float32")
+        shard_of(layer, layer.nest(4), WHOLE, "float32")
 
 
 def test_a_convolution_along_a_row_is_one_of_an_image_of_one_row() -> None:
@@ -152,7 +152,7 @@ def test_a_convolution_along_a_row_is_one_of_an_image_of_one_row() -> None:
     conv = {"name": "c", "op": "conv1d", "out_channels": 4, "kernel": 3}
     graph = load_model({"source": "made up", "batch": 2, "layers": [row, conv]})
     layer, node = nodes(graph)[0]
-    found = shard_of(layer, node.einsum, ALONE, graph.dtype)
+    found = shard_of(layer, node.nest, ALONE, graph.dtype)
     assert (found.op, found.inputs, found.output) == ("conv", ((2, 8, 1, 12),), (2, 4, 1, 10))
 
 
@@ -162,4 +162,4 @@ def test_a_product_over_named_dims_cannot_be_measured() -> None:
     graph = load_model({"source": "made up", "batch": 2, "layers": [shape, product]})
     layer, node = nodes(graph)[0]
     with pytest.raises(OptionError, match="op 'linear' of layer 'q' cannot be measured"):
-        shard_of(layer, node.einsum, ALONE, graph.dtype)
+        shard_of(layer, node.nest, ALONE, graph.dtype)

@@ -24,11 +24,11 @@ def test_even_cuts_stay_even(name: str) -> None:
     both = [graph.with_batch(graph.batch // parts).nodes(plan.graph).layers for graph in (whole, small)]
     for before, after in zip(*both, strict=True):
         for dim, degree in degrees[before.name].items():
-            assert before.einsum.sizes[dim] % degree or not after.einsum.sizes[dim] % degree, (
+            assert before.nest.sizes[dim] % degree or not after.nest.sizes[dim] % degree, (
                 before.name,
                 dim,
             )
-            assert after.einsum.sizes[dim] >= min(degree, before.einsum.sizes[dim]) or dim in {
+            assert after.nest.sizes[dim] >= min(degree, before.nest.sizes[dim]) or dim in {
                 "height",
                 "width",
             }
@@ -42,7 +42,7 @@ def test_networks_with_joins_groups_and_upsampling_stay_valid(name: str) -> None
     small = shrunk(plan_model(graph, levels=2, strategy="dp"), graph, 1, None)
     assert small.num_parameters < graph.num_parameters / 4
     assert [one.name for one in small.layers] == [one.name for one in graph.layers]
-    assert min(one.shape["channels"] for one in small.layers if one.op.weighted) <= 2 * LEAST_CHANNELS
+    assert min(one.shape["channels"] for one in small.layers if one.weighted) <= 2 * LEAST_CHANNELS
 
 
 def test_inputs_of_an_addition_are_divided_alike() -> None:

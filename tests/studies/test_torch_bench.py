@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hypar import load_model
-from hypar.network.windows import TransposedWindow, Window
+from hypar.ops.windows import TransposedWindow, Window
 from hypar.studies.profile import MOST_RUNS, LayerShard, TorchBench, least_seconds, shards_of
 from tests.effort import late
 

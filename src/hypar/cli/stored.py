@@ -185,7 +185,7 @@ rows.studies(
         required=True),
     Parameter("--layer", NETWORK, "Layer to write, or a pattern, as conv*.  [default: all with weights]", "LAYER", default="*"),
     Parameter("--phase", NETWORK, "Phase to write: {names}.  [default: all that the format can express]", "NAME",
-        names=lambda: use("network.training:PHASES")),
+        names=lambda: use("ops.nest:PHASES")),
     rows.MODEL_FILE, rows.AS_JSON,
 ])  # fmt: skip
 def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import CutLayer
+    from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 class AccPar(Seconds):
     """Seconds of a step at the speed and at the bandwidth of a device."""
 
-    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's operations, at the innermost level."""
         if not (level.innermost and layer.timed and self.machine is not None):
             return {}
-        left = sizes.divided(layer.einsum, options, level.ways)
+        left = sizes.divided(layer.nest, options, level.ways)
         own = left.of_dims.prod(axis=0)
-        flop = layer.einsum.step_flop
+        flop = layer.nest.step_flop
         return {"compute": (flop / self.machine.flop_per_s * own).reshape(-1, len(options))}
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.rates import Rates
@@ -53,7 +53,7 @@ class GroupRates(NamedTuple):
     work: float = 0.0
     seconds: Computation | None = None
 
-    def computing(self, layer: CutLayer, choice: Choice, share: float) -> float:
+    def computing(self, layer: PlanNode, choice: Choice, share: float) -> float:
         """Return the cost of the computation of a group with a share of a layer."""
         if self.seconds is not None:
             return self.seconds(layer, choice, share)
@@ -63,7 +63,7 @@ class GroupRates(NamedTuple):
 class Computation(Protocol):
     """The time of a group's computation."""
 
-    def __call__(self, layer: CutLayer, choice: Choice, share: float) -> float:
+    def __call__(self, layer: PlanNode, choice: Choice, share: float) -> float:
         """Return the seconds of a group with a share of a layer."""
 
 
@@ -81,12 +81,12 @@ def engine_rates(group: DeviceGroup, element_bytes: int, optimizer: str) -> Grou
     setting = Setting(machine=group.machine, array=(), element_bytes=element_bytes, optimizer=optimizer)
     devices = group.num_devices
 
-    def seconds(layer: CutLayer, choice: Choice, share: float) -> float:
+    def seconds(layer: PlanNode, choice: Choice, share: float) -> float:
         """Return the seconds of a device if all devices divide the group's part alike."""
         dim = dim_of(choice)
-        if not setting.machine.times(layer.einsum) or (dim is not None and not share):
+        if not setting.machine.times(layer.nest) or (dim is not None and not share):
             return 0.0
-        return group_seconds(setting, layer.einsum, dim, share if dim else 1.0, devices)
+        return group_seconds(setting, layer.nest, dim, share if dim else 1.0, devices)
 
     return rates._replace(seconds=seconds)
 
@@ -117,7 +117,7 @@ class Cost(Protocol):
     def direct(self) -> bool:
         """Return whether the terms of E are sent straight to their readers, also in a score of its plans."""
 
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def layer_costs(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of each option inside a layer, in all groups of the level, item by item.
 
         Returns:
@@ -128,7 +128,7 @@ class Cost(Protocol):
         self,
         level: Level,
         tensor: Tensor,
-        ends: tuple[CutLayer, CutLayer],
+        ends: tuple[PlanNode, PlanNode],
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:
@@ -156,10 +156,10 @@ class MovingCost(Cost, Protocol):
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the rates of an element received anywhere at a level: inside layers, and between two."""
 
-    def inside(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def inside(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the items of ``layer_costs`` that are transfers; like those between layers they depend on elements alone."""
 
-    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the other items of ``layer_costs``, which only the innermost level has: all levels divide the computation."""
 
 
@@ -220,7 +220,7 @@ def parameters_of(cost: Cost) -> dict[str, int | float | str]:
     return {name: value if isinstance(value, str) else exact_number(value) for name, value in values.items()}
 
 
-def measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
+def measured(cost: Cost, layer: PlanNode) -> frozenset[tuple[str, float]]:
     """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
@@ -251,14 +251,14 @@ class Seconds(ABC):
         """Return the machine at a level."""
 
     @abstractmethod
-    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's computation, at the innermost level."""
 
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def layer_costs(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""
         return {**self.inside(level, layer, options, sizes), **self.work(level, layer, options, sizes)}
 
-    def inside(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def inside(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of adding up partial sums."""
         return inside_costs(layer, options, sizes, level.ways, self.rates(level)[0])
 
@@ -271,7 +271,7 @@ class Seconds(ABC):
         self,
         level: Level,
         tensor: Tensor,
-        ends: tuple[CutLayer, CutLayer],
+        ends: tuple[PlanNode, PlanNode],
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:

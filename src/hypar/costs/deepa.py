@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Rates
@@ -69,7 +69,7 @@ class Deepa:
             inside=element_bytes / group.bytes_per_s, between=element_bytes / group.bytes_per_s
         )
 
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def layer_costs(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return seconds of computation and of the exchange of gradients and partial sums."""
         setting = self._setting(level)
         items = inside_costs(layer, options, sizes, level.ways, self._rates(setting, level))
@@ -82,7 +82,7 @@ class Deepa:
         self,
         level: Level,
         tensor: Tensor,
-        ends: tuple[CutLayer, CutLayer],
+        ends: tuple[PlanNode, PlanNode],
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:
@@ -104,17 +104,17 @@ class Deepa:
         return machine_setting("deepa", self.machine, level, self.optimizer, direct=True)
 
     def _computation(
-        self, setting: Setting, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes
+        self, setting: Setting, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes
     ) -> Costs:
         """Return measured or computed times of a device, ``[tuples above, options]``."""
         shape = (sizes.of("input").size, len(options))
         if self.profile is not None:
             seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
             return np.broadcast_to(np.array(seconds, dtype=np.float64), shape)
-        if not setting.machine.times(layer.einsum):
+        if not setting.machine.times(layer.nest):
             return np.zeros(shape)
-        left = sizes.divided(layer.einsum, options, level.ways)
-        return computation(setting, layer.einsum, left).reshape(shape)
+        left = sizes.divided(layer.nest, options, level.ways)
+        return computation(setting, layer.nest, left).reshape(shape)
 
 
 plugin: Cost = Deepa()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import CutLayer
+    from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 
@@ -28,15 +28,15 @@ class Time(Seconds):
 
     optimizer: str = "sgd"
 
-    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's computation, at the innermost level."""
         if not level.innermost:
             return {}
         setting = self.setting(level)
-        if not setting.machine.times(layer.einsum):
+        if not setting.machine.times(layer.nest):
             return {}
-        left = sizes.divided(layer.einsum, options, level.ways)
-        seconds = computation(setting, layer.einsum, left)
+        left = sizes.divided(layer.nest, options, level.ways)
+        seconds = computation(setting, layer.nest, left)
         return {"compute": seconds.reshape(-1, len(options))}
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:

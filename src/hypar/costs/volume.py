@@ -17,7 +17,7 @@ from hypar.sharding.rates import between_costs, even_rates, inside_costs
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.nodes import PlanNode, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Rates
@@ -53,11 +53,11 @@ class Volume:
                 "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"
             )
 
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def layer_costs(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the bytes of adding up partial sums: of whole results, or of the halo of a cut image's gradient."""
         return self.inside(level, layer, options, sizes)
 
-    def inside(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+    def inside(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the same: nothing but transfers is counted."""
         rates = even_rates(level.groups * level.element_bytes)
         items = inside_costs(layer, options, sizes, level.ways, rates)
@@ -67,7 +67,7 @@ class Volume:
         self,
         level: Level,
         tensor: Tensor,
-        ends: tuple[CutLayer, CutLayer],
+        ends: tuple[PlanNode, PlanNode],
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:
@@ -79,7 +79,7 @@ class Volume:
         """Return the bytes of an element inside layers, and their weighted bytes between two."""
         return even_rates(level.element_bytes), even_rates(self.inter_weight * level.element_bytes)
 
-    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:  # noqa: ARG002
+    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:  # noqa: ARG002
         """Return nothing: computation moves no bytes."""
         return {}
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
-from hypar.registry import load_plugin
+from hypar.ops.kernel import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.execution.boxes import Array, Mask, Piece
-    from hypar.execution.computing.kernel import Kernel
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
+    from hypar.ops.run import Mask, Piece
+    from hypar.ops.tape import Array
     from hypar.program.steps import Compute
 
 
@@ -27,6 +27,7 @@ class Task:
 
     Attributes:
         layer: the layer.
+        kernel: what its op computes.
         piece: the indices of each dim that the device computes.
         reads: the arrays that it reads, by their role.
         due: for each array of which the step says who has what, the elements that the device should have.
@@ -34,39 +35,32 @@ class Task:
     """
 
     layer: Layer
+    kernel: Kernel
     piece: Piece
     reads: Mapping[str, Array]
     due: Mapping[str, Mask]
     own: Mapping[str, Array]
 
     @property
-    def kernel(self) -> Kernel:
-        """The kernel of the layer's op."""
-        kernel: Kernel = load_plugin("kernels", self.layer.op_name)
-        return kernel
-
-    @property
     def inputs(self) -> tuple[Array, ...]:
         """What it reads of the layer's inputs."""
         return tuple(values for role, values in self.reads.items() if role.startswith("input "))
 
-    @property
-    def sums(self) -> dict[str, Array]:
-        """The statistics of the forward pass."""
-        return {name: self.reads[name] for name in self.layer.op.statistics if name in self.reads}
-
-    @property
-    def back_sums(self) -> dict[str, Array]:
-        """The statistics of the backward pass."""
-        names = {name: f"back {name}" for name in self.layer.op.back_statistics}
-        return {name: self.reads[role] for name, role in names.items() if role in self.reads}
+    def sums(self, before: str = "") -> dict[str, Array]:
+        """Return the sums of the forward pass, or with ``back `` before their names of the backward pass."""
+        roles = {
+            name: before + name for name, own in self.kernel.nest.sums.items() if own.backward is bool(before)
+        }
+        return {name: self.reads[role] for name, role in roles.items() if role in self.reads}
 
 
 def compute(devices: Devices, step: Compute) -> None:
     """Run a step on every device that has a piece, and stack what they write."""
-    layer = next(layer for layer in devices.program.graph.layers if layer.name == step.layer)
+    graph = devices.program.graph
+    layer = next(layer for layer in graph.layers if layer.name == step.layer)
+    kernel = Kernel(layer.op, layer.nest(graph.batch))
     if step.kind == "finish":
-        _finish(devices, step, layer)
+        _finish(devices, step, kernel)
         return
     if step.kind == "tied":
         _tied(devices, step)
@@ -79,6 +73,7 @@ def compute(devices: Devices, step: Compute) -> None:
             continue
         task = Task(
             layer=layer,
+            kernel=kernel,
             piece=piece,
             reads={role: devices.values[name][device] for role, name in step.reads.items()},
             due={role: masks[device] for role, masks in due.items()},
@@ -106,14 +101,13 @@ def _add_up_loss(devices: Devices, step: Compute, results: Sequence[Mapping[str,
 
 
 def _forward(task: Task) -> dict[str, Array]:
-    return {"output": task.kernel.forward(task.layer, task.inputs, task.own, task.piece, task.sums)}
+    return {"output": task.kernel.forward(task.inputs, task.own, task.piece, task.sums())}
 
 
-def _finish(devices: Devices, step: Compute, layer: Layer) -> None:
+def _finish(devices: Devices, step: Compute, kernel: Kernel) -> None:
     """Finish sums on every device, on whichever channels it has them."""
-    kernel: Kernel = load_plugin("kernels", layer.op_name)
     sums = zip(devices.values[step.reads["output"]], devices.parameters, strict=True)
-    found = [kernel.finish(values, own.get(layer.name, {})) for values, own in sums]
+    found = [kernel.finish(values, own.get(step.layer, {})) for values, own in sums]
     devices.values[step.writes["output"]] = np.stack(found)
 
 
@@ -129,18 +123,16 @@ def _tied(devices: Devices, step: Compute) -> None:
 
 
 def _statistics(task: Task) -> dict[str, Array]:
-    return task.kernel.sums(task.layer, task.inputs, task.piece)
+    return task.kernel.sums(task.inputs, task.piece)
 
 
 def _back_statistics(task: Task) -> dict[str, Array]:
-    return task.kernel.back_sums(
-        task.layer, task.inputs, task.own, task.reads["error"], task.piece, task.sums
-    )
+    return task.kernel.back_sums(task.inputs, task.own, task.reads["error"], task.piece, task.sums())
 
 
 def _backward(task: Task) -> dict[str, Array]:
-    error, sums, back_sums = task.reads["error"], task.sums, task.back_sums
-    found = task.kernel.backward(task.layer, task.inputs, task.own, error, task.piece, sums, back_sums)
+    error, sums, back_sums = task.reads["error"], task.sums(), task.sums("back ")
+    found = task.kernel.backward(task.inputs, task.own, error, task.piece, sums, back_sums)
     return {f"input {number}": values for number, values in enumerate(found.inputs)} | found.parameters
 
 

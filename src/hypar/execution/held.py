@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from hypar.execution.devices import Devices
     from hypar.network.graph import LayerGraph
-    from hypar.network.keeping import Keeps
     from hypar.network.layer import Layer
+    from hypar.ops.nest import Nest, Saved
     from hypar.program.holding import Holding
     from hypar.program.places import Numbers, Places
     from hypar.program.steps import Program, Step
@@ -136,7 +136,7 @@ def held(devices: Devices, watch: Watch, training: Training) -> dict[str, Bytes]
     weights = np.zeros(program.places.devices)
     layers = {layer.name: layer for layer in program.graph.layers}
     for step in program.steps:
-        if isinstance(step, Update) and layers[step.layer].op.weighted and step.parameter not in UNCOUNTED:
+        if isinstance(step, Update) and layers[step.layer].weighted and step.parameter not in UNCOUNTED:
             weights += training.element_bytes * step.holding.elements
     return {
         "weights": weights,
@@ -226,7 +226,7 @@ class _Lifetimes:
     def _run(self, number: int, step: Copy | Add | Compute) -> None:
         """Note the arrays that a step needs and those that it writes."""
         until = number
-        if _is(step, "backward") and self.layers[step.layer].op.weighted:
+        if _is(step, "backward") and self.layers[step.layer].weighted:
             # The gradient may be computed while the error of the input is sent, so its operands stay until then; where it goes to
             # another piece of work, the gradient is computed before that begins.
             until = max(number, self.sent.get(step.layer, 0))
@@ -270,14 +270,17 @@ class _Lifetimes:
             # The network's outputs stay until their errors come back: the training loop has a name for them.
             output = keeps.output or layer.name not in self.read
             return [step.reads["error"], *([f"F {layer.name}"] if output else [])]
-        return [name for role, name in step.reads.items() if role not in layer.op.statistics]
+        return [name for role, name in step.reads.items() if role not in self._nest(layer).sums]
 
-    def _keeps(self, step: Step) -> Keeps | None:
+    def _nest(self, layer: Layer) -> Nest:
+        return layer.nest(self.program.graph.batch)
+
+    def _keeps(self, step: Step) -> Saved | None:
         """Return what the op of a backward step keeps; None for another step."""
         if not _is(step, "backward"):
             return None
         layer = self.layers[step.layer]
-        return layer.op.keeps(layer.input_shapes)
+        return self._nest(layer).saved
 
     def _kept(self, step: Step) -> Sequence[str]:
         """Return the arrays of which a step needs the elements that its op has kept of its inputs."""
@@ -293,13 +296,13 @@ class _Lifetimes:
         that of the sum, and of a concatenation's part a slice of it, as autograd passes them on.
         """
         layer = self.layers[step.layer]
-        if step.kind == "finish" or (step.kind == "forward" and layer.op.view):
+        if step.kind == "finish" or (step.kind == "forward" and self._nest(layer).view):
             self._same(step.writes["output"], next(iter(step.reads.values())))
-        elif step.kind == "backward" and (layer.op.view or layer.op.join):
+        elif step.kind == "backward" and (self._nest(layer).view or layer.op.node == "join"):
             for name in step.writes.values():
                 self._same(name, step.reads["error"])
                 self.shown[name] = step.reads["error"]
-            if layer.op.join:
+            if layer.op.node == "join":
                 self.passed |= {*step.writes.values()}
         elif step.kind == "error":
             self._accumulate(step)
@@ -383,9 +386,11 @@ class _Lifetimes:
         for number, step in enumerate(self.program.steps):
             if isinstance(step, Compute) and step.kind == "forward" and step.layer in back:
                 layer, size = self.layers[step.layer], self.training.element_bytes
-                keeps, shape = layer.op.keeps(layer.input_shapes), layer.shape
-                samples = _share(step, "batch", *shape)
-                num_bytes = (size * keeps.elements + keeps.mask_bytes) * samples / np.prod([*shape.values()])
+                keeps, shape = self._nest(layer).saved, layer.shape
+                share = _share(step, "batch", *shape) / (
+                    self.program.graph.batch * np.prod([*shape.values()])
+                )
+                num_bytes = (size * keeps.elements + keeps.mask_bytes) * share
                 if keeps.statistics:
                     share = _share(step, "channels") / shape["channels"]
                     num_bytes = num_bytes + size * keeps.statistics * share
@@ -485,13 +490,13 @@ def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
         if not isinstance(step, Compute) or step.kind != kind:
             continue
         layer = layers[step.layer]
-        if kind == "backward" and not layer.op.keeps(layer.input_shapes).input:
+        if kind == "backward" and not layer.nest(batch).saved.input:
             continue
         for device, own in enumerate(step.pieces):
             piece = own if layer.name not in ahead else _piece(layer, found.get(f"F {layer.name}"), device)
             if own is None or piece is None:
                 continue
-            for number, mask in enumerate(kernel_of(layer).reads(layer, batch, piece)):
+            for number, mask in enumerate(kernel_of(layer, batch).reads(piece)):
                 name = step.reads[f"input {number}"]
                 found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask
     return found
@@ -501,7 +506,7 @@ def _ahead(graph: LayerGraph) -> set[str]:
     """Return the network's inputs, and the ops without cuts behind them."""
     found: set[str] = set()
     for layer in graph.layers:
-        if not layer.inputs or (not layer.op.weighted and not layer.op.join and layer.inputs[0] in found):
+        if not layer.inputs or (layer.op.node not in {"weight", "join"} and layer.inputs[0] in found):
             found.add(layer.name)
     return found
 

@@ -76,7 +76,7 @@ def _sizes(program: Program) -> dict[str, int]:
             own = {f"input {at}": math.prod(shape.values()) for at, shape in enumerate(layer.input_shapes)}
             own |= dict.fromkeys(("output", "error"), math.prod(layer.shape.values()))
             elements = {role: batch * size for role, size in own.items()}
-            elements |= layer.op.parameters(layer.input_shapes)
+            elements |= {name: math.prod(own.shape) for name, own in layer.trained.items()}
             found |= {name: elements.get(role, 0) for role, name in step.writes.items()}
     return found
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.execution.boxes import Array, Box, put, take
-from hypar.execution.draws import uniform
+from hypar.ops.families.elementwise import uniform
+from hypar.ops.run import Box, put, take
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
+    from hypar.ops.tape import Array
 
 
 SHARES = frozenset({"softmax", "cross_entropy"})
@@ -51,10 +52,9 @@ def loss(layer: Layer, output: Array, box: Box) -> Loss:
         output: its output, of the whole size.
         box: the elements to add up.
     """
-    over = layer.op.statistics_over
     if layer.op_name in SHARES:
         value, error = _cross_entropy(layer, take(output, box), box)
-        count = output.size // math.prod(layer.shape[dim] for dim in over)
+        count = output.size // math.prod(layer.shape[dim] for dim in _over(layer))
     else:
         value, error = _square(layer, take(output, box), box)
         count = output.size
@@ -65,7 +65,7 @@ def loss(layer: Layer, output: Array, box: Box) -> Loss:
 def _cross_entropy(layer: Layer, local: Array, box: Box) -> tuple[Array, Array]:
     """Return minus the logarithm of the label's share, at the label, and its derivative."""
     own = dict(zip(("batch", *layer.shape), box, strict=True))
-    over = [dim for dim in layer.shape if dim in layer.op.statistics_over]
+    over = _over(layer)
     kept = [dim for dim in layer.shape if dim not in over]
     classes = math.prod(layer.shape[dim] for dim in over)
     drawn = uniform([layer.shape[dim] for dim in kept], tuple(own[dim] for dim in ("batch", *kept)))
@@ -75,6 +75,12 @@ def _cross_entropy(layer: Layer, local: Array, box: Box) -> tuple[Array, Array]:
         place = place * layer.shape[dim] + own[dim].reshape([-1 if dim == other else 1 for other in own])
     hits = labels == place
     return -np.log(local) * hits, -(hits / local)
+
+
+def _over(layer: Layer) -> list[str]:
+    """Return the dims whose elements are shares of one."""
+    kept = layer.nest(1).sums["exponential"].dims
+    return [dim for dim in layer.shape if dim not in kept]
 
 
 def _square(layer: Layer, local: Array, box: Box) -> tuple[Array, Array]:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.boxes import whole_piece
+from hypar.errors import ModelError
 from hypar.execution.loss import loss, outputs
-from hypar.registry import load_plugin
+from hypar.ops.kernel import Kernel
 
 if TYPE_CHECKING:
-    from hypar.execution.boxes import Array
-    from hypar.execution.computing.kernel import Kernel, Sums
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
+    from hypar.ops.tape import Array
 
 LEARNING_RATE = 0.1
 """Rate of the stochastic gradient descent, without momentum, that updates parameters."""
@@ -56,13 +55,20 @@ class Step:
 
 
 def start(graph: LayerGraph, seed: int = 0) -> Start:
-    """Return random data and initial values of all parameters."""
+    """Return random data and initial values of all parameters.
+
+    Raises:
+        ModelError: an opaque operation has trained tensors, whose gradients are not known.
+    """
     random = np.random.default_rng(seed)
     data, parameters = {}, {}
     for layer in graph.layers:
         if not layer.inputs:
             data[layer.name] = random.normal(size=(graph.batch, *layer.shape.values()))
-        parameters[layer.name] = kernel_of(layer).parameters(layer, random)
+        if layer.op_name == "opaque" and layer.num_parameters:
+            found = f"{layer.num_parameters:,} trained numbers in an opaque operation, which cannot be run"
+            raise ModelError(layer.name, found, "ops that hypar knows")
+        parameters[layer.name] = kernel_of(layer, graph.batch).parameters(random)
     for tie in graph.ties:
         parameters[tie.user]["weight"] = np.transpose(parameters[tie.owner]["weight"], tie.back)
     return Start(data=data, parameters=parameters)
@@ -101,10 +107,9 @@ def step_from(graph: LayerGraph, begin: Start) -> Step:
     )
 
 
-def kernel_of(layer: Layer) -> Kernel:
-    """Return the kernel of a layer's op."""
-    kernel: Kernel = load_plugin("kernels", layer.op_name)
-    return kernel
+def kernel_of(layer: Layer, batch: int) -> Kernel:
+    """Return what a layer's op computes of a mini-batch."""
+    return Kernel(layer.op, layer.nest(batch))
 
 
 def updated(value: Array, gradient: Array) -> Array:
@@ -123,7 +128,6 @@ class _Run:
     def __init__(self, graph: LayerGraph, begin: Start) -> None:
         self.graph, self.begin = graph, begin
         self.activations: dict[str, Array] = {}
-        self.sums: dict[str, Sums] = {}
         self.errors: dict[str, Array] = {}
         self.gradients: dict[str, dict[str, Array]] = {}
 
@@ -134,10 +138,8 @@ class _Run:
 
     def forward(self, layer: Layer) -> None:
         """Compute a layer's output."""
-        kernel, inputs, piece = kernel_of(layer), self.inputs(layer), whole_piece(layer, self.graph.batch)
-        held = self.begin.parameters[layer.name]
-        self.sums[layer.name] = sums = kernel.sums(layer, inputs, piece)
-        value = kernel.forward(layer, inputs, held, piece, sums)
+        kernel, held = kernel_of(layer, self.graph.batch), self.begin.parameters[layer.name]
+        value = kernel.forward(self.inputs(layer), held, kernel.whole(), {})
         self.activations[layer.name] = kernel.finish(value, held)
 
     def lose(self) -> float:
@@ -145,23 +147,21 @@ class _Run:
         self.errors = {name: np.zeros(value.shape) for name, value in self.activations.items()}
         total = 0.0
         for layer in outputs(self.graph):
-            kernel, value = kernel_of(layer), self.activations[layer.name]
-            found = loss(layer, value, kernel.output(layer, whole_piece(layer, self.graph.batch)))
+            kernel, value = kernel_of(layer, self.graph.batch), self.activations[layer.name]
+            found = loss(layer, value, kernel.output(kernel.whole()))
             total += found.value
             self.errors[layer.name] = found.error
         return total
 
     def backward(self, layer: Layer) -> None:
         """Compute a layer's gradients, and add its inputs' errors to those of their other readers."""
-        kernel, inputs, piece = kernel_of(layer), self.inputs(layer), whole_piece(layer, self.graph.batch)
-        held, sums, error = self.begin.parameters[layer.name], self.sums[layer.name], self.errors[layer.name]
-        back_sums = kernel.back_sums(layer, inputs, held, error, piece, sums)
-        found = kernel.backward(layer, inputs, held, error, piece, sums, back_sums)
-        bias = kernel.bias(error, kernel.output(layer, piece), held)
-        every = {**found.parameters, **bias, **back_sums}
+        kernel, inputs = kernel_of(layer, self.graph.batch), self.inputs(layer)
+        held, error, piece = self.begin.parameters[layer.name], self.errors[layer.name], kernel.whole()
+        found = kernel.backward(inputs, held, error, piece, {}, {})
+        every = {**found.parameters, **kernel.bias(error, kernel.output(piece), held)}
         self.gradients[layer.name] = {name: every[name] for name in held}
         if not layer.inputs:
             return
-        reads = kernel.reads(layer, self.graph.batch, piece)
+        reads = kernel.reads(piece)
         for name, back, read in zip(layer.inputs, found.inputs, reads, strict=True):
             self.errors[name] = self.errors[name] + np.where(read, back, 0.0)

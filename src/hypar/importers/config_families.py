@@ -20,9 +20,8 @@ from hypar.importers.config_layers import (
     norm,
     perceptron,
 )
-from hypar.network.dims import LARGEST
-from hypar.network.named import DimSize
 from hypar.network.spec.schema import MOST_REPEATS
+from hypar.ops.dims import LARGEST, DimSize
 
 FUNCTIONS = {
     "gelu": "gelu",

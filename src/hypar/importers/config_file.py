@@ -16,7 +16,7 @@ from hypar.importers.coverage import Coverage
 from hypar.importers.formats import BATCH
 from hypar.importers.imported import Imported
 from hypar.network.build import load_model
-from hypar.network.dims import LARGEST
+from hypar.ops.dims import LARGEST
 
 if TYPE_CHECKING:
     from hypar.errors import Where

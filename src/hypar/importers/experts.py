@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hypar.importers.atoms import BATCH
 from hypar.importers.drafts import Held
 from hypar.importers.view import put
-from hypar.network.routing import slots_of
+from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -246,7 +246,7 @@ def _sent(view: View, held: Held) -> Held | None:
         dims = view.drafts.dims(held.number)
         if len(positions) != 1 or positions[0] not in dims:
             return None
-        slots = atoms.new(slots_of(atoms.size((positions[0],)), atoms.size((experts,)), count))
+        slots = atoms.new(Routing(atoms.size((experts,)), count).num_slots(atoms.size((positions[0],))))
         routing.slots.add(slots)
         routing.sent[key] = put(
             view, "dispatch", (held.number,), held.axes, fields={"count": count}, weights=frozenset(), flop=0, node=None,

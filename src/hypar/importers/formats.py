@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError, shown
-from hypar.network.ops.base import LARGEST_SIZE
+from hypar.ops.base import LARGEST_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

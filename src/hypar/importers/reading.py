@@ -14,7 +14,7 @@ from hypar.importers.drafts import JOINED, Draft, Drafts, Held
 from hypar.importers.regions import COMPOSED, composed
 from hypar.importers.trace import ROW, dims_of
 from hypar.importers.view import Entry, View, put
-from hypar.network.windows import ShapeError
+from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.importers.trace import Node, Trace
     from hypar.importers.view import Said, Table
-    from hypar.network.ops.base import Op, Shape
+    from hypar.ops.base import Op, Shape
 
 OPAQUE = "opaque"
 OTHER: Entry = ("pointwise", {"function": "other"})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.importers.atoms import Axis
     from hypar.importers.drafts import Held
     from hypar.importers.view import Entry, Rule, Said, View
-    from hypar.network.ops.base import Shape
+    from hypar.ops.base import Shape
 
 
 def either(*rules: Rule) -> Rule:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.network.ops.base import Shape
+    from hypar.ops.base import Shape
 
 Sizes = tuple[int, ...]
 CHANNELS_FIRST = (0, 1, 2, 3)

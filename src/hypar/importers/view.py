@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hypar.importers.atoms import Axes
     from hypar.importers.drafts import Drafts
     from hypar.importers.trace import Node, Trace
-    from hypar.network.ops.base import Shape
+    from hypar.ops.base import Shape
 
 Entry = tuple[str, dict[str, Any]]
 """An op and its fields."""

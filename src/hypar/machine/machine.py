@@ -14,8 +14,8 @@ from hypar.document import Result
 from hypar.machine.collectives.schedules import LEVELS
 from hypar.machine.compute_models.base import LocalShape, Work, memory_words
 from hypar.machine.routing import LevelLink, joined_link, level_links
-from hypar.network.dims import KERNEL
-from hypar.network.training import PHASES
+from hypar.ops.dims import KERNEL
+from hypar.ops.nest import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.machine.schema import HardwareFile
     from hypar.machine.step_times import StepTimes
     from hypar.machine.tiers import Tier
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
 
 
 Degrees = Sequence[Any]
@@ -122,9 +122,9 @@ class Machine(Result):
         """Whether ops without a weight take time, which measured times of layers leave no room for."""
         return self.content.assumptions.unweighted.value == "counted" and self.measured is None
 
-    def times(self, einsum: Einsum) -> bool:
+    def times(self, nest: Nest) -> bool:
         """Return whether the computation of a layer, with the ops behind it, takes time."""
-        return einsum.contracts or (self.counts_unweighted and bool(einsum.behind))
+        return nest.multiplies or (self.counts_unweighted and bool(nest.behind))
 
     @property
     def memory_bytes(self) -> float | None:
@@ -147,25 +147,25 @@ class Machine(Result):
         memory = self.content.device.memory
         return 0.0 if memory is None else num_bytes / memory.bandwidth.value
 
-    def layer_time(self, einsum: Einsum, degrees: tuple[int, ...], element_bytes: int) -> LayerTime:
+    def layer_time(self, nest: Nest, degrees: tuple[int, ...], element_bytes: int) -> LayerTime:
         """Return the times of a layer's phases on one device.
 
         Args:
-            einsum: the whole layer.
-            degrees: the degree of each of the dims that the layer counts, ``Einsum.counted``.
+            nest: the whole layer.
+            degrees: the degree of each of the dims that the layer counts, ``Nest.counted``.
             element_bytes: bytes of one element.
         """
-        return _layer_time(self, einsum, degrees, element_bytes)
+        return _layer_time(self, nest, degrees, element_bytes)
 
-    def layer_times(self, einsum: Einsum, degrees: NDArray[np.int64], element_bytes: int) -> list[LayerTime]:
+    def layer_times(self, nest: Nest, degrees: NDArray[np.int64], element_bytes: int) -> list[LayerTime]:
         """Return ``layer_time`` for several rows ``[shards, dims]``: one of arrays, or one per row.
 
         A compute model that takes arrays is called once.
         """
         if self.compute.takes_arrays:
             columns = tuple(own if own.max() > 1 else 1 for own in degrees.T)
-            return [_timed(self, einsum, columns, element_bytes)]
-        return [self.layer_time(einsum, tuple(row), element_bytes) for row in degrees.tolist()]
+            return [_timed(self, nest, columns, element_bytes)]
+        return [self.layer_time(nest, tuple(row), element_bytes) for row in degrees.tolist()]
 
     def links(self, array: tuple[int, ...], *, shared: bool = True) -> tuple[LevelLink, ...]:
         """Return the links of each level of an array, outermost first.
@@ -226,22 +226,22 @@ class Machine(Result):
 
 
 @lru_cache(maxsize=16384)
-def _layer_time(machine: Machine, einsum: Einsum, degrees: tuple[int, ...], element_bytes: int) -> LayerTime:
-    return _timed(machine, einsum, degrees, element_bytes)
+def _layer_time(machine: Machine, nest: Nest, degrees: tuple[int, ...], element_bytes: int) -> LayerTime:
+    return _timed(machine, nest, degrees, element_bytes)
 
 
-def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: int) -> LayerTime:
+def _timed(machine: Machine, nest: Nest, degrees: Degrees, element_bytes: int) -> LayerTime:
     """Compute the times of a layer's phases on one device, for numbers or arrays of degrees."""
-    shape = local_shape(einsum, degrees)
+    shape = local_shape(nest, degrees)
     assumed = machine.content.assumptions
     units = assumed.units_per_device.value
     work = {
-        phase: machine.compute.work(shape, phase, units) if einsum.macs else _copying(einsum, shape, phase)
+        phase: machine.compute.work(shape, phase, units) if nest.macs else _copying(nest, shape, phase)
         for phase in PHASES
     }
     # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
     fullest = {
-        tensor: einsum.elements(tensor) * fullest_share(einsum, degrees, tensor) for tensor in einsum.tensors
+        tensor: nest.elements(tensor) * fullest_share(nest, degrees, tensor) for tensor in nest.tensors
     }
     uneven = sum(fullest.values()) / sum(shape.words.values())
     seconds = {
@@ -251,7 +251,7 @@ def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: in
         )
         for phase, done in work.items()
     }
-    if einsum.others:
+    if nest.others:
         # Both errors of a product of activations come before any layer that reads them.
         seconds |= {
             "backward": seconds["backward"] + seconds["gradient"],
@@ -259,7 +259,7 @@ def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: in
         }
     if machine.counts_unweighted:
         for phase in ("forward", "backward"):
-            own = _unweighted(machine, einsum, degrees, phase, element_bytes)
+            own = _unweighted(machine, nest, degrees, phase, element_bytes)
             seconds[phase] = seconds[phase] + own.seconds
             work[phase] = replace(work[phase], accesses=own.added_to(work[phase].accesses))
     return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
@@ -280,15 +280,15 @@ class _Unweighted(NamedTuple):
 
 
 def _unweighted(
-    machine: Machine, einsum: Einsum, degrees: Degrees, phase: str, element_bytes: int
+    machine: Machine, nest: Nest, degrees: Degrees, phase: str, element_bytes: int
 ) -> _Unweighted:
     """Return the time and the words of the layer besides its products, and of the ops behind it, in a phase.
 
     Each op takes the longer of its words at the memory's bandwidth and its operations at the full speed of the device.
     """
     found = _Unweighted()
-    for own in einsum.behind:
-        share = _share_behind(einsum, degrees, own.contracted)
+    for own in nest.behind:
+        share = _share_behind(nest, degrees, own.contracted)
         elements = own.forward if phase == "forward" else own.backward
         words = elements + own.mask_bytes / element_bytes
         computing = own.flop / machine.flop_per_s if words else 0.0
@@ -297,11 +297,11 @@ def _unweighted(
     return found
 
 
-def _share_behind(einsum: Einsum, degrees: Degrees, contracted: frozenset[str]) -> Any:
+def _share_behind(nest: Nest, degrees: Degrees, contracted: frozenset[str]) -> Any:
     """Return the elements of a layer's output on the fullest device, some of whose dims are no longer divided."""
-    share: Any = einsum.elements("output")
-    for dim, degree in zip(einsum.counted, degrees, strict=True):
-        size = einsum.sizes[dim] if dim in einsum.output and einsum.output[dim] not in contracted else 0
+    share: Any = nest.elements("output")
+    for dim, degree in zip(nest.counted, degrees, strict=True):
+        size = nest.sizes[dim] if dim in nest.output and nest.output[dim] not in contracted else 0
         if size:
             share = share * (fullest(size, degree) / size)
     return share
@@ -310,9 +310,9 @@ def _share_behind(einsum: Einsum, degrees: Degrees, contracted: frozenset[str]) 
 _TENSORS = ("input", "weight", "output")
 
 
-def _copying(einsum: Einsum, shape: LocalShape, phase: str) -> Work:
+def _copying(nest: Nest, shape: LocalShape, phase: str) -> Work:
     """Return the work of a phase that only moves words, as that of an embedding; none of a join, whose words are its op's."""
-    copies = einsum.contracts and (np.any(shape.words["weight"]) or phase != "gradient")
+    copies = nest.multiplies and (np.any(shape.words["weight"]) or phase != "gradient")
     words = memory_words(shape, phase) if copies else 0.0
     accesses = {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
     return Work(seconds=0.0, accesses=accesses, mapping={})
@@ -323,48 +323,48 @@ def _slower(one: Any, other: Any) -> Any:
     return np.maximum(one, other) if several else max(one, other)
 
 
-def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
+def local_shape(nest: Nest, degrees: Degrees) -> LocalShape:
     """Return a layer's shape on one device; shards of the fullest device are rounded up to whole elements."""
-    degree = dict(zip(einsum.counted, degrees, strict=True))
-    sizes = {dim: fullest(size, degree.get(dim, 1)) for dim, size in einsum.steps.items()}
+    degree = dict(zip(nest.counted, degrees, strict=True))
+    sizes = {dim: fullest(size, degree.get(dim, 1)) for dim, size in nest.steps.items()}
     words = {
-        tensor: einsum.elements(tensor) / math.prod(degree.get(dim, 1) for dim in einsum.dims(tensor))
-        for tensor in einsum.tensors
+        tensor: nest.elements(tensor) / math.prod(degree.get(dim, 1) for dim in nest.dims(tensor))
+        for tensor in nest.tensors
     }
-    if einsum.others:
+    if nest.others:
         # The further inputs of a product of activations are the weight of its three products.
         words = {
             "input": words["input"],
-            "weight": sum(words[tensor] for tensor in einsum.tensors[len(_TENSORS) :]),
+            "weight": sum(words[tensor] for tensor in nest.tensors[len(_TENSORS) :]),
             "output": words["output"],
         }
     return LocalShape(
-        sizes=as_matrices(einsum, sizes) if einsum.roles.extra or einsum.products else sizes,
-        windows=einsum.windows,
+        sizes=as_matrices(nest, sizes) if nest.unsized().extra or nest.products else sizes,
+        windows=nest.windows,
         words=words,
-        macs=einsum.macs_among(degree),
-        zeros=einsum.zeros,
+        macs=nest.macs_among(degree),
+        zeros=nest.zeros,
     )
 
 
-def as_matrices(einsum: Einsum, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
+def as_matrices(nest: Nest, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the sizes of a layer as those of products of matrices, whose dims every compute model knows.
 
     A named dim counts as ``batch`` where no weight has it, as ``in_channels`` or ``out_channels`` where the weight contracts
     or makes it, and as ``groups`` where all tensors have it. A chain of products counts as one of as many operations.
     """
-    named = einsum.roles.extra
-    if einsum.products:
-        shared = frozenset.intersection(*map(frozenset, einsum.products))
-        inner = [math.prod(sizes[dim] for dim in own if dim not in shared) for own in einsum.products]
-        rows = math.prod(sizes[dim] for dim in shared) * einsum.fraction
+    named = nest.unsized().extra
+    if nest.products:
+        shared = frozenset.intersection(*map(frozenset, nest.products))
+        inner = [math.prod(sizes[dim] for dim in own if dim not in shared) for own in nest.products]
+        rows = math.prod(sizes[dim] for dim in shared) * nest.fraction
         return {"batch": rows, "in_channels": sum(inner), "out_channels": 1}
     # Of other kernels than an image's none slides on a machine's array: taps are input channels, places of outputs samples.
     if any(dim.startswith(KERNEL) and dim not in _SLIDING for dim in sizes):
         named = tuple(dim for dim in sizes if dim not in _MATRIX)
     found = {dim: size for dim, size in sizes.items() if dim not in named}
     for dim in named:
-        carried = [tensor for tensor in ("input", "weight", "output") if dim in einsum.dims(tensor)]
+        carried = [tensor for tensor in ("input", "weight", "output") if dim in nest.dims(tensor)]
         role = _AS_MATRICES.get(tuple(carried), "groups")
         found[role] = found.get(role, 1) * sizes[dim]
     return found
@@ -383,22 +383,22 @@ _AS_MATRICES: dict[tuple[str, ...], str] = {
 """The dim of a convolution that stands for dims of some tensors."""
 
 
-def fullest_share(einsum: Einsum, degrees: Degrees, tensor: str) -> Any:
+def fullest_share(nest: Nest, degrees: Degrees, tensor: str) -> Any:
     """Return the fraction of a tensor on the fullest device, its shard of each dim rounded up."""
-    share, carried = 1.0, einsum.dims(tensor)
-    for dim, degree in zip(einsum.counted, degrees, strict=True):
-        size = einsum.sizes[dim] if dim in carried else 0
+    share, carried = 1.0, nest.dims(tensor)
+    for dim, degree in zip(nest.counted, degrees, strict=True):
+        size = nest.sizes[dim] if dim in carried else 0
         if size:
             share *= fullest(size, degree) / size
     return share
 
 
 @lru_cache(maxsize=16384)
-def unevenness(einsum: Einsum, degrees: Degrees, tensor: str) -> float:
+def unevenness(nest: Nest, degrees: Degrees, tensor: str) -> float:
     """Return how much more of a tensor the fullest device has than all devices have on average."""
-    carried = einsum.dims(tensor)
-    counts = [degree for dim, degree in zip(einsum.counted, degrees, strict=True) if dim in carried]
-    return float(fullest_share(einsum, degrees, tensor) * math.prod(counts))
+    carried = nest.dims(tensor)
+    counts = [degree for dim, degree in zip(nest.counted, degrees, strict=True) if dim in carried]
+    return float(fullest_share(nest, degrees, tensor) * math.prod(counts))
 
 
 def fullest(size: Any, degree: Any) -> Any:

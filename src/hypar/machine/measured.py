@@ -152,7 +152,7 @@ def measured_machine(
             the machine has device groups.
     """
     read = read_overlap_table(file)
-    times = read.of([layer.name for layer in graph.layers if layer.op.weighted], graph.name)
+    times = read.of([layer.name for layer in graph.layers if layer.weighted], graph.name)
     if machine is None:
         if not times.exchanges:
             found = f"no machine is named, and {read.file} has no times of an exchange"

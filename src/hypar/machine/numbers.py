@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.machine.collectives.schedules import SETS
 from hypar.machine.energy import phase_energy
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,8 +93,8 @@ def whole_layers(machine: Machine | HeterogeneousMachine, graph: LayerGraph) -> 
     return [
         {"layer": layer.name, "phase": phase, **phase_of(phase, time, machine)}
         for layer in graph.contracted.layers
-        if machine.times(layer.einsum)
-        for time in [machine.layer_time(layer.einsum, (1,) * len(layer.einsum.counted), graph.element_bytes)]
+        if machine.times(layer.nest)
+        for time in [machine.layer_time(layer.nest, (1,) * len(layer.nest.counted), graph.element_bytes)]
         for phase in PHASES
     ]
 

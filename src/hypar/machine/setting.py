@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from hypar.network.dims import CUTTABLE
 from hypar.network.training import OPTIMIZERS
+from hypar.ops.dims import CUTTABLE
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from hypar.files.validation import Faults
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import LayerGraph, digraph_of
 from hypar.network.layer import Layer
-from hypar.network.ops.base import IMAGE, LARGEST_SIZE, Shape, describe
 from hypar.network.spec.load import ModelSpec, load_spec, parse_spec
 from hypar.network.ties import ties_of
-from hypar.network.windows import ShapeError
+from hypar.ops.base import IMAGE, LARGEST_SIZE, Shape, describe
+from hypar.ops.windows import ShapeError
 from hypar.registry import data_file, load_plugin
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def build_graph(spec: ModelSpec) -> LayerGraph:
         for name in order[:-1]
         if name not in read and specs[name].where not in failed
     ]
-    if not any(layer.op.weighted for layer in spec.layers):
+    if not any(layer.op.node == "weight" for layer in spec.layers):
         faults.found.append(
             ModelError(spec.layers[0].where, "no layer has a weight", "one conv or linear at least")
         )

@@ -33,7 +33,7 @@ def gradients_of(graph: LayerGraph) -> tuple[Gradients, ...]:
     """
     groups: list[list[Layer]] = [[]]
     for layer in graph.layers:
-        if layer.op.weighted and any(member.op.weighted for member in groups[-1]):
+        if layer.weighted and any(member.weighted for member in groups[-1]):
             groups.append([])
         groups[-1].append(layer)
     return tuple(_gradients(group, graph.element_bytes) for group in groups)
@@ -43,7 +43,7 @@ def _gradients(group: list[Layer], element_bytes: int) -> Gradients:
     """Return the gradients of consecutive layers, one of them weighted."""
     held = {name: count for layer in reversed(group) for name, count in layer.parameters.items()}
     return Gradients(
-        layer=next(layer.name for layer in group if layer.op.weighted),
+        layer=next(layer.name for layer in group if layer.weighted),
         parameters=tuple(held),
         num_bytes=sum(held.values()) * element_bytes,
     )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 from hypar.document import Result
 from hypar.errors import ModelError, OptionError, UnknownNameError
 from hypar.files.validation import validated
-from hypar.network.contraction import ContractedGraph, contract
-from hypar.network.ops.base import LARGEST_SIZE
+from hypar.network.nodes import PlanGraph, contract
 from hypar.network.spec.load import digest_of
 from hypar.network.ties import ties_of
-from hypar.network.windows import ShapeError
+from hypar.ops.base import LARGEST_SIZE
+from hypar.ops.windows import ShapeError
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from hypar.network.layer import Layer
-    from hypar.network.ops.base import Op, Shape
     from hypar.network.spec.expansion import LayerSpec
     from hypar.network.ties import Tie
+    from hypar.ops.base import Op, Shape
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -64,7 +64,7 @@ class LayerGraph(Result):
     @property
     def num_weighted(self) -> int:
         """Number of layers with a weight."""
-        return sum(layer.op.weighted for layer in self.layers)
+        return sum(layer.weighted for layer in self.layers)
 
     @cached_property
     def kinds(self) -> tuple[tuple[Layer, int], ...]:
@@ -171,16 +171,16 @@ class LayerGraph(Result):
         return digraph_of(self.layers)
 
     @cached_property
-    def contracted(self) -> ContractedGraph:
+    def contracted(self) -> PlanGraph:
         """The contracted graph: weighted layers and joins, connected by the tensors that they read."""
         return contract(self.layers, self.batch)
 
     @cached_property
-    def operators(self) -> ContractedGraph:
+    def operators(self) -> PlanGraph:
         """The operator graph: the contracted graph with pools as nodes."""
         return contract(self.layers, self.batch, operators=True)
 
-    def nodes(self, graph: str | None) -> ContractedGraph:
+    def nodes(self, graph: str | None) -> PlanGraph:
         """Return the graph to plan: the contracted graph, or the operator graph for ``operators``."""
         return self.operators if graph == "operators" else self.contracted
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.network.einsum import Einsum
-    from hypar.network.ops.base import Op, Shape
+    from hypar.ops.base import Op, Shape
+    from hypar.ops.nest import Nest, Operand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,32 +34,46 @@ class Layer:
     input_shapes: tuple[Shape, ...]
     shape: Shape
 
+    def nest(self, batch: int) -> Nest:
+        """Return the layer as a loop nest over named dims, for a mini-batch; equal layers share one."""
+        return _nest(self.op, tuple(tuple(shape.items()) for shape in self.input_shapes), batch)
+
+    @property
+    def trained(self) -> Mapping[str, Operand]:
+        """Its own trained tensors by their names in frameworks, such as ``weight``."""
+        trained = self.nest(1).trained
+        return {name: own for name, own in trained.items() if not (self.op.tied and name == "weight")}
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Elements of each trained tensor by its name in frameworks, such as ``conv1.weight``."""
+        return {f"{self.name}.{tensor}": math.prod(own.shape) for tensor, own in self.trained.items()}
+
     @property
     def num_parameters(self) -> int:
         """Number of trained parameters, biases included."""
-        return self.op.num_parameters(self.input_shapes)
-
-    @property
-    def parameters(self) -> Mapping[str, int]:
-        """Elements of each trained tensor by its name in frameworks, such as ``conv1.weight``."""
-        held = self.op.parameters(self.input_shapes)
-        return {f"{self.name}.{tensor}": count for tensor, count in held.items()}
+        return sum(self.parameters.values())
 
     @property
     def num_statistics(self) -> int:
         """Number of untrained statistics, such as running means."""
-        return self.op.num_statistics(self.input_shapes)
+        return self.nest(1).untrained
 
-    def einsum(self, batch: int) -> Einsum:
-        """Return the layer as a contraction over named dims, for a mini-batch."""
-        return self.op.einsum(batch, self.input_shapes, self.shape)
+    @property
+    def weighted(self) -> bool:
+        """Whether it has a weight to cut."""
+        return self.op.node == "weight"
 
     def macs(self, batch: int = 1) -> int:
         """Return the multiply-accumulates, forward."""
-        return self.einsum(batch).macs if self.op.multiplies else 0
+        return self.nest(batch).macs
 
     def flop(self, batch: int = 1) -> int:
         """Return the floating-point operations, forward."""
-        if self.op.weighted:
-            return self.einsum(batch).flop("forward")
-        return batch * self.op.unweighted_flop(self.input_shapes)
+        nest = self.nest(batch)
+        return nest.flop("forward") or nest.operations
+
+
+@lru_cache(maxsize=16384)
+def _nest(op: Op, inputs: tuple[tuple[tuple[str, int], ...], ...], batch: int) -> Nest:
+    return op.nest(batch, tuple(map(dict, inputs)))

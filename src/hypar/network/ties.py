@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import ModelError
-from hypar.network.dims import atom_of
+from hypar.ops.dims import atom_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,5 +58,5 @@ def ties_of(layers: Sequence[Layer]) -> tuple[Tie, ...]:
 
 def _dims(layer: Layer) -> dict[str, int]:
     """Return the dims of a layer's weight with their sizes, by their names in tensors."""
-    einsum = layer.einsum(1)
-    return {atom_of(dim): einsum.sizes[dim] for dim in einsum.weight}
+    nest = layer.nest(1)
+    return {atom_of(dim): nest.sizes[dim] for dim in nest.weight}

@@ -21,7 +21,7 @@ from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_
 from hypar.files.record import Record
 from hypar.files.text import format_json, read_json, write_text
 from hypar.files.validation import validated
-from hypar.network.dims import CUTTABLE
+from hypar.ops.dims import CUTTABLE
 from hypar.plan.records import (
     BaselinesRecord,
     ChunksRecord,

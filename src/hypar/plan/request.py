@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
 from hypar.errors import OptionError, UnknownNameError, shown, suggestion
-from hypar.network.dims import CUTTABLE
 from hypar.network.training import OPTIMIZERS
+from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS
 from hypar.plan.stages import BALANCES, FLUSHES, RULES

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from hypar.costs.base import Items
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.contraction import CutLayer
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanNode
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
     from hypar.planning.searches.base import Question
@@ -61,7 +61,7 @@ class LevelChoices:
         items: the own costs of a layer, item by item.
     """
 
-    layers: Sequence[CutLayer]
+    layers: Sequence[PlanNode]
     options: Sequence[Options]
     free: Sequence[Options]
     picked: Sequence[int]

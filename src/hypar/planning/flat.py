@@ -111,7 +111,7 @@ def _beyond(question: Question, choices: Sequence[Options]) -> set[tuple[int, st
     found = set()
     for at, (layer, own) in enumerate(zip(question.graph.layers, choices, strict=True)):
         for dim in {dim for choice in own for dim in choice.divided}:
-            if math.prod(choice.degree(dim) for choice in own) > layer.einsum.sizes[dim]:
+            if math.prod(choice.degree(dim) for choice in own) > layer.nest.sizes[dim]:
                 found.add((at, dim))
     return found
 
@@ -158,7 +158,7 @@ def _turned(
         for own in zip(*columns, strict=True)
     )
     beyond = any(
-        dim not in layer.einsum.sizes
+        dim not in layer.nest.sizes
         for layer, own in zip(question.graph.layers, found, strict=True)
         for choice in own
         for dim in choice.divided
@@ -193,7 +193,7 @@ def _anew(
 
 def _digits(question: Question, ways: Sequence[int]) -> list[_Digit]:
     """Return what the batch stands for at each digit: itself as far as it goes, then height and width in turn."""
-    samples = question.graph.layers[0].einsum.sizes[BATCH]
+    samples = question.graph.layers[0].nest.sizes[BATCH]
     image = [
         dim for dim in SPATIAL if any(dim in choice.divided for own in question.options for choice in own[0])
     ]
@@ -215,7 +215,7 @@ def _allowed(
     question: Question, at: int, level: int, digit: _Digit, barred: set[tuple[int, str]], ways: Sequence[int]
 ) -> Options:
     """Return the options of a layer at a digit, with the batch in place of what it stands for."""
-    sizes = question.graph.layers[at].einsum.sizes
+    sizes = question.graph.layers[at].nest.sizes
     inner = [*accumulate(reversed(ways[level:]), mul)][-1]
     found = []
     for choice in question.options[at][level]:

@@ -18,9 +18,9 @@ from hypar.sharding.space import Space, parse_space
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph
-    from hypar.network.einsum import Einsum
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
+    from hypar.ops.nest import Nest
     from hypar.planning.resolved import Resolved
     from hypar.sharding.placement import Options
 
@@ -42,9 +42,7 @@ def ask(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]
     return replace(question, limits=request.limits, limited=request.limited, cut=request.cut), pins
 
 
-def question_of(
-    request: Resolved, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
-) -> Question:
+def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], element_bytes: int) -> Question:
     """Build the search problem of a request and given layers.
 
     Args:
@@ -67,23 +65,23 @@ def question_of(
     return Question(graph=graph, cost=cost, levels=levels, options=options, solver=request.solver)
 
 
-def _choices(space: Space, graph: ContractedGraph, ways: int, idle: bool) -> list[Options]:
+def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Options]:
     """Return the choices of each layer at a level; layers of equal dims and ops share them.
 
     Sizes above the ways allow the same choices.
     """
     found: dict[object, Options] = {}
-    known: dict[tuple[Einsum, str], Options] = {}
+    known: dict[tuple[Nest, str], Options] = {}
     most = max(ways, 2)
     for layer in graph.layers:
-        einsum = layer.einsum
-        if (einsum, layer.op_name) not in known:
-            sizes = tuple([(dim, min(size, most)) for dim, size in einsum.sizes.items()])
-            key = (einsum.unsized(), einsum.products, einsum.whole, layer.op_name, layer.channels, sizes)
+        nest = layer.nest
+        if (nest, layer.op_name) not in known:
+            sizes = tuple([(dim, min(size, most)) for dim, size in nest.sizes.items()])
+            key = (nest.unsized(), nest.products, nest.whole, layer.op_name, layer.channels, sizes)
             if key not in found:
                 found[key] = space.choices(layer, ways, idle=idle)
-            known[einsum, layer.op_name] = found[key]
-    return [known[layer.einsum, layer.op_name] for layer in graph.layers]
+            known[nest, layer.op_name] = found[key]
+    return [known[layer.nest, layer.op_name] for layer in graph.layers]
 
 
 def context_of(request: Resolved) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def context_of(request: Resolved) -> dict[str, Any]:
     }
 
 
-def space_of(request: Resolved, graph: ContractedGraph) -> Space:
+def space_of(request: Resolved, graph: PlanGraph) -> Space:
     """Parse the space of a request.
 
     Raises:

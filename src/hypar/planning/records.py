@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
-from hypar.network.dims import in_order
+from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord, recorded
 from hypar.planning.question import context_of

@@ -242,15 +242,15 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
     for layer in layers:
         choices = tuple([split.choice(layer.name) for split in plan.splits if layer.name in split.choices])
         found.append(choices)
-        if (layer.einsum, choices) in allowed:
+        if (layer.nest, choices) in allowed:
             continue
-        allowed.add((layer.einsum, choices))
+        allowed.add((layer.nest, choices))
         if layer.weighted and not all(choice.degrees for choice in choices):
             raise PlanError(
                 f"{file}: splits", f"{layer.name!r} is done whole", "a dim that is cut; joins are done whole"
             )
         for dim in (dim for choice in choices for dim in choice.divided):
-            if dim not in layer.einsum.sizes:
-                has = ", ".join(layer.einsum.sizes)
+            if dim not in layer.nest.sizes:
+                has = ", ".join(layer.nest.sizes)
                 raise PlanError(f"{file}: splits", f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
     return found

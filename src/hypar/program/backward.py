@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.network.dims import KERNEL, MADE, READ
+from hypar.ops.dims import READ
 from hypar.program.counting import overlapping
 from hypar.program.flow import Used, axes_of, pieces_of
 from hypar.program.holding import Holding
 from hypar.program.reads import owned
 from hypar.program.steps import Compute, Item, Update
-from hypar.program.unweighted import add_statistic, rows_of
+from hypar.program.unweighted import add_statistic, rows_of, table_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +38,11 @@ def backward(flow: Flow, layer: Layer) -> None:
     sums = _statistics(flow, layer, work, reads)
     sent = [number for number, name in enumerate(layer.inputs) if name in flow.trained]
     writes = {f"input {number}": f"E terms {layer.name} {number}" for number in sent}
-    writes |= {"weight": f"d terms {layer.name} weight"} if layer.op.weighted else {}
+    writes |= {"weight": f"d terms {layer.name} weight"} if layer.weighted else {}
     flow.steps.append(
         Compute(kind="backward", layer=layer.name, pieces=work.pieces, reads=reads | sums, writes=writes)
     )
-    if layer.op.weighted and "bias" in layer.op.parameters(layer.input_shapes):
+    if layer.weighted and "bias" in layer.trained:
         flow.steps.append(
             Compute(
                 kind="bias",
@@ -54,9 +54,7 @@ def backward(flow: Flow, layer: Layer) -> None:
         )
     for number in sent:
         _send(flow, layer, work, number)
-    for name in dict.fromkeys(
-        (*(["weight"] if layer.op.tied else []), *layer.op.parameters(layer.input_shapes))
-    ):
+    for name in dict.fromkeys((*(["weight"] if layer.op.tied else []), *layer.trained)):
         _update(flow, layer, work, name, sums.get(f"back {name}"))
 
 
@@ -82,8 +80,9 @@ def _error(flow: Flow, layer: Layer) -> str:
 
 def _statistics(flow: Flow, layer: Layer, work: Work, reads: dict[str, str]) -> dict[str, str]:
     """Add up the statistics of the error, and return their arrays by role."""
-    names = layer.op.back_statistics
-    if not names or (layer.op.multiplies and not work.reads):
+    nest = flow.nest(layer)
+    names = [name for name, own in nest.sums.items() if own.backward]
+    if not names or (nest.multiplies and not work.reads):
         return {}
     writes = {name: f"back {name} terms {layer.name}" for name in names}
     flow.steps.append(
@@ -139,7 +138,7 @@ def _update(flow: Flow, layer: Layer, work: Work, name: str, summed: str | None)
         if tie is not None:
             flow.tied.setdefault(tie.owner, []).append(Used(tie, array, holding, copies))
             return
-        terms = holding if name == "weight" else Holding(_bias(layer, work.output))
+        terms = holding if name == "weight" else Holding(_bias(flow, layer, work.output))
         if users:
             array, terms, copies = _of_users(flow, Used(None, array, holding, copies), layer, users)
             holding = terms
@@ -176,29 +175,23 @@ def _of_users(flow: Flow, own: Used, layer: Layer, users: Sequence[Used]) -> tup
     return target, Holding(boxes[0], tuple(boxes[1:])), np.minimum(copies, 0)
 
 
-def _bias(layer: Layer, output: Holding) -> tuple[Members, ...]:
+def _bias(flow: Flow, layer: Layer, output: Holding) -> tuple[Members, ...]:
     """Return the indices of each dim of a bias that devices have, from those of the output."""
-    dims = [dim.removeprefix(MADE) for dim in layer.einsum(1).weight if dim.startswith(MADE)]
     axes = axes_of(layer)
-    return tuple(output.members[axes.index(dim)] for dim in dims)
+    return tuple(output.members[axes.index(axis)] for axis in flow.nest(layer).trained["bias"].axes)
 
 
 def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...]:
     """Return the indices of each dim of a trained tensor that each device holds."""
-    if name == "bias" and layer.op.weighted:
-        made = flow.made[layer.name].holding
-        return tuple(map(np.logical_or, _bias(layer, work.output), _bias(layer, made)))
-    if not layer.op.weighted:
-        axes, made = axes_of(layer), flow.made[layer.name].holding
-        at = [axes.index(dim) for dim in layer.op.parameter_dims(name, layer.shape)]
-        own = [work.output.members[axis] | made.members[axis] for axis in at]
-        if rows := layer.op.table(name):
-            own = [rows_of(work.dims["batch"], rows), *own]
-        return tuple(own)
-    einsum, devices = layer.einsum(flow.graph.batch), work.output.devices
-    sliding = [dim for dim in einsum.weight if dim.startswith(KERNEL)]
-    whole = {dim: np.ones((devices, einsum.sizes[dim]), bool) for dim in sliding}
-    own = [{**work.dims, **whole}[dim] for dim in einsum.weight]
-    # Weights of convolutions have an axis of groups, also of one group.
-    one_group = sliding and not layer.op.names_dims and "groups" not in einsum.weight
-    return (np.ones((devices, 1), bool), *own) if one_group else tuple(own)
+    own, made = flow.nest(layer).trained[name], flow.made[layer.name].holding
+    if own.role == "weight":
+        return tuple(
+            work.dims.get(dim, np.ones((work.output.devices, axis.size), bool))
+            for dim, axis in own.axes.items()
+        )
+    if layer.weighted:
+        return tuple(map(np.logical_or, _bias(flow, layer, work.output), _bias(flow, layer, made)))
+    axes = axes_of(layer)
+    at = [axes.index(axis) for axis in own.axes if axis != "rows"]
+    found = [work.output.members[axis] | made.members[axis] for axis in at]
+    return tuple([rows_of(work.dims["batch"], rows), *found] if (rows := table_rows(own)) else found)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.network.ties import Tie
+    from hypar.ops.nest import Nest
     from hypar.program.cuts import Cuts
     from hypar.program.holding import Holding, Members, Piece
     from hypar.program.places import Numbers, Places
@@ -146,6 +147,10 @@ class Flow:
     updates: list[Update] = field(default_factory=list)
     tied: dict[str, list[Used]] = field(default_factory=dict)
 
+    def nest(self, layer: Layer) -> Nest:
+        """Return the loop nest of a layer."""
+        return layer.nest(self.graph.batch)
+
     def copy(self, source: str, target: str, have: Holding, need: Holding, item: Item) -> str:
         """Copy a tensor to those who need it, and return the new array; the old one where all have what they need."""
         if need.within(have):
@@ -173,7 +178,7 @@ class Flow:
         while len(readers := self.readers(layer)) == 1:
             name, (layer,) = layer.name, readers
             if layer.name in self.cuts:
-                operand = layer.inputs.index(name) if layer.op.operands > 1 else 0
+                operand = layer.inputs.index(name) if self.nest(layer).others else 0
                 return Reader(layer, operand, self.cuts[layer.name])
         return None
 

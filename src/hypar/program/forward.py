@@ -24,4 +24,4 @@ def forward(flow: Flow, layer: Layer) -> None:
         return
     if layer.num_parameters or any(name in flow.trained for name in layer.inputs):
         flow.trained.add(layer.name)
-    (contracted if layer.op.multiplies else unweighted)(flow, layer)
+    (contracted if flow.nest(layer).multiplies else unweighted)(flow, layer)

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.program.holding import flattened
 from hypar.program.tables import content_of, kinds_of, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.network.windows import Window
+    from hypar.ops.nest import Operand, Projection
+    from hypar.ops.windows import Window
     from hypar.program.holding import Members
     from hypar.program.tables import Content
 
@@ -31,6 +33,21 @@ def read(window: Window, made: Members, size: int) -> Members:
         ``[devices, size]``.
     """
     return np.asarray(made @ _read_by(window, made.shape[1], size))
+
+
+def members(operand: Operand, dims: Mapping[str, Members]) -> tuple[Members, ...]:
+    """Return the indices along each axis of a tensor that devices read, or make of a result, from those of the loop dims."""
+    working = np.asarray(dims["batch"].any(axis=1, keepdims=True))
+    return tuple(_along(own, dims, working) for own in operand.axes.values())
+
+
+def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Members:
+    if not own.dims:
+        return np.repeat(working, own.size, axis=1)
+    if own.window is not None:
+        return read(own.window, dims[own.dims[0]], own.size)
+    found = dims[own.dims[0]] if len(own.dims) == 1 else flattened([dims[dim] for dim in own.dims])
+    return found[:, own.first : own.first + own.size]
 
 
 def reached(window: Window, held: Members, size: int) -> Members:

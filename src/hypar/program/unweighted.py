@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.network.dims import CONTRACTED, CUTTABLE, MADE, READ
+from hypar.ops.dims import CONTRACTED, CUTTABLE, READ
 from hypar.program.flow import AXES, SPATIAL, Made, Work
 from hypar.program.holding import Holding, flattened
 from hypar.program.pieces import divide
-from hypar.program.reads import in_place, read
+from hypar.program.reads import in_place, members
 from hypar.program.steps import Compute, Item
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.network.layer import Layer
+    from hypar.ops.nest import Nest, Operand
     from hypar.program.cuts import Cuts
     from hypar.program.flow import Flow
     from hypar.program.holding import Members
@@ -36,18 +37,18 @@ def _made(cuts: Cuts) -> tuple[str, ...]:
 
 def unweighted(flow: Flow, layer: Layer) -> None:
     """Bring the inputs of a join, a pool or a pointwise op to the devices that compute it, with its statistics."""
-    name = layer.name
+    name, nest = layer.name, flow.nest(layer)
     made = [flow.made[source] for source in layer.inputs]
     cuts = flow.cuts.get(name, made[0].cuts)
-    dims = _dims(flow, layer, cuts)
-    needs, partial = _needs(layer, made, cuts, dims, name in flow.cuts)
+    dims = _dims(flow, layer, nest, cuts)
+    needs, partial = _needs(nest, made, dims, name in flow.cuts)
     operands = tuple(flow.operand(layer, number, need) for number, need in enumerate(needs))
     output = Holding(tuple(dims.values()))
-    if layer.op.view:
+    if nest.view:
         flat = made[0].holding.members[1:]
         output = Holding((dims["batch"], flattened(flat)))
         dims = {"batch": output.members[0], "channels": output.members[1]}
-    left = cuts if name in flow.cuts else cuts.without(layer.op.contracts(layer.input_shapes))
+    left = cuts if name in flow.cuts else cuts.without(nest.reduced)
     copies = (cuts if partial else left).copies(_made(cuts if partial else left))
     work = Work(dims=dims | partial, needs=needs, operands=operands, output=output, copies=copies, reads={})
     reads = {f"input {number}": operand for number, operand in enumerate(operands)}
@@ -76,17 +77,17 @@ def unweighted(flow: Flow, layer: Layer) -> None:
     flow.made[name] = Made(array=target, holding=output, cuts=left)
 
 
-def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
+def _dims(flow: Flow, layer: Layer, nest: Nest, cuts: Cuts) -> dict[str, Members]:
     """Return the indices of each output dim that each device computes."""
     made = [flow.made[source] for source in layer.inputs]
     batch = [source.holding.members[0] for source in made]
     if layer.name not in flow.cuts:
         held = made[0].holding.members
-        found = {"batch": batch[0], "channels": held[1]} if layer.op.view else {"batch": batch[0]}
-        windows = layer.op.windows_on(layer.input_shapes)
-        for number, dim in enumerate(layer.shape if not layer.op.view else (), start=1):
+        found = {"batch": batch[0], "channels": held[1]} if nest.view else {"batch": batch[0]}
+        windows = nest.inputs[0].windows
+        for number, dim in enumerate(layer.shape if not nest.view else (), start=1):
             if dim in {*SPATIAL, DEPTH} and dim in windows:
-                found[dim] = _resized(layer, cuts, dim)
+                found[dim] = _resized(layer, nest, cuts, dim)
             elif dim in windows and layer.shape[dim] != layer.input_shapes[0][dim]:
                 found[dim] = in_place(windows[dim], held[number], layer.shape[dim])
             else:
@@ -99,7 +100,7 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
                 layer.shape[dim], cuts, dim, [source.holding.members[number] for source in made]
             )
         return found
-    if layer.op.concatenates:
+    if nest.concatenates:
         parts = [
             divide(shape["channels"], cuts, "channels", source.holding.members[1:2])
             for shape, source in zip(layer.input_shapes, made, strict=True)
@@ -111,49 +112,41 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
     return found | {dim: divide(size, cuts, dim) for dim, size in layer.shape.items() if dim != "channels"}
 
 
-def _resized(layer: Layer, cuts: Cuts, dim: str) -> Members:
+def _resized(layer: Layer, nest: Nest, cuts: Cuts, dim: str) -> Members:
     """Return the rows that an op without choices computes of an image of another size: all of a single one."""
     size = layer.shape[dim]
-    if dim in layer.op.contracts(layer.input_shapes):
+    if dim in nest.reduced:
         return np.repeat(cuts.working[:, None], size, axis=1)
     return divide(size, cuts, dim)
 
 
 def _needs(
-    layer: Layer, made: list[Made], cuts: Cuts, dims: Mapping[str, Members], chosen: bool
+    nest: Nest, made: list[Made], dims: Mapping[str, Members], chosen: bool
 ) -> tuple[tuple[Holding, ...], dict[str, Members]]:
     """Return what each device reads of each input, and the input rows of which it adds up an average."""
-    if layer.op.concatenates:
-        first, found = 0, []
-        for shape in layer.input_shapes:
-            last = first + shape["channels"]
-            rest = [dims[dim] for dim in shape if dim != "channels"]
-            found.append(Holding((dims["batch"], dims["channels"][:, first:last], *rest)))
-            first = last
-        return tuple(found), {}
-    if layer.op.view:
+    if nest.view:
         return (made[0].holding,), {}
-    if layer.op.whole:
-        working = cuts.working[:, None]
-        samples = [
-            [np.repeat(working, size, axis=1) for size in shape.values()] for shape in layer.input_shapes
-        ]
-        return tuple(Holding((dims["batch"], *sample)) for sample in samples), {}
-    summed = set() if chosen or not layer.op.averages else layer.op.contracts(layer.input_shapes)
-    windows = layer.op.windows_on(layer.input_shapes)
-    rows, partial = [], {}
-    for number, (dim, size) in enumerate(layer.input_shapes[0].items(), start=1):
-        own = read(windows[dim], dims[dim], size) if dim in windows else dims[dim]
-        held = own & made[0].holding.members[number]
-        if dim in summed and (own[cuts.working] & ~held[cuts.working]).any():
-            partial[f"input_{dim}"] = own = held
-        rows.append(own)
-    return (Holding((dims["batch"], *rows)),) * len(made), partial
+    needs = [members(operand, {**dims, **_whole_dims(nest, dims)}) for operand in nest.inputs]
+    partial = {}
+    if nest.reduce == "mean" and not chosen:
+        working = dims["batch"].any(axis=1)
+        for at, (axis, own, there) in enumerate(
+            zip(nest.inputs[0].axes, needs[0], made[0].holding.members, strict=True)
+        ):
+            if axis in nest.reduced and (own[working] & ~there[working]).any():
+                partial[f"input_{axis}"] = own & there
+                needs[0] = (*needs[0][:at], own & there, *needs[0][at + 1 :])
+    return tuple(map(Holding, needs)), partial
+
+
+def _whole_dims(nest: Nest, dims: Mapping[str, Members]) -> dict[str, Members]:
+    """Return the loop dims that have other names than the axes of the output, as those of an opaque op."""
+    return {own.dims[0]: dims[axis] for axis, own in nest.result.axes.items()}
 
 
 def add_statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str]) -> dict[str, str]:
-    """Add up the statistics that an op takes over a dim, and return their arrays."""
-    names = layer.op.statistics
+    """Add up the sums of the forward phase, and return their arrays."""
+    names = [name for name, own in flow.nest(layer).sums.items() if not own.backward]
     if not names:
         return {}
     writes = {name: f"{name} terms {layer.name}" for name in names}
@@ -176,22 +169,21 @@ def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, p
 
     Devices that compute nothing need the sum only if it is the gradient of a tensor that they hold.
     """
-    reduced = layer.op.reduced(name.removeprefix("back "), layer.shape)
+    nest, plain = flow.nest(layer), name.removeprefix("back ")
     active = np.all([members.any(axis=1) for members in work.dims.values()], axis=0)
-    kept = [
-        dim
-        for dim in work.dims
-        if dim not in reduced and not (layer.op.multiplies and dim.startswith((READ, MADE, CONTRACTED)))
-    ]
-    own = [work.dims[dim] for dim in kept]
-    if rows := layer.op.table(name.removeprefix("back ")):
-        own = [rows_of(work.dims["batch"], rows), *own]
+    own = [work.dims[dim] for dim in nest.sums[plain].dims]
+    if nest.trained.get(plain) and table_rows(nest.trained[plain]):
+        own = [rows_of(work.dims["batch"], table_rows(nest.trained[plain])), *own]
     terms = need = Holding(tuple(members & active[:, None] for members in own))
-    if sizes := layer.op.together_in(layer.shape):
-        need = Holding(
-            tuple(_whole(each, sizes.get(dim, 1)) for dim, each in zip(kept, need.members, strict=True))
-        )
-    if phase == "backward" and name.removeprefix("back ") in layer.op.parameters(layer.input_shapes):
+    if sizes := nest.sums[plain].together:
+        pairs = zip(nest.sums[plain].dims, need.members, strict=True)
+        need = Holding(tuple(_whole(each, sizes.get(dim, 1)) for dim, each in pairs))
+    if phase == "backward" and plain in layer.trained:
         need = Holding(tuple(own))
     item = Item(layer.name, None, phase, "statistics")
     return flow.add(array, f"{name} {layer.name}", terms, need, work.copies, item)
+
+
+def table_rows(own: Operand) -> int:
+    """Return the rows of a trained tensor that is a table; 0 if it is none."""
+    return own.axes["rows"].size if "rows" in own.axes else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from colorsys import hls_to_rgb
 from typing import NamedTuple
 
-from hypar.network.dims import CONTRACTED, MADE, READ, atom_of
+from hypar.ops.dims import CONTRACTED, MADE, READ, atom_of
 
 
 class Colours(NamedTuple):

@@ -18,7 +18,7 @@ from hypar.sharding.placement import partial_results
 from hypar.sharding.transfers import simple
 
 if TYPE_CHECKING:
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
     from hypar.schedule.lanes import Share
     from hypar.schedule.tape import Division
     from hypar.sharding.placement import Options
@@ -34,12 +34,12 @@ class Onward(NamedTuple):
     """The only reader of a layer's output, to whose shards sums go.
 
     Attributes:
-        einsum: its dims, with the tensor as its first input.
+        nest: its dims, with the tensor as its first input.
         chosen: its choice at each level.
         above: its shares at the uneven splits above.
     """
 
-    einsum: Einsum
+    nest: Nest
     chosen: Options
     above: Shares
 
@@ -86,7 +86,7 @@ def _at_work(chosen: Options, array: tuple[int, ...]) -> Amount:
 
 @lru_cache(maxsize=16384)
 def placed(
-    einsum: Einsum,
+    nest: Nest,
     divisions: tuple[Division, ...],
     chosen: Options,
     above: Shares,
@@ -97,22 +97,22 @@ def placed(
     found: list[tuple[Shards, Amount]] = []
     for tensor, whole, scale, channels in divisions:
         if tensor == "sums" and onward is not None:
-            found.append(_scattered(einsum, chosen, above, array, onward, whole, scale))
+            found.append(_scattered(nest, chosen, above, array, onward, whole, scale))
             continue
-        names = einsum.names(tensor)
+        names = nest.names(tensor)
         shards: list[tuple[str, Cut]] = []
         share = _at_work(chosen, array)
-        for dim, count in zip(einsum.counted, degrees(chosen, einsum.counted), strict=True):
+        for dim, count in zip(nest.counted, degrees(chosen, nest.counted), strict=True):
             parts = tuple([ends if cut == dim else WHOLE_DIM for cut, ends in above])
             divided = count > 1 or any(part != WHOLE_DIM for part in parts)
             if divided and dim in names and names[dim] not in whole:
-                size = einsum.sizes[dim]
+                size = nest.sizes[dim]
                 ways = tuple([choice.degree(dim) for choice in chosen])
                 each = channels if channels and names[dim] == "channels" else (size,)
                 uneven = sum(each) if any(own % count for own in each) else 0
                 numbers = _numbers(chosen, (dim,) * len(chosen), array)
-                if tensor == "input" and size and dim in einsum.windows and einsum.windows[dim].halo:
-                    reach = Reach(einsum.windows[dim], einsum.input_sizes[dim])
+                if tensor == "input" and size and dim in nest.windows and nest.windows[dim].halo:
+                    reach = Reach(nest.windows[dim], nest.input_sizes[dim])
                     cut = Cut(ways, size, parts, numbers, reach)
                     rows = max(end - start for start, end in of_whole(cut, ways)) / share_of(cut)[1]
                 else:
@@ -125,7 +125,7 @@ def placed(
 
 
 def _scattered(
-    einsum: Einsum,
+    nest: Nest,
     chosen: Options,
     above: Shares,
     array: tuple[int, ...],
@@ -134,18 +134,18 @@ def _scattered(
     scale: float,
 ) -> tuple[Shards, Amount]:
     """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
-    read = onward.einsum
+    read = onward.nest
     made_as, read_as = (
-        {name: dim for dim, name in own.items()} for own in (einsum.names("output"), read.names("input"))
+        {name: dim for dim, name in own.items()} for own in (nest.names("output"), read.names("input"))
     )
     levels = [
-        _leaves_terms(einsum, made.divided)
+        _leaves_terms(nest, made.divided)
         and len(reads.divided) == 1
         and made.devices(ways) == reads.devices(ways) == ways
         for made, reads, ways in zip(chosen, onward.chosen, array, strict=True)
     ]
     splits = [
-        dim is not None and _leaves_terms(einsum, (dim,)) and other is not None
+        dim is not None and _leaves_terms(nest, (dim,)) and other is not None
         for (dim, _), (other, _) in zip(above, onward.above, strict=True)
     ]
     shards: list[tuple[str, Cut]] = []
@@ -165,13 +165,13 @@ def _scattered(
             for goes, own, theirs in pairs
         )
         left = math.prod(end - start for goes, (start, end) in zip(splits, parts, strict=True) if goes)
-        count, size = math.prod(ways), math.ceil(einsum.sizes[dim] * left - TINY)
+        count, size = math.prod(ways), math.ceil(nest.sizes[dim] * left - TINY)
         if name not in whole and (count > 1 or any(part != WHOLE_DIM for part in parts)):
             numbers = _numbers(*zip(*cuts, strict=True), array) if size % count else ()
             cut = Cut(ways, size if size % count else 0, parts, numbers)
             shards.append((name, cut))
             rows = fullest(size, count) / size if size else 0.0
-            share = share * (size / einsum.sizes[dim] if size else 1.0) * _on_each(cut, array, rows, size)
+            share = share * (size / nest.sizes[dim] if size else 1.0) * _on_each(cut, array, rows, size)
     return tuple(shards), scale * share
 
 
@@ -193,6 +193,6 @@ def _on_each(cut: Cut, array: tuple[int, ...], rows: float, size: float) -> Amou
     return np.array(on_devices(cut._replace(numbers=numbers)))
 
 
-def _leaves_terms(einsum: Einsum, dims: Sequence[str]) -> bool:
+def _leaves_terms(nest: Nest, dims: Sequence[str]) -> bool:
     """Return whether a division of some dims, and of no others, leaves terms of the output."""
-    return bool(dims) and all("output" in partial_results(einsum, dim) for dim in dims)
+    return bool(dims) and all("output" in partial_results(nest, dim) for dim in dims)

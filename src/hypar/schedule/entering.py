@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.schedule.moves import Move, Moves
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.flows import Flows
@@ -109,7 +109,7 @@ class Entering(NamedTuple):
 
 
 def entering(
-    network: tuple[ContractedGraph, Flows],
+    network: tuple[PlanGraph, Flows],
     span: tuple[int, int],
     choices: Sequence[Options],
     setting: Setting,
@@ -131,8 +131,8 @@ def entering(
 
         def copies(layer: int, tensor: str) -> float:
             """Return the number of devices that need each element of a layer's input or output."""
-            einsum, pairs = network[0].layers[layer].einsum, zip(choices[layer - span[0]], array, strict=True)
-            return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
+            nest, pairs = network[0].layers[layer].nest, zip(choices[layer - span[0]], array, strict=True)
+            return math.prod(choice.devices(ways) / divisor(nest, choice, tensor) for choice, ways in pairs)
 
         replicas = math.prod(array[: setting.machine.outside])
         forward, backward = by_paper(network[0], span, copies, setting.element_bytes, replicas)
@@ -151,7 +151,7 @@ def _timed(arrivals: tuple[Arrival, ...], link: Link | None) -> Entering:
 
 
 def by_paper(
-    graph: ContractedGraph,
+    graph: PlanGraph,
     span: tuple[int, int],
     copies: Callable[[int, str], float],
     element_bytes: int,
@@ -188,7 +188,7 @@ def by_paper(
 
 
 def _counted(
-    network: tuple[ContractedGraph, Flows],
+    network: tuple[PlanGraph, Flows],
     span: tuple[int, int],
     choices: Sequence[Options],
     setting: Setting,
@@ -211,7 +211,7 @@ def _counted(
 
 
 def _received(
-    network: tuple[ContractedGraph, Flows],
+    network: tuple[PlanGraph, Flows],
     index: int,
     own: Options,
     others: Options,
@@ -223,7 +223,7 @@ def _received(
     graph, flow = network[0], network[1].tensors[index]
     tensor = graph.tensors[index]
     between = between_of(graph, tensor, flow)
-    reader = graph.ends(tensor)[1].einsum
+    reader = graph.ends(tensor)[1].nest
     for part in parts_of(flow, between):
         if part.forward is reads:
             seam, handed = received_apart(reader, between, part, setting.array, own, others)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
-from hypar.network.contraction import ContractedGraph
+from hypar.network.nodes import PlanGraph
 from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
 from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.nodes import PlanNode, Tensor
     from hypar.schedule.joined import Run as Joined
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
@@ -84,7 +84,7 @@ class WholeShares(NamedTuple):
         ends: for each layer the lane's share at each split.
     """
 
-    graph: ContractedGraph
+    graph: PlanGraph
     ends: tuple[tuple[Share, ...], ...]
 
     @property
@@ -144,7 +144,7 @@ class _Devices(NamedTuple):
         run: what a run brings it at these splits; None if there are none, or if their sizes are no whole elements.
     """
 
-    graph: ContractedGraph
+    graph: PlanGraph
     choices: Sequence[Options]
     setting: Setting
     name: str = ""
@@ -167,7 +167,7 @@ class Lane(_Devices):
         found.__dict__.pop("inner", None)
         return found
 
-    def of(self, graph: ContractedGraph) -> Lane:
+    def of(self, graph: PlanGraph) -> Lane:
         """Return the same work of equal layers with other names."""
         return self._same(self._replace(graph=graph))
 
@@ -194,20 +194,18 @@ class Lane(_Devices):
         found = []
         for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
             # Measured times are those of one layer, not of all layers that are equal to it.
-            key = (layer.einsum, chosen, layer.name if named else "")
+            key = (layer.nest, chosen, layer.name if named else "")
             if key not in known:
                 known[key] = self._time(layer, chosen), working(chosen, array)
             found.append(known[key])
         times, devices = tuple(zip(*found, strict=True)) or ((), ())
         return LaneWork(times=times, working=devices)
 
-    def _time(self, layer: CutLayer, chosen: Options) -> LayerTime | None:
+    def _time(self, layer: PlanNode, chosen: Options) -> LayerTime | None:
         machine = self.setting.machine
-        if layer.empty or not machine.times(layer.einsum):
+        if layer.empty or not machine.times(layer.nest):
             return None
-        time = machine.layer_time(
-            layer.einsum, degrees(chosen, layer.einsum.counted), self.setting.element_bytes
-        )
+        time = machine.layer_time(layer.nest, degrees(chosen, layer.nest.counted), self.setting.element_bytes)
         if machine.measured is None:
             return time
         return measured_time(machine.measured, layer.name, chosen, time)
@@ -252,12 +250,12 @@ class Lane(_Devices):
     def _moved(self) -> tuple[list[Moves], list[Moves]]:
         inner, outer = moves_of(self.setting, self.graph, self.choices, self.entered)
         if self.shares is not None:
-            einsums = [
-                (layer.einsum, held.einsum)
+            nests = [
+                (layer.nest, held.nest)
                 for layer, held in zip(self.graph.layers, self.shares.graph.layers, strict=True)
             ]
             # Equal layers share their transfers, and so in whole elements.
-            asked = [*zip(map(id, inner), einsums, self.choices, strict=True)]
+            asked = [*zip(map(id, inner), nests, self.choices, strict=True)]
             known = {
                 (own, ends, chosen): in_whole_elements(moves, *ends, chosen)
                 for (own, ends, chosen), moves in dict(zip(asked, inner, strict=True)).items()
@@ -323,7 +321,7 @@ def whole_lane(parts: Sequence[Lane]) -> Lane:
     layers = tuple(layer for part in parts for layer in part.graph.layers)
     choices = tuple(options for part in parts for options in part.choices)
     return Lane(
-        ContractedGraph(layers, ()),
+        PlanGraph(layers, ()),
         choices,
         first.setting,
         first.name,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.network.contraction import kept_with_graph
+from hypar.network.nodes import kept_with_graph
 from hypar.schedule.divisions import Amount, Onward, Places, Shares, placed
 from hypar.schedule.shards import Shards, lacking, within
 from hypar.schedule.tape import tape_of
@@ -27,7 +27,7 @@ from hypar.schedule.tape import tape_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.schedule.pipeline_orders import Moment
     from hypar.schedule.tape import Block, Read, Tape, Written
     from hypar.sharding.placement import Options
@@ -116,7 +116,7 @@ class Course(NamedTuple):
 
 
 def courses_of(
-    graph: ContractedGraph,
+    graph: PlanGraph,
     choices: Sequence[Options],
     element_bytes: int,
     outside: Sequence[Tensor] = (),
@@ -152,7 +152,7 @@ def courses_of(
         if block.sums:
             reader = readers[block.layer]
             shares = above[reader.consumer] if above else ()
-            onward = Onward(graph.ends(reader)[1].einsum, choices[reader.consumer], shares)
+            onward = Onward(graph.ends(reader)[1].nest, choices[reader.consumer], shares)
         tensors.run(block, choices[block.layer], above[block.layer] if above else (), onward)
     for number, tensor in enumerate(outside):
         if tensor.consumer >= len(graph.layers):
@@ -163,13 +163,13 @@ def courses_of(
 
 
 @kept_with_graph
-def _only_readers(graph: ContractedGraph) -> dict[int, Tensor]:
+def _only_readers(graph: PlanGraph) -> dict[int, Tensor]:
     """Return the tensor between each layer that may leave terms and the only layer that reads its output."""
     readers = Counter([*(tensor.producer for tensor in graph.tensors), *graph.sent])
     return {
         tensor.producer: tensor
         for tensor in graph.tensors
-        if readers[tensor.producer] == 1 and graph.layers[tensor.producer].einsum.contracts
+        if readers[tensor.producer] == 1 and graph.layers[tensor.producer].nest.multiplies
     }
 
 
@@ -277,7 +277,7 @@ class _Tensors:
 
     def run(self, block: Block, chosen: Options, above: Shares, onward: Onward | None) -> None:
         """Append a layer by its shares at the uneven splits above, its choice at each level, and who gets its sums."""
-        places = placed(block.einsum, block.divisions, chosen, above, self.array, onward)
+        places = placed(block.nest, block.divisions, chosen, above, self.array, onward)
         shards, shares = places
         inputs = self._fed(block, places) if block.ahead else []
         for tensor in block.read:
@@ -374,7 +374,7 @@ class _Tensors:
         return copy
 
 
-def _courses(tensors: _Tensors, graph: ContractedGraph) -> list[tuple[tuple[int, ...], Course]]:
+def _courses(tensors: _Tensors, graph: PlanGraph) -> list[tuple[tuple[int, ...], Course]]:
     """Return the bytes on devices over the step; the loss keeps what nothing reads, unless other stages do."""
     tape = tensors.tape
     owners = {op: block.layer for block in tape.blocks for op in range(block.start, block.stop)}
@@ -434,7 +434,7 @@ def _classes(
 
 
 def _course(
-    tape: Tape, graph: ContractedGraph, changes: Sequence[float], kept: tuple[Kept, ...], entering: float
+    tape: Tape, graph: PlanGraph, changes: Sequence[float], kept: tuple[Kept, ...], entering: float
 ) -> Course:
     """Return the bytes on a device, from their changes at each number."""
     end = 2 * tape.stop - 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import ProfileError
 from hypar.machine.setting import degrees
-from hypar.network.dims import CUTTABLE
+from hypar.ops.dims import CUTTABLE
 from hypar.schedule.moves import PHASE
 
 if TYPE_CHECKING:

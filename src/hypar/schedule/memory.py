@@ -12,7 +12,7 @@ import numpy as np
 
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
-from hypar.network.contraction import ContractedGraph, kept_with_graph
+from hypar.network.nodes import PlanGraph, kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import SUMS
 from hypar.schedule.lifetimes import Span, courses_of
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import Tensor
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import Tensor
+    from hypar.ops.nest import Nest
     from hypar.schedule.lanes import Lane, Share
     from hypar.schedule.lifetimes import Course
     from hypar.schedule.moves import Move
@@ -104,7 +104,7 @@ def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
         layers = zip(lane.graph.layers, whole.layers, lane.choices, lane.own_weights, strict=True)
         for layer, held, chosen, share in layers:
             if layer.timed and not layer.empty:
-                own = share * _weight_on(held.einsum, chosen, lane.setting.array)
+                own = share * _weight_on(held.nest, chosen, lane.setting.array)
                 if isinstance(own, float):
                     alike += own
                 else:
@@ -113,17 +113,17 @@ def _weights(parts: Sequence[Lane]) -> float | NDArray[np.float64]:
 
 
 @lru_cache(maxsize=16384)
-def _weight_on(einsum: Einsum, chosen: Options, array: tuple[int, ...]) -> float | NDArray[np.float64]:
+def _weight_on(nest: Nest, chosen: Options, array: tuple[int, ...]) -> float | NDArray[np.float64]:
     """Return the elements of a weight on each device, ``[devices]``; a number where all have as many, or shares are real."""
-    counts = degrees(chosen, einsum.counted)
-    pieces = [(dim, count) for dim, count in zip(einsum.counted, counts, strict=True) if dim in einsum.weight]
-    sizes = [einsum.sizes[dim] for dim, _ in pieces]
+    counts = degrees(chosen, nest.counted)
+    pieces = [(dim, count) for dim, count in zip(nest.counted, counts, strict=True) if dim in nest.weight]
+    sizes = [nest.sizes[dim] for dim, _ in pieces]
     even = not any(size % count for size, (_, count) in zip(sizes, pieces, strict=True))
     grid = not all(choice.devices(ways) == ways for choice, ways in zip(chosen, array, strict=True))
     if (even and not grid) or any(isinstance(size, float) for size in sizes):
-        return float(einsum.elements("weight") * fullest_share(einsum, counts, "weight"))
+        return float(nest.elements("weight") * fullest_share(nest, counts, "weight"))
     places = np.unravel_index(np.arange(math.prod(array)), array)
-    at_work, found = np.ones(math.prod(array)), np.full(math.prod(array), float(einsum.elements("weight")))
+    at_work, found = np.ones(math.prod(array)), np.full(math.prod(array), float(nest.elements("weight")))
     for choice, ways, place in zip(chosen, array, places, strict=True):
         at_work *= layout((choice,), ways).active[0][place]
     for (dim, count), size in zip(pieces, sizes, strict=True):
@@ -173,7 +173,7 @@ def _courses_on(lane: Lane) -> list[tuple[tuple[int, ...], Course]]:
 
 def _in_parts(
     lanes: Sequence[Lane],
-) -> tuple[ContractedGraph, tuple[Tensor, ...], tuple[tuple[Share, ...], ...], tuple[Span, ...]]:
+) -> tuple[PlanGraph, tuple[Tensor, ...], tuple[tuple[Share, ...], ...], tuple[Span, ...]]:
     """Return the layers of the parts of a stage as one graph, the tensors that it shares with other stages, the shares, and the parts.
 
     A tensor between two parts is one of the graph, as the later part reads it.
@@ -203,11 +203,11 @@ def _in_parts(
     sent = frozenset(tensor.producer for tensor in outside if tensor.producer >= 0)
     layers = tuple(layer for graph in graphs for layer in graph.layers)
     shares = tuple(share for lane in lanes if lane.shares is not None for share in lane.shares.ends)
-    return ContractedGraph(layers, tuple(inside), sent=sent), tuple(outside), shares, parts
+    return PlanGraph(layers, tuple(inside), sent=sent), tuple(outside), shares, parts
 
 
 @kept_with_graph
-def _idle(graph: ContractedGraph) -> frozenset[int]:
+def _idle(graph: PlanGraph) -> frozenset[int]:
     """Return the layers of which uneven splits have left nothing."""
     return frozenset(index for index, layer in enumerate(graph.layers) if layer.empty)
 
@@ -224,12 +224,12 @@ def _received(lane: Lane) -> float:
     for tensor, moves in zip(lane.graph.tensors, lane.outer, strict=True):
         if moves:
             made, read = (
-                excess(layers[end].einsum, whole[end].einsum, choices[end])
+                excess(layers[end].nest, whole[end].nest, choices[end])
                 for end in (tensor.producer, tensor.consumer)
             )
             both, shards = made["output"] * read["input"], [math.inf] * 2
             if both > 1:
-                ends = whole[tensor.producer].einsum, whole[tensor.consumer].read_at(tensor.operand).einsum
+                ends = whole[tensor.producer].nest, whole[tensor.consumer].read_at(tensor.operand).nest
                 chosen = choices[tensor.producer], choices[tensor.consumer]
                 shards = [size * own for own in map(_largest_shard, ends, chosen, ("output", "input"))]
             found += [_on_fullest(move, both, shards) for move in moves]
@@ -250,10 +250,10 @@ def _on_fullest(move: Move, more: float, shards: Sequence[float]) -> float:
 
 
 @lru_cache(maxsize=16384)
-def _largest_shard(einsum: Einsum, chosen: Options, tensor: str) -> float:
+def _largest_shard(nest: Nest, chosen: Options, tensor: str) -> float:
     """Return the elements of a layer's input or output on the fullest device."""
-    elements = einsum.input_elements if tensor == "input" else einsum.elements(tensor)
-    return float(elements * fullest_share(einsum, degrees(chosen, einsum.counted), tensor))
+    elements = nest.input_elements if tensor == "input" else nest.elements(tensor)
+    return float(elements * fullest_share(nest, degrees(chosen, nest.counted), tensor))
 
 
 def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
@@ -280,7 +280,7 @@ def held_besides(lane: Lane, largest: float) -> tuple[float, float]:
     return math.fsum(parts.values()), math.fsum(most.values())
 
 
-def held_at_most(lane: Lane, whole: ContractedGraph, largest: float) -> float:
+def held_at_most(lane: Lane, whole: PlanGraph, largest: float) -> float:
     """Return a bound of the bytes that a device of a lane holds: its shards of all tensors at once, each rounded up.
 
     Of each tensor there are an activation and two errors at most, one that is being added to the other.
@@ -292,7 +292,7 @@ def held_at_most(lane: Lane, whole: ContractedGraph, largest: float) -> float:
     """
     setting, sums = lane.setting, _sums(whole)
     ends = zip(whole.layers, lane.graph.layers, lane.choices, strict=True)
-    found = [_most(layer.einsum, own.einsum, chosen, lane.depth) for layer, own, chosen in ends]
+    found = [_most(layer.nest, own.nest, chosen, lane.depth) for layer, own, chosen in ends]
     shares = np.array(found).reshape(-1, 3)
     if setting.convention == FUSED:  # sums are divided as their reader divides
         shares[:, 1] = 1.0
@@ -316,16 +316,16 @@ class _Sums(NamedTuple):
 
 
 @kept_with_graph
-def _sums(graph: ContractedGraph) -> _Sums:
+def _sums(graph: PlanGraph) -> _Sums:
     """Return the sums of all tensors of a graph."""
     found, others, more_bytes = np.zeros((len(graph.layers), 3)), 0.0, 0.0
     for row, layer in zip(found, graph.layers, strict=True):
-        row[:] = layer.einsum.elements("weight"), 0.0, layer.einsum.input_elements
+        row[:] = layer.nest.elements("weight"), 0.0, layer.nest.input_elements
         row[1] = sum(op.elements for op in layer.trail if not op.contracted)
         ops = (*layer.ahead, *layer.trail)
         others += 3 * (sum(op.elements for op in ops) - row[1])
-        others += sum(op.more_elements + op.statistics for op in ops)
-        more_bytes += sum(op.more_bytes for op in ops)
+        others += sum(op.saved.elements + op.saved.statistics for op in ops)
+        more_bytes += sum(op.saved.mask_bytes for op in ops)
     for tensor in graph.tensors:
         if tensor.operand:
             others += 3 * tensor.elements
@@ -335,7 +335,7 @@ def _sums(graph: ContractedGraph) -> _Sums:
 
 
 @lru_cache(maxsize=16384)
-def _most(whole: Einsum, own: Einsum, chosen: Options, splits: int) -> tuple[float, float, float]:
+def _most(whole: Nest, own: Nest, chosen: Options, splits: int) -> tuple[float, float, float]:
     """Return the largest fractions that a device may have of a layer's weight, output and input.
 
     Each split of a dim in whole elements leaves less than one more than its share, and so do all levels together.

@@ -31,8 +31,8 @@ from hypar.sharding.transfers import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.network.contraction import Content, ContractedGraph
-    from hypar.network.einsum import Einsum, Roles
+    from hypar.network.nodes import Content, PlanGraph
+    from hypar.ops.nest import Nest
     from hypar.schedule.alike import Across, Within
     from hypar.schedule.joined import Run
     from hypar.sharding.amounts.counted import Received
@@ -111,7 +111,7 @@ INSIDE = {"forward": "output", "backward": "input", PHASE: "weight"}
 
 
 @lru_cache(maxsize=16384)
-def excess(counted: Einsum, held: Einsum, chosen: Options) -> dict[str, float]:
+def excess(counted: Nest, held: Nest, chosen: Options) -> dict[str, float]:
     """Return for each tensor of a layer how much more of it the fullest device has than all have on average.
 
     Args:
@@ -124,7 +124,7 @@ def excess(counted: Einsum, held: Einsum, chosen: Options) -> dict[str, float]:
 
 
 @lru_cache(maxsize=16384)
-def larger(counted: Einsum, held: Einsum) -> dict[str, float]:
+def larger(counted: Nest, held: Nest) -> dict[str, float]:
     """Return for each tensor of a layer how much larger it is as devices hold it."""
     if held is counted:
         return dict.fromkeys(INSIDE.values(), 1.0)
@@ -134,19 +134,19 @@ def larger(counted: Einsum, held: Einsum) -> dict[str, float]:
     }
 
 
-def _elements(einsum: Einsum, tensor: str) -> float:
-    return float(einsum.input_elements if tensor == "input" else einsum.elements(tensor))
+def _elements(nest: Nest, tensor: str) -> float:
+    return float(nest.input_elements if tensor == "input" else nest.elements(tensor))
 
 
 @lru_cache(maxsize=16384)
-def elements_on(einsum: Einsum, tensor: str, chosen: Options) -> float:
+def elements_on(nest: Nest, tensor: str, chosen: Options) -> float:
     """Return the elements of a layer's tensor that a device has on average."""
-    carried = einsum.dims(tensor)
-    counts = zip(einsum.counted, degrees(chosen, einsum.counted), strict=True)
-    return _elements(einsum, tensor) / math.prod(count for dim, count in counts if dim in carried)
+    carried = nest.dims(tensor)
+    counts = zip(nest.counted, degrees(chosen, nest.counted), strict=True)
+    return _elements(nest, tensor) / math.prod(count for dim, count in counts if dim in carried)
 
 
-def in_whole_elements(moves: Moves, counted: Einsum, held: Einsum, chosen: Options) -> Moves:
+def in_whole_elements(moves: Moves, counted: Nest, held: Nest, chosen: Options) -> Moves:
     """Return the transfers inside a layer with the bytes that devices hold of them; arguments as above."""
     if not moves or held is counted:
         return moves
@@ -158,7 +158,7 @@ def in_whole_elements(moves: Moves, counted: Einsum, held: Einsum, chosen: Optio
 
 
 def moves_of(
-    setting: Setting, graph: ContractedGraph, choices: Sequence[Options], entered: Entered | None = None
+    setting: Setting, graph: PlanGraph, choices: Sequence[Options], entered: Entered | None = None
 ) -> tuple[list[Moves], list[Moves]]:
     """Return the transfers inside each layer, and those of each tensor between two layers.
 
@@ -199,16 +199,16 @@ def moves_of(
 
 
 def _moves_below(
-    setting: Setting, graph: ContractedGraph, choices: Sequence[Options], entered: Entered
+    setting: Setting, graph: PlanGraph, choices: Sequence[Options], entered: Entered
 ) -> tuple[list[Moves], list[Moves]]:
     """Return the same below uneven splits, which leave each tensor a state of its own."""
     (flows, dims, parts, _), products = entered
     inner, outer = [], []
     for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
-        inner.append(timed_inside(setting, layer.einsum, sums, chosen))
+        inner.append(timed_inside(setting, layer.nest, sums, chosen))
     for tensor, own, part, above in zip(graph.tensors, dims, parts, products, strict=True):
         ends = (tensor.producer, tensor.consumer)
-        pair, reader = (choices[ends[0]], choices[ends[1]]), graph.layers[ends[1]].einsum
+        pair, reader = (choices[ends[0]], choices[ends[1]]), graph.layers[ends[1]].nest
         found = received_between(reader, own, part, setting.array, pair, above)
         sums_up = timed(setting, tuple([one for one in reversed(found) if one.inside]))
         if sums_up:
@@ -227,15 +227,15 @@ def _shared(setting: Setting) -> Setting:
 def _within(setting: Setting, layer: Within, chosen: Options) -> Moves:
     """Return the transfers inside a layer."""
     if layer.sums is None:
-        return Moves(moves_inside(setting, layer.einsum, layer.output_elements, chosen))
-    return timed_inside(setting, layer.einsum, layer.sums, chosen)
+        return Moves(moves_inside(setting, layer.nest, layer.output_elements, chosen))
+    return timed_inside(setting, layer.nest, layer.sums, chosen)
 
 
-def timed_inside(setting: Setting, einsum: Einsum, sums: Sums, chosen: Options) -> Moves:
+def timed_inside(setting: Setting, nest: Nest, sums: Sums, chosen: Options) -> Moves:
     """Return the timed transfers of all levels inside a layer."""
-    counts = degrees(chosen, einsum.counted)
-    fuller = {tensor: unevenness(einsum, counts, tensor) for tensor in einsum.tensors}
-    return timed(setting, received_inside(einsum, sums, setting.array, chosen), fuller)
+    counts = degrees(chosen, nest.counted)
+    fuller = {tensor: unevenness(nest, counts, tensor) for tensor in nest.tensors}
+    return timed(setting, received_inside(nest, sums, setting.array, chosen), fuller)
 
 
 @lru_cache(maxsize=16384)
@@ -284,12 +284,12 @@ def timed(setting: Setting, found: tuple[Received, ...], fuller: Mapping[str, fl
 
 
 @lru_cache(maxsize=16384)
-def _left(einsum: Roles, chosen: Options, name: str) -> tuple[float, ...]:
+def _left(nest: Nest, chosen: Options, name: str) -> tuple[float, ...]:
     """Return the fraction of a tensor or of a dim that the levels above each level leave a group."""
     found, total = [], 1.0
     for choice in chosen:
         found.append(total)
-        total /= divisor(einsum, choice, name) if is_tensor(name) else choice.degree(name)
+        total /= divisor(nest, choice, name) if is_tensor(name) else choice.degree(name)
     return tuple(found)
 
 
@@ -310,29 +310,29 @@ class _Share(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen: Options) -> tuple[Move, ...]:
+def moves_inside(setting: Setting, nest: Nest, output_elements: int, chosen: Options) -> tuple[Move, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    found, roles, array = [], einsum.roles, setting.array
-    reaching = bool(einsum.windows) and not setting.direct
+    found, roles, array = [], nest.unsized(), setting.array
+    reaching = bool(nest.windows) and not setting.direct
     for level, shares in _shares_inside(roles, chosen, array, setting.direct):
         choice, ways = chosen[level], array[level]
         for transfer, _, left, groups in shares:
             as_read = transfer.tensor == "output" and not setting.direct
-            whole = output_elements if as_read else einsum.elements(transfer.tensor)
+            whole = output_elements if as_read else nest.elements(transfer.tensor)
             found.append(_move(setting, transfer, level, whole * left, groups))
-        for border in borders(einsum, choice, ways) if reaching else ():
+        for border in borders(nest, choice, ways) if reaching else ():
             fraction = float(halo(border, _left(roles, chosen, border.dim)[level]))
             transfer = Transfer(phase_of("input"), "input", "neighbours", fraction, choice.devices(ways))
-            amount = einsum.input_elements * _left(roles, chosen, "input")[level]
+            amount = nest.input_elements * _left(roles, chosen, "input")[level]
             found.append(_move(setting, transfer, level, amount, working(chosen[:level], array)))
-    counts = degrees(chosen, einsum.counted)
-    more = {phase: unevenness(einsum, counts, tensor) for phase, tensor in INSIDE.items()} if found else {}
+    counts = degrees(chosen, nest.counted)
+    more = {phase: unevenness(nest, counts, tensor) for phase, tensor in INSIDE.items()} if found else {}
     return tuple([move._replace(device_bytes=more[move.phase] * move.device_bytes) for move in found])
 
 
 @lru_cache(maxsize=4096)
 def _shares_inside(
-    roles: Roles, chosen: Options, array: tuple[int, ...], direct: bool
+    roles: Nest, chosen: Options, array: tuple[int, ...], direct: bool
 ) -> tuple[tuple[int, tuple[_Share, ...]], ...]:
     """Return the reductions of partial sums inside a layer of some roles at each level, innermost first."""
     return tuple(
@@ -354,7 +354,7 @@ def _shares_inside(
 
 @lru_cache(maxsize=16384)
 def moves_between(
-    setting: Setting, ends: tuple[Einsum, Einsum], content: Content, chosen: tuple[Options, Options]
+    setting: Setting, ends: tuple[Nest, Nest], content: Content, chosen: tuple[Options, Options]
 ) -> tuple[Move, ...]:
     """Return the transfers of a tensor between two layers at all levels, outermost first."""
     unsized = (ends[0].unsized(), ends[1].unsized())
@@ -366,7 +366,7 @@ def moves_between(
                 for one in shares
             ]
         )
-    found, roles = [], ends[1].roles
+    found, roles = [], ends[1].unsized()
     for level, (maker, reader) in enumerate(zip(*chosen, strict=True)):
         ways = setting.array[level]
         groups = working(chosen[1][:level], setting.array)
@@ -394,14 +394,14 @@ def _along_one_dim(chosen: tuple[Options, Options], array: tuple[int, ...]) -> b
 
 @lru_cache(maxsize=4096)
 def _shares_between(
-    unsized: tuple[Einsum, Einsum],
+    unsized: tuple[Nest, Nest],
     contracted: frozenset[str],
     chosen: tuple[Options, Options],
     array: tuple[int, ...],
 ) -> tuple[_Share, ...]:
     """Return the transfers at all levels between two layers that divide one dim each, without halo, outermost first."""
     made, read = unsized
-    left = _left(read.roles, chosen[1], "input")
+    left = _left(read.unsized(), chosen[1], "input")
     return tuple(
         _Share(transfer, level, left[level], working(chosen[1][:level], array))
         for level, (maker, reader) in enumerate(zip(*chosen, strict=True))
@@ -410,7 +410,7 @@ def _shares_between(
 
 
 def _between(
-    ends: tuple[Einsum, Einsum], chosen: tuple[Choice, Choice], content: Content, size: float, ways: int
+    ends: tuple[Nest, Nest], chosen: tuple[Choice, Choice], content: Content, size: float, ways: int
 ) -> list[Transfer]:
     """Return the transfers between two layers under simple choices, a halo merged with a transfer of the same collective."""
     made, read = ends

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.plan.records import recorded
 from hypar.plan.score import GroupScore, Score
 from hypar.schedule.energy import energy_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.sharding.placement import Options
 
 
@@ -56,7 +56,7 @@ def totals_of(score: Score | None) -> Totals:
     return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
 
 
-def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Totals:
+def totals(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Totals:
     """Return the four totals of ``score_step`` without the items, which is faster for many plans."""
     lane = Lane(graph, choices, setting)
     step = lower_lanes([lane])
@@ -70,7 +70,7 @@ def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting)
     )
 
 
-def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Score:
+def score_step(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Score:
     """Lower a plan's choices to tasks, run them, and sum them up in a score.
 
     Args:

@@ -13,7 +13,7 @@ from hypar.sharding.dims import SPATIAL
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.network.windows import Window
+    from hypar.ops.windows import Window
 
 TINY = 1e-9
 """Difference below which the ends of two shards are equal."""

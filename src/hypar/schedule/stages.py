@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.machine.machine import LayerTime
-    from hypar.network.contraction import CutLayer
+    from hypar.network.nodes import PlanNode
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Moves
@@ -134,7 +134,7 @@ class StepWork:
         )
 
     @property
-    def layers(self) -> tuple[CutLayer, ...]:
+    def layers(self) -> tuple[PlanNode, ...]:
         """The layers of all stages."""
         return tuple(layer for stage in self.stages for layer in stage.lanes[0].graph.layers)
 

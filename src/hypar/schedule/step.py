@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing
     from hypar.schedule.moves import Move
@@ -74,7 +74,7 @@ class Transfers(NamedTuple):
     work: tuple[LaneWork, ...]
 
 
-def lower(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Step:
+def lower(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Step:
     """Lower one training step on identical devices to tasks.
 
     Args:

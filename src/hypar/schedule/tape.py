@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.network.contraction import kept_with_graph
-from hypar.network.keeping import Trailing
+from hypar.network.nodes import FusedOp, kept_with_graph
+from hypar.ops.nest import Saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
+    from hypar.ops.nest import Nest
 
 _NONE: frozenset[str] = frozenset()
 _NO_LAYERS: frozenset[int] = frozenset()
@@ -94,7 +94,7 @@ class Block(NamedTuple):
 
     Attributes:
         layer: its index.
-        einsum: its dims.
+        nest: its dims.
         divisions: the divisions of its tensors; first that of its input, then that of its output.
         start: number of its first op.
         own: number of the layer's own op.
@@ -109,7 +109,7 @@ class Block(NamedTuple):
     """
 
     layer: int
-    einsum: Einsum
+    nest: Nest
     divisions: tuple[Division, ...]
     start: int
     own: int
@@ -140,7 +140,7 @@ class Tape(NamedTuple):
 
 @kept_with_graph
 def tape_of(
-    graph: ContractedGraph,
+    graph: PlanGraph,
     element_bytes: int,
     outside: tuple[Tensor, ...],
     idle: frozenset[int] = _NO_LAYERS,
@@ -161,7 +161,7 @@ def tape_of(
             waits.append(stop)
             stop += 2
         if index not in idle:
-            making = _Making(layer.einsum, element_bytes, stop, _channels(layer, read.get(index, ())))
+            making = _Making(layer.nest, element_bytes, stop, _channels(layer, read.get(index, ())))
             ahead = making.ahead(layer.ahead)
             received = making.received(read.get(index, ()))
             more, own_op = tuple(making.more), making.op
@@ -171,7 +171,7 @@ def tape_of(
             blocks.append(
                 Block(
                     layer=index,
-                    einsum=layer.einsum,
+                    nest=layer.nest,
                     divisions=tuple(making.divisions),
                     start=making.start,
                     own=own_op,
@@ -189,11 +189,11 @@ def tape_of(
     return Tape(tuple(blocks), tuple(waits), stop)
 
 
-def _channels(layer: CutLayer, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+def _channels(layer: PlanNode, tensors: Sequence[Tensor]) -> tuple[int, ...]:
     """Return the channels of each tensor that a layer concatenates; nothing for another layer."""
     if not layer.join:
         return ()
-    whole = layer.einsum.sizes.get("channels", 0)
+    whole = layer.nest.sizes.get("channels", 0)
     found = tuple(dict(tensor.content.shape).get("channels", whole) for tensor in tensors)
     return found if any(own < whole for own in found) else ()
 
@@ -201,22 +201,20 @@ def _channels(layer: CutLayer, tensors: Sequence[Tensor]) -> tuple[int, ...]:
 class _Making:
     """The ops of a block so far."""
 
-    def __init__(
-        self, einsum: Einsum, element_bytes: int, start: int, channels: tuple[int, ...] = ()
-    ) -> None:
-        self.einsum, self.element_bytes, self.channels = einsum, element_bytes, channels
+    def __init__(self, nest: Nest, element_bytes: int, start: int, channels: tuple[int, ...] = ()) -> None:
+        self.nest, self.element_bytes, self.channels = nest, element_bytes, channels
         self.start = self.op = start
         self.divisions: dict[Division, int] = {}
         self.more: list[Amount] = []
         for tensor in ("input", "output"):
             self._place(tensor, _NONE, 1)
 
-    def ahead(self, ops: Sequence[Trailing]) -> tuple[tuple[int, Written], ...]:
+    def ahead(self, ops: Sequence[FusedOp]) -> tuple[tuple[int, Written], ...]:
         """Add the ops between the network's input and the layer; the source of each is the number of a tensor."""
         found: dict[int, Written] = {}
         for op in ops:
             if op.target not in found:
-                scale = self.einsum.input_elements / ops[-1].elements
+                scale = self.nest.input_elements / ops[-1].elements
                 found[op.target] = self._written(op, "input", scale, op.source)
         return tuple(found.items())
 
@@ -236,18 +234,20 @@ class _Making:
         )
 
     def behind(
-        self, trail: Sequence[Trailing], left: Iterable[int], *, sums: bool = False
+        self, trail: Sequence[FusedOp], left: Iterable[int], *, sums: bool = False
     ) -> tuple[tuple[Written, ...], tuple[tuple[int, int], ...]]:
         """Add the layer and the ops behind it; return their tensors, and those of the numbers that others read."""
-        whole = self.einsum.elements("output")
+        whole = self.nest.elements("output")
         scale = 1 if whole == trail[0].elements else whole / trail[0].elements
         tensor = "sums" if sums else "output"
         found: list[Written] = []
         index: list[int] = []
         if sums:
             # Whether the error of the sums is that of the terms depends on the choices.
-            added = Trailing(0, 0, trail[0].elements, passes=True, keeps_output=trail[0].keeps_output)
-            found.append(self._written(trail[0]._replace(keeps_output=False), "output", scale, None))
+            saved = trail[0].saved
+            added = FusedOp(0, 0, trail[0].elements, passes=True, saved=Saved(output=saved.output))
+            first = trail[0]._replace(saved=saved._replace(output=False))
+            found.append(self._written(first, "output", scale, None))
             found.append(self._written(added, "sums", scale, 0))
             index, trail = [1], trail[1:]
         for op in trail:
@@ -261,17 +261,18 @@ class _Making:
         others = {at for _, at in leaving}
         return tuple(own if at in others else _read(own, at, found) for at, own in enumerate(found)), leaving
 
-    def _written(self, op: Trailing, tensor: str, scale: float, source: int | None) -> Written:
+    def _written(self, op: FusedOp, tensor: str, scale: float, source: int | None) -> Written:
         """Add an op, and return the tensor that it writes."""
         place, size, number = self._place(tensor, op.contracted, scale), self.element_bytes, self.op
         self.op += 1
-        if op.more_elements or op.more_bytes:
-            self.more.append(Amount(number, size * op.more_elements + op.more_bytes, place))
-        if op.statistics:
+        saved = op.saved
+        if saved.elements or saved.mask_bytes:
+            self.more.append(Amount(number, size * saved.elements + saved.mask_bytes, place))
+        if saved.statistics:
             per_channel = self._place(tensor, _ALL_BUT_CHANNELS, 1)
-            self.more.append(Amount(number, size * op.statistics, per_channel))
+            self.more.append(Amount(number, size * saved.statistics, per_channel))
         amount = Amount(number, size * op.elements, place)
-        return Written(amount, source, op.keeps_input, op.keeps_output, op.passes)
+        return Written(amount, source, saved.input, saved.output, op.passes)
 
     def _place(
         self, tensor: str, whole: frozenset[str], scale: float, channels: tuple[int, ...] | None = None

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, shown, suggestion
-from hypar.network.dims import CUTTABLE, NAME, in_order
+from hypar.ops.dims import CUTTABLE, NAME, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.network.dims import CUTTABLE
-from hypar.network.einsum import operand_name
+from hypar.ops.dims import CUTTABLE
+from hypar.ops.nest import operand_name
 from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
-    from hypar.network.einsum import Einsum, Roles
+    from hypar.ops.nest import Nest
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -30,7 +30,7 @@ def is_tensor(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def quantities(roles: Roles) -> tuple[str, ...]:
+def quantities(roles: Nest) -> tuple[str, ...]:
     """Return the divided quantities of a layer: ``QUANTITIES``, its further inputs and its named dims."""
     return (*QUANTITIES[:-1], *roles.tensors[len(TENSORS) :], *roles.extra, WORKING)
 
@@ -95,12 +95,12 @@ class LocalSizes:
         left: Costs = self.fractions[self.names.index(quantity)]
         return left
 
-    def of_tensors(self, einsum: Einsum | Roles) -> Costs:
+    def of_tensors(self, nest: Nest) -> Costs:
         """Return the remaining fraction of each of a layer's tensors, ``[tensors, tuples]``."""
-        if not einsum.others:
+        if not nest.others:
             left: Costs = self.fractions[: len(TENSORS)]
             return left
-        return np.stack([self.of(tensor) for tensor in einsum.tensors])
+        return np.stack([self.of(tensor) for tensor in nest.tensors])
 
     @property
     def of_dims(self) -> Costs:
@@ -110,7 +110,7 @@ class LocalSizes:
         return left
 
     def read_at(self, operand: int) -> LocalSizes:
-        """Return the sizes as ``Einsum.read_at`` has the tensors: an input in the place of the first; sizes of weights are not asked for."""
+        """Return the sizes as ``Nest.read_at`` has the tensors: an input in the place of the first; sizes of weights are not asked for."""
         if operand <= 0:
             return self
         other = operand_name(operand)
@@ -120,16 +120,16 @@ class LocalSizes:
         """Scale costs ``[..., tuples, options]`` of all groups to the groups that compute the layer."""
         return costs * self.of(WORKING)[:, None] if self.idle else costs
 
-    def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
+    def divided(self, nest: Nest, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level; few are one object."""
         few = self.fractions.shape[1] * len(options) <= FEW
         return (
-            _few_divided(self, einsum.roles, options, ways)
+            _few_divided(self, nest.unsized(), options, ways)
             if few
-            else self._divided(einsum.roles, options, ways)
+            else self._divided(nest.unsized(), options, ways)
         )
 
-    def _divided(self, roles: Roles, options: Options, ways: int) -> LocalSizes:
+    def _divided(self, roles: Nest, options: Options, ways: int) -> LocalSizes:
         divisors, idle = _divisors(roles, options, ways)
         names = quantities(roles)
         before = self.fractions
@@ -152,13 +152,13 @@ FEW = 4
 
 
 @lru_cache(maxsize=4096)
-def _few_divided(sizes: LocalSizes, roles: Roles, options: Options, ways: int) -> LocalSizes:
+def _few_divided(sizes: LocalSizes, roles: Nest, options: Options, ways: int) -> LocalSizes:
     """Return few sizes below a level."""
     return sizes._divided(roles, options, ways)
 
 
 @lru_cache(maxsize=4096)
-def _divisors(roles: Roles, options: Options, ways: int) -> tuple[Costs, bool]:
+def _divisors(roles: Nest, options: Options, ways: int) -> tuple[Costs, bool]:
     """Return each option's divisor of each quantity, ``[quantities, options]``, and whether one leaves devices idle."""
     names = quantities(roles)
     found = np.ones((len(names), len(options)))

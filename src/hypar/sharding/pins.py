@@ -15,7 +15,7 @@ from hypar.sharding.space import dims_named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.nodes import PlanGraph, PlanNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Pin:
         return " ".join(f"{dim}{degree or ''}" for dim, degree in self.degrees) or "rep"
 
 
-def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
+def parse_pin(text: str, graph: PlanGraph, num_levels: int) -> Pin:
     """Read ``LAYER=CHOICE`` or ``LAYER@LEVEL=CHOICE``.
 
     A level is ``H1``, as in tables, or a number from 0, as in plan files. A choice is a dim or a paper's
@@ -72,7 +72,7 @@ def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
 
 
 def apply_pins(
-    pins: Sequence[Pin], graph: ContractedGraph, options: Sequence[tuple[Options, ...]], array: Sequence[int]
+    pins: Sequence[Pin], graph: PlanGraph, options: Sequence[tuple[Options, ...]], array: Sequence[int]
 ) -> tuple[tuple[Options, ...], ...]:
     """Restrict pinned layers to the pinned choice; of two pins on one layer and level the later wins.
 
@@ -92,10 +92,10 @@ def _place(text: str) -> str:
     return f"pin {text!r:.200}"
 
 
-def _held_choice(pin: Pin, layer: CutLayer, ways: int, devices: int) -> Choice:
+def _held_choice(pin: Pin, layer: PlanNode, ways: int, devices: int) -> Choice:
     """Return the choice to which a pin holds a layer at a level of some ways; all levels have so many devices."""
-    place, sizes = _place(pin.text), layer.einsum.sizes
-    if not pin.degrees and not layer.einsum.contracts:
+    place, sizes = _place(pin.text), layer.nest.sizes
+    if not pin.degrees and not layer.nest.multiplies:
         return WHOLE
     parts = devices if pin.level is None else ways
     own = {dim: _own_dim(layer, dim, degree or parts) for dim, degree in pin.degrees}
@@ -103,28 +103,28 @@ def _held_choice(pin: Pin, layer: CutLayer, ways: int, devices: int) -> Choice:
     degrees = dict(named)
     if len(degrees) < len(named):
         raise OptionError(place, f"channels of {layer.name!r} given twice", "each dim once")
-    if not pin.degrees or not {*degrees} <= {*layer.einsum.cuttable}:
-        raise OptionError(place, f"{layer.name!r} has no such choice", ", ".join(layer.einsum.cuttable))
+    if not pin.degrees or not {*degrees} <= {*layer.nest.cuttable}:
+        raise OptionError(place, f"{layer.name!r} has no such choice", ", ".join(layer.nest.cuttable))
     if [*degrees.values()] == [0]:
         return cut(next(iter(degrees)), ways)
     return _held_grid(degrees, layer, ways, place)
 
 
-def _own_dim(layer: CutLayer, word: str, parts: int) -> str:
+def _own_dim(layer: PlanNode, word: str, parts: int) -> str:
     """Return the dim that a word stands for: of several the first that has as many elements in each part."""
     channels = {} if layer.weighted else dict.fromkeys(("in_channels", "out_channels"), "channels")
     named = dims_named(layer, word) or (channels.get(word, word),)
-    return next((dim for dim in named if layer.einsum.sizes.get(dim, 1) % parts == 0), named[0])
+    return next((dim for dim in named if layer.nest.sizes.get(dim, 1) % parts == 0), named[0])
 
 
-def _held_grid(degrees: dict[str, int], layer: CutLayer, ways: int, place: str) -> Choice:
+def _held_grid(degrees: dict[str, int], layer: PlanNode, ways: int, place: str) -> Choice:
     """Return the choice of a pin with degrees, checked against the ways and the sizes."""
     product = math.prod(degrees.values())
     for dim, degree in degrees.items():
         if degree < 1 or ways % degree:
             raise OptionError(place, f"degree {degree} of {dim} does not divide {ways} ways", _divisors(ways))
-        if degree > layer.einsum.sizes[dim]:
-            size = layer.einsum.sizes[dim]
+        if degree > layer.nest.sizes[dim]:
+            size = layer.nest.sizes[dim]
             raise OptionError(
                 place, f"degree {degree} of {dim}, which has {size} elements", f"at most {size}"
             )

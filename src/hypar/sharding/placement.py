@@ -1,6 +1,6 @@
 """Choices of a layer at a level, and the placements of its tensors that follow.
 
-A *choice* is a degree for each dim of a layer. The placements follow from the layer's einsum: a tensor that
+A *choice* is a degree for each dim of a layer. The placements follow from the layer's nest: a tensor that
 carries a divided dim is ``Shard``, a phase that contracts it leaves its result ``Partial``, every other tensor is
 ``Replicate``. A choice of several dims combines these.
 """
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.network.dims import in_order
+from hypar.ops.dims import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hypar.network.einsum import Einsum, Roles
+    from hypar.ops.nest import Nest
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +201,20 @@ def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[G
     return tuple(Grid(own, product, grid(dict(zip(dims, own, strict=True)))) for own, product in found)
 
 
-def placement(einsum: Einsum, dim: str | None, tensor: str) -> Placement:
+def placement(nest: Nest, dim: str | None, tensor: str) -> Placement:
     """Return the placement of a layer's operand if one dim is divided.
 
     Args:
-        einsum: the layer.
+        nest: the layer.
         dim: the dim that is divided; None for none.
         tensor: ``input``, ``weight`` or ``output``.
     """
-    if dim is None or dim not in einsum.dims(tensor):
+    if dim is None or dim not in nest.dims(tensor):
         return Replicate()
-    return Shard(einsum.names(tensor).get(dim, dim))
+    return Shard(nest.names(tensor).get(dim, dim))
 
 
-def partial_results(einsum: Einsum | Roles, dim: str | None) -> tuple[str, ...]:
+def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
     """Return the results that dividing one dim leaves Partial: those of phases that contract the dim.
 
     The forward phase makes ``output`` of all other tensors; every other tensor has a phase that makes its error or its
@@ -225,31 +225,29 @@ def partial_results(einsum: Einsum | Roles, dim: str | None) -> tuple[str, ...]:
     """
     if dim is None:
         return ()
-    carrying = {tensor for tensor in einsum.tensors if dim in einsum.dims(tensor)}
+    carrying = {tensor for tensor in nest.tensors if dim in nest.dims(tensor)}
     if not carrying:
         return ()
-    order = ("output", "input", *einsum.tensors[len(("input", "weight", "output")) :], "weight")
-    return tuple(
-        tensor for tensor in order if tensor not in carrying and (tensor != "weight" or einsum.weight)
-    )
+    order = ("output", "input", *nest.tensors[len(("input", "weight", "output")) :], "weight")
+    return tuple(tensor for tensor in order if tensor not in carrying and (tensor != "weight" or nest.weight))
 
 
-def terms(einsum: Einsum | Roles, tensor: str, degrees: Mapping[str, Any]) -> Any:
+def terms(nest: Nest, tensor: str, degrees: Mapping[str, Any]) -> Any:
     """Return the number of devices that have terms of each element of a result.
 
     Args:
-        einsum: the layer, or the roles of its dims.
+        nest: the layer, or the roles of its dims.
         tensor: the result.
         degrees: the degree of each divided dim: a number, or an array over choices.
     """
     found = 1
     for dim, degree in degrees.items():
-        if tensor in partial_results(einsum, dim):
+        if tensor in partial_results(nest, dim):
             found = found * degree
     return found
 
 
-def divisor(einsum: Einsum | Roles, choice: Choice, tensor: str) -> int:
+def divisor(nest: Nest, choice: Choice, tensor: str) -> int:
     """Return the factor by which a choice divides a tensor's elements for the next level."""
-    carried = einsum.dims(tensor)
+    carried = nest.dims(tensor)
     return math.prod(degree for dim, degree in choice.degrees if dim in carried)

@@ -20,8 +20,8 @@ from hypar.sharding.transfers import between, borders, crossing, halo, insides, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.network.contraction import CutLayer, Tensor
-    from hypar.network.einsum import Einsum, Roles
+    from hypar.network.nodes import PlanNode, Tensor
+    from hypar.ops.nest import Nest
     from hypar.sharding.grids.manners import Manner
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
@@ -86,7 +86,7 @@ def least_of(lines: Iterable[Costs]) -> Costs:
 
 
 def inside_costs(
-    layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates
+    layer: PlanNode, options: Options, sizes: LocalSizes, ways: int, rates: Rates
 ) -> dict[str, Costs]:
     """Return the costs of reducing the partial sums of each option: ``[tuples above, options]`` per item.
 
@@ -94,16 +94,16 @@ def inside_costs(
         ``update`` for weight gradients; ``sums`` for F_out, E_in, and the halo of a sharded image's error. Where the
         terms of E go straight to their readers, F_out is added up before the ops behind the layer make it smaller.
     """
-    einsum = layer.einsum
-    made = einsum.elements("output") if rates.direct else layer.output_elements
-    amounts = elements_of(einsum, made) * sizes.of_tensors(einsum)
+    nest = layer.nest
+    made = nest.elements("output") if rates.direct else layer.output_elements
+    amounts = elements_of(nest, made) * sizes.of_tensors(nest)
     found = least_of(
         amounts[:, :, None] * each[:, None] + once[:, None]
-        for each, once in _inside(einsum, options, ways, rates)
+        for each, once in _inside(nest, options, ways, rates)
     )
-    items = dict(zip(einsum.tensors, found, strict=True))
-    sums = sum((items[tensor] for tensor in einsum.tensors[len(TENSORS) :]), items["input"] + items["output"])
-    for column, border in () if rates.direct else _borders(einsum, options, ways):
+    items = dict(zip(nest.tensors, found, strict=True))
+    sums = sum((items[tensor] for tensor in nest.tensors[len(TENSORS) :]), items["input"] + items["output"])
+    for column, border in () if rates.direct else _borders(nest, options, ways):
         fraction = halo(border, sizes.of(border.dim))
         devices = options[column].devices(ways) if rates.together else 1
         sums[:, column] += least_of(
@@ -116,7 +116,7 @@ def inside_costs(
 
 def between_costs(
     tensor: Tensor,
-    ends: tuple[CutLayer, CutLayer],
+    ends: tuple[PlanNode, PlanNode],
     options: tuple[Options, Options],
     sizes: LocalSizes,
     ways: int,
@@ -129,7 +129,7 @@ def between_costs(
     """
     if rates.direct or not all_simple(options, ways):
         return _reshard_costs(tensor, ends, options, sizes, ways, rates)
-    made, read, contracted = ends[0].einsum, ends[1].einsum, tensor.content.contracted
+    made, read, contracted = ends[0].nest, ends[1].nest, tensor.content.contracted
     amount = tensor.elements * sizes.of("input")
     costs: Costs = np.zeros((len(options[0]), len(amount), len(options[1])))
     for lines in _between(made.unsized(), read.unsized(), options, contracted, ways, rates):
@@ -169,24 +169,24 @@ def _added_halo(
 
 def _reshard_costs(
     tensor: Tensor,
-    ends: tuple[CutLayer, CutLayer],
+    ends: tuple[PlanNode, PlanNode],
     options: tuple[Options, Options],
     sizes: LocalSizes,
     ways: int,
     rates: Rates,
 ) -> Costs:
     """Compute ``between_costs`` for choices that divide several dims or leave devices idle."""
-    einsums = (ends[0].einsum, ends[1].einsum)
-    left = np.stack([sizes.of(dim) for dim in einsums[1].input], axis=1)
+    nests = (ends[0].nest, ends[1].nest)
+    left = np.stack([sizes.of(dim) for dim in nests[1].input], axis=1)
     if len(left) == 1:
-        return _summed_reshards(einsums, options, tensor, ways, tuple(left[0].tolist()), rates)[:, None]
+        return _summed_reshards(nests, options, tensor, ways, tuple(left[0].tolist()), rates)[:, None]
     distinct, which = np.unique(left, axis=0, return_inverse=True)
-    found = [_summed_reshards(einsums, options, tensor, ways, tuple(row), rates) for row in distinct.tolist()]
+    found = [_summed_reshards(nests, options, tensor, ways, tuple(row), rates) for row in distinct.tolist()]
     return np.stack([found[index] for index in which.reshape(-1)], axis=1)
 
 
 def _summed_reshards(
-    einsums: tuple[Einsum, Einsum],
+    nests: tuple[Nest, Nest],
     options: tuple[Options, Options],
     tensor: Tensor,
     ways: int,
@@ -197,7 +197,7 @@ def _summed_reshards(
     from hypar.sharding.grids.reshard import Gap, reshards  # noqa: PLC0415 (only for choices that are grids)
 
     total: Costs = np.zeros((len(options[0]), len(options[1])))
-    for move in reshards(Gap(einsums, tensor.content, ways, fractions, rates.direct), options):
+    for move in reshards(Gap(nests, tensor.content, ways, fractions, rates.direct), options):
         total += least_of(
             move.elements * each if once is None else move.elements * each + once * (move.elements > 0)
             for each, once in _weights(move.manner, rates)
@@ -225,25 +225,25 @@ def all_simple(options: tuple[Options, Options], ways: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def elements_of(einsum: Einsum, output_elements: int) -> Costs:
+def elements_of(nest: Nest, output_elements: int) -> Costs:
     """Return the elements of each tensor, ``[tensors, 1]``."""
-    return np.array([elements_listed(einsum, output_elements)], dtype=np.float64).T
+    return np.array([elements_listed(nest, output_elements)], dtype=np.float64).T
 
 
-def elements_listed(einsum: Einsum, output_elements: int) -> list[int]:
+def elements_listed(nest: Nest, output_elements: int) -> list[int]:
     """Return the elements of each tensor."""
-    others = [einsum.elements(tensor) for tensor in einsum.tensors[len(TENSORS) :]]
-    return [einsum.input_elements, einsum.elements("weight"), output_elements, *others]
+    others = [nest.elements(tensor) for tensor in nest.tensors[len(TENSORS) :]]
+    return [nest.input_elements, nest.elements("weight"), output_elements, *others]
 
 
 @lru_cache(maxsize=4096)
-def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> list[tuple[Costs, Costs]]:
+def _inside(nest: Nest, options: Options, ways: int, rates: Rates) -> list[tuple[Costs, Costs]]:
     """Return the costs of an element and of a transfer of each tensor, both ``[3, options]``, for each line."""
-    return _inside_of(einsum.roles, options, ways, rates)
+    return _inside_of(nest.unsized(), options, ways, rates)
 
 
 @lru_cache(maxsize=1024)
-def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> list[tuple[Costs, Costs]]:
+def _inside_of(roles: Nest, options: Options, ways: int, rates: Rates) -> list[tuple[Costs, Costs]]:
     """Compute ``_inside`` once for all layers whose dims have the same roles."""
     grids = layout(options, ways)
     devices = grids.working if rates.together else 1
@@ -260,8 +260,8 @@ def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> list[
 
 @lru_cache(maxsize=4096)
 def _between(
-    made: Einsum,
-    read: Einsum,
+    made: Nest,
+    read: Nest,
     options: tuple[Options, Options],
     contracted: frozenset[str],
     ways: int,
@@ -299,8 +299,8 @@ def _priced(
 
 
 @lru_cache(maxsize=4096)
-def _borders(einsum: Einsum, options: Options, ways: int) -> tuple[tuple[int, Border], ...]:
+def _borders(nest: Nest, options: Options, ways: int) -> tuple[tuple[int, Border], ...]:
     """Return the options that shard an image read by a window: index and border."""
     return tuple(
-        (column, border) for column, choice in enumerate(options) for border in borders(einsum, choice, ways)
+        (column, border) for column, choice in enumerate(options) for border in borders(nest, choice, ways)
     )

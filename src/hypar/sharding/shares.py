@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
 
 
 def divided_size(real: float, *, integral: bool) -> Any:
@@ -17,15 +17,15 @@ def divided_size(real: float, *, integral: bool) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def divided_einsum(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsum:
+def divided_einsum(nest: Nest, dim: str, share: float, *, integral: bool) -> Nest:
     """Return a layer reduced to a share of one dim."""
-    read = dict(einsum.input_sizes)
+    read = dict(nest.input_sizes)
     if dim in read:
         read[dim] = divided_size(read[dim] * share, integral=integral)
-    return einsum.resized(
-        sizes={**einsum.sizes, dim: divided_size(einsum.sizes[dim] * share, integral=integral)},
+    return nest.resized(
+        sizes={**nest.sizes, dim: divided_size(nest.sizes[dim] * share, integral=integral)},
         input_elements=divided_size(
-            einsum.input_elements * (share if dim in einsum.input else 1), integral=integral
+            nest.input_elements * (share if dim in nest.input else 1), integral=integral
         ),
         input_sizes=read,
     )

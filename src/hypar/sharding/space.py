@@ -15,14 +15,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, shown
-from hypar.network.dims import CUTTABLE, MADE, READ, atom_of
+from hypar.ops.dims import CUTTABLE, MADE, READ, atom_of
 from hypar.sharding.dims import dim_of
 from hypar.sharding.placement import WHOLE, cut, grids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from hypar.network.contraction import CutLayer
+    from hypar.network.nodes import PlanNode
     from hypar.sharding.placement import Options
 
 _CHANNELS = {"in_channels", "out_channels"}
@@ -68,7 +68,7 @@ class Space:
         """Whether every op has one grid of dims, so that each part of a level offers what the level does."""
         return self.grids and all(len(named) == 1 for named in (*self.by_op.values(), self.default))
 
-    def choices(self, layer: CutLayer, ways: int, *, idle: bool = False) -> Options:
+    def choices(self, layer: PlanNode, ways: int, *, idle: bool = False) -> Options:
         """Return the choices of a layer at a level.
 
         Dims of one element are left out if the layer has others, and so are degrees above the size of their dim in
@@ -84,7 +84,7 @@ class Space:
         Raises:
             OptionError: the space has no dim of the layer, or too many choices.
         """
-        sizes = layer.einsum.sizes
+        sizes = layer.nest.sizes
         found: list[Options] = []
         for dims, at_once in self._alternatives(layer):
             if not at_once:
@@ -92,7 +92,7 @@ class Space:
             else:
                 limits = tuple((dim, sizes[dim]) for dim in dims)
                 found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
-        whole = not layer.einsum.contracts and (
+        whole = not layer.nest.multiplies and (
             not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
         )
         if len(found) == 1 and not whole:
@@ -100,7 +100,7 @@ class Space:
         every = dict.fromkeys(choice for choices in found for choice in choices)
         return (*every, WHOLE) if whole else tuple(every)
 
-    def left_out(self, layer: CutLayer, ways: int) -> tuple[str, ...]:
+    def left_out(self, layer: PlanNode, ways: int) -> tuple[str, ...]:
         """Return why degrees of the space are missing for a layer, one line per dim.
 
         Examples:
@@ -109,7 +109,7 @@ class Space:
             >>> parse_space("batch*height*width").left_out(pool5, 16)
             ('height: 6 elements, so no degree of 8, 16', 'width: 6 elements, so no degree of 8, 16')
         """
-        sizes = layer.einsum.sizes
+        sizes = layer.nest.sizes
         dims = dict.fromkeys(dim for dims, at_once in self._alternatives(layer) for dim in dims if at_once)
         lines = []
         for dim in dims:
@@ -119,7 +119,7 @@ class Space:
                 lines.append(f"{dim}: {size}, so no degree of {', '.join(above)}")
         return tuple(lines)
 
-    def _named(self, layer: CutLayer) -> Alternatives:
+    def _named(self, layer: PlanNode) -> Alternatives:
         return self.by_op.get(layer.op_name, self.default) if layer.weighted else self._all
 
     @property
@@ -127,25 +127,25 @@ class Space:
         """Return the dims allowed for an op without a weight: any dim, at once in a space of grids."""
         return ("*".join(self.dims),) if self.grids else self.dims
 
-    def _alternatives(self, layer: CutLayer) -> list[tuple[tuple[str, ...], bool]]:
+    def _alternatives(self, layer: PlanNode) -> list[tuple[tuple[str, ...], bool]]:
         """Return the dims of a layer that may be divided, and whether by degrees at once or over all ways."""
-        sizes, named = layer.einsum.sizes, self._named(layer)
+        sizes, named = layer.nest.sizes, self._named(layer)
         extra = "groups" if layer.weighted else "channels"
         at_once = [one.split("*") for one in named if "*" in one]
         several = [self._of(layer, (*dims, *_extra(extra, dims)), all_dims=self.every) for dims in at_once]
         alone = [one for one in named if "*" not in one]
         single = self._of(layer, (*alone, *_extra(extra, alone)))
-        if layer.einsum.contracts and not single and not any(several):
-            allowed = ", ".join(layer.einsum.cuttable)
+        if layer.nest.multiplies and not single and not any(several):
+            allowed = ", ".join(layer.nest.cuttable)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
         large = [dim for dim in single if sizes[dim] > 1] or single
         return [*(((dim,), False) for dim in large), *((dims, True) for dims in several if dims)]
 
     @staticmethod
-    def _of(layer: CutLayer, words: Sequence[str], *, all_dims: bool = False) -> tuple[str, ...]:
+    def _of(layer: PlanNode, words: Sequence[str], *, all_dims: bool = False) -> tuple[str, ...]:
         """Return the dims of a layer that some words of a space name."""
         found = [dim for word in words for dim in dims_named(layer, word)]
-        named = [dim for dim in layer.einsum.cuttable if all_dims and dim not in CUTTABLE]
+        named = [dim for dim in layer.nest.cuttable if all_dims and dim not in CUTTABLE]
         return tuple(dict.fromkeys((*found, *named)))
 
     def _degrees(self, ways: int) -> tuple[int, ...]:
@@ -153,23 +153,23 @@ class Space:
         return tuple(d for d in divisors if self.divisors or d in {ways, d & -d})
 
 
-def dims_named(layer: CutLayer, word: str) -> tuple[str, ...]:
+def dims_named(layer: PlanNode, word: str) -> tuple[str, ...]:
     """Return the dims of a layer that a word stands for: one of its own dims, or those whose name in tensors it is.
 
     In a layer of named dims ``in_channels`` are those that its weight contracts, ``out_channels`` those that it makes, and
     ``channels`` of an op without a weight are those that some weight of the network has.
     """
-    einsum = layer.einsum
-    if word in einsum.sizes:
-        return () if word in einsum.whole else (word,)
-    if not einsum.roles.extra:
+    nest = layer.nest
+    if word in nest.sizes:
+        return () if word in nest.whole else (word,)
+    if not nest.unsized().extra:
         return ()
     prefix = {"in_channels": READ, "out_channels": MADE}.get(word)
     if prefix is not None:
-        return tuple(dim for dim in einsum.cuttable if dim.startswith(prefix))
+        return tuple(dim for dim in nest.cuttable if dim.startswith(prefix))
     if word == "channels":
         return layer.channels
-    return tuple(dim for dim in einsum.cuttable if atom_of(dim) == word)
+    return tuple(dim for dim in nest.cuttable if atom_of(dim) == word)
 
 
 def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import CutLayer
-    from hypar.network.einsum import Einsum, Roles
+    from hypar.network.nodes import PlanNode
+    from hypar.ops.nest import Nest
     from hypar.solve.edge import Costs
 
     Numbers = NDArray[np.int64]
@@ -96,13 +96,13 @@ def simple(choice: Choice, ways: int) -> bool:
 
 
 @lru_cache(maxsize=16384)
-def inside(einsum: Einsum | Roles, choice: Choice, ways: int, direct: bool = False) -> tuple[Transfer, ...]:
+def inside(nest: Nest, choice: Choice, ways: int, direct: bool = False) -> tuple[Transfer, ...]:
     """Return the reductions of a layer's partial sums, without the halo of a sharded image's error.
 
     The devices that have terms of one shard reduce them among themselves.
 
     Args:
-        einsum: the layer, or the roles of its dims.
+        nest: the layer, or the roles of its dims.
         choice: its choice.
         ways: devices of a group.
         direct: whether the terms of E_in go straight to the devices that need them and are left out here.
@@ -111,18 +111,18 @@ def inside(einsum: Einsum | Roles, choice: Choice, ways: int, direct: bool = Fal
     devices = choice.devices(ways)
     return tuple(
         Transfer(phase_of(tensor), tensor, kind, float(fraction[0]), devices)
-        for tensor, kind, fraction in insides(einsum, np.array([devices]), degrees, direct)
+        for tensor, kind, fraction in insides(nest, np.array([devices]), degrees, direct)
         if fraction[0]
     )
 
 
 def insides(
-    einsum: Einsum | Roles, working: Numbers, degrees: Mapping[str, Numbers], direct: bool
+    nest: Nest, working: Numbers, degrees: Mapping[str, Numbers], direct: bool
 ) -> Iterator[tuple[str, str, Costs]]:
     """Yield the reductions of a layer's partial sums for many choices at once.
 
     Args:
-        einsum: the layer, or the roles of its dims.
+        nest: the layer, or the roles of its dims.
         working: number of working devices of each choice.
         degrees: degree of each divided dim in each choice.
         direct: see ``inside``.
@@ -131,11 +131,11 @@ def insides(
         A tensor, its collective, and the fraction of it that all devices receive, for each choice.
     """
     sums = (Partial(), resolve(Partial()))
-    first, weight, output, *others = einsum.tensors
+    first, weight, output, *others = nest.tensors
     for tensor in (output, weight) if direct else (output, first, *others, weight):
-        shards, summed = np.ones_like(working), terms(einsum, tensor, degrees) * np.ones_like(working)
+        shards, summed = np.ones_like(working), terms(nest, tensor, degrees) * np.ones_like(working)
         for dim, degree in degrees.items():
-            if dim in einsum.dims(tensor):
+            if dim in nest.dims(tensor):
                 shards = shards * degree
         if summed.max() > 1:
             received_by = {count: _total(*sums, count) for count in set(summed.tolist())}
@@ -145,7 +145,7 @@ def insides(
 
 @lru_cache(maxsize=16384)
 def between(
-    made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str], ways: int
+    made: Nest, maker: Choice, read: Nest, reader: Choice, contracted: frozenset[str], ways: int
 ) -> tuple[Transfer, ...]:
     """Return the transfers of F from producer to consumer and of E back, without halo.
 
@@ -162,7 +162,7 @@ def between(
 
 @lru_cache(maxsize=16384)
 def changes(
-    made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str]
+    made: Nest, maker: Choice, read: Nest, reader: Choice, contracted: frozenset[str]
 ) -> tuple[tuple[str, Placement, Placement], ...]:
     """Return phase, placement before and placement after of each transfer between producer and consumer.
 
@@ -175,20 +175,20 @@ def changes(
 
 
 @lru_cache(maxsize=16384)
-def borders(einsum: Einsum, choice: Choice, ways: int) -> tuple[Border, ...]:
+def borders(nest: Nest, choice: Choice, ways: int) -> tuple[Border, ...]:
     """Return the borders of a sharded image that windows cross."""
-    windows = [(dim, einsum.windows[dim]) for dim in choice.divided if dim in einsum.windows]
-    copies = choice.devices(ways) // divisor(einsum, choice, "input") if windows else 1
+    windows = [(dim, nest.windows[dim]) for dim in choice.divided if dim in nest.windows]
+    copies = choice.devices(ways) // divisor(nest, choice, "input") if windows else 1
     return tuple(
-        Border(dim, window.halo / einsum.input_sizes[dim], choice.degree(dim), copies)
+        Border(dim, window.halo / nest.input_sizes[dim], choice.degree(dim), copies)
         for dim, window in windows
-        if window.halo and einsum.input_sizes[dim]
+        if window.halo and nest.input_sizes[dim]
     )
 
 
 @lru_cache(maxsize=16384)
 def crossing(
-    made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str], ways: int
+    made: Nest, maker: Choice, read: Nest, reader: Choice, contracted: frozenset[str], ways: int
 ) -> tuple[str, float] | None:
     """Return the collective that brings a consumer's halo, and the fraction of the halo that it must move.
 
@@ -226,16 +226,16 @@ def dim_of(choice: Choice) -> str | None:
     return next(iter(choice.divided), None)
 
 
-def left(made: Einsum, choice: Choice, contracted: frozenset[str]) -> Placement:
+def left(made: Nest, choice: Choice, contracted: frozenset[str]) -> Placement:
     """Return the placement in which a producer leaves the tensor that its consumer reads."""
     return after_contraction(settled(made, choice, "output"), contracted)
 
 
-def settled(einsum: Einsum, choice: Choice, tensor: str) -> Placement:
+def settled(nest: Nest, choice: Choice, tensor: str) -> Placement:
     """Return the placement of a result after its partial sums are reduced."""
-    if tensor in partial_results(einsum, dim_of(choice)):
+    if tensor in partial_results(nest, dim_of(choice)):
         return resolve(Partial())
-    return placement(einsum, dim_of(choice), tensor)
+    return placement(nest, dim_of(choice), tensor)
 
 
 @lru_cache(maxsize=4096)
@@ -244,10 +244,10 @@ def _total(have: Placement, need: Placement, ways: int) -> float:
     return float(sum(received(have, need, equal_shares(ways))))
 
 
-def work(layer: CutLayer, choice: Choice, share: Number) -> Number:
+def work(layer: PlanNode, choice: Choice, share: Number) -> Number:
     """Return the floating-point operations of the three phases that a group with a share performs.
 
     Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
     """
-    flop = layer.einsum.step_flop
+    flop = layer.nest.step_flop
     return flop * share if dim_of(choice) else flop * (share * 0 + 1)

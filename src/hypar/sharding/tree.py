@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 
 from hypar.errors import field_name, shown
 from hypar.files.record import Record
-from hypar.network.dims import CUTTABLE, NAME
+from hypar.ops.dims import CUTTABLE, NAME
 from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import ALONE, WHOLE, Choice, grid, numbered
 

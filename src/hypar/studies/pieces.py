@@ -11,7 +11,7 @@ from hypar.errors import OptionError, PlanError, suggestion
 from hypar.execution.lifetimes import MOST_ENTRIES, entries_of
 from hypar.machine.compute_models.base import LocalShape
 from hypar.machine.machine import as_matrices
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from hypar.network.einsum import Einsum
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
+    from hypar.ops.nest import Nest
     from hypar.program.holding import Piece
     from hypar.program.steps import Program
     from hypar.sharding.placement import Options
@@ -97,7 +97,7 @@ def problems_of(
     arguments are those of ``export_plan``; raises ``InputError``.
     """
     stored, graph, _ = opened(plan, model)
-    weighted = [own for own in graph.layers if own.op.weighted and own.einsum(1).macs]
+    weighted = [own for own in graph.layers if own.weighted and own.nest(1).macs]
     layers = {own.name: own for own in weighted if fnmatchcase(own.name, layer)}
     if not layers:
         hint = suggestion(layer, [own.name for own in weighted])
@@ -112,22 +112,22 @@ def problems_of(
 
 
 def _of_layer(layer: Layer, batch: int, pieces: Iterable[Piece | None]) -> Iterator[Problem]:
-    einsum = layer.einsum(batch)
-    counted = Counter(tuple(_sizes(einsum, piece).items()) for piece in pieces if piece)
+    nest = layer.nest(batch)
+    counted = Counter(tuple(_sizes(nest, piece).items()) for piece in pieces if piece)
     ranked = sorted(counted, key=lambda sizes: -math.prod(size for _, size in sizes))
     for number, sizes in enumerate(ranked, 1):
         macs = math.prod(size for _, size in sizes)
-        loops = as_matrices(einsum, dict(sizes))
-        whole = LocalShape(sizes=loops, windows=einsum.windows, words={}, macs=macs)
+        loops = as_matrices(nest, dict(sizes))
+        whole = LocalShape(sizes=loops, windows=nest.windows, words={}, macs=macs)
         for phase in PHASES:
             shape, kind = whole.as_convolution(phase)
             yield Problem(layer.name, phase, number, len(ranked), counted[sizes], shape, kind)
 
 
-def _sizes(einsum: Einsum, piece: Piece) -> dict[str, int]:
+def _sizes(nest: Nest, piece: Piece) -> dict[str, int]:
     """Return the loop counts of a piece by op dim: along a transposed window those of the inputs that it reads."""
-    found = {**einsum.sizes, **{dim: len(indices) for dim, indices in piece.items()}}
-    for dim, window in einsum.windows.items():
+    found = {**nest.sizes, **{dim: len(indices) for dim, indices in piece.items()}}
+    for dim, window in nest.windows.items():
         low, high = window.reads(int(piece[dim][0]), int(piece[dim][-1]) + 1)
-        found[dim] = window.steps(min(high, einsum.input_sizes[dim]) - max(low, 0), found[dim])
+        found[dim] = window.steps(min(high, nest.input_sizes[dim]) - max(low, 0), found[dim])
     return found

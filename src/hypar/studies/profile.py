@@ -23,8 +23,7 @@ from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.network.ops.bases.windowed import Sliding
-from hypar.network.windows import TransposedWindow
+from hypar.ops.windows import TransposedWindow
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from hypar.network.einsum import Einsum
     from hypar.network.layer import Layer
-    from hypar.network.windows import Window
+    from hypar.ops.nest import Nest
+    from hypar.ops.windows import Window
     from hypar.sharding.placement import Choice
 
     Sizes = tuple[int, ...]
@@ -183,31 +182,31 @@ def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, L
     allowed = parse_space(space)
     return {
         cut.name: {
-            grid_word(choice.as_degrees()): shard_of(layers[cut.name], cut.einsum, choice, graph.dtype)
+            grid_word(choice.as_degrees()): shard_of(layers[cut.name], cut.nest, choice, graph.dtype)
             for choice in (*allowed.choices(cut, ways, idle=True), WHOLE)
         }
         for cut in graph.operators.layers
     }
 
 
-def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerShard:
+def shard_of(layer: Layer, nest: Nest, choice: Choice, dtype: str) -> LayerShard:
     """Return a layer's shard, of its dims and tensors for the mini-batch, on the fullest device; raises ``OptionError``."""
     op = layer.op
-    word = "conv" if isinstance(op, Sliding) else getattr(op, "mode", layer.op_name)
+    word = "conv" if layer.op_name in {"conv", "conv1d"} else getattr(op, "mode", layer.op_name)
     if word not in MEASURED or "channels" not in layer.shape:
         found = f"op {layer.op_name!r} of layer {layer.name!r} cannot be measured"
         raise OptionError("profile", found, "conv, conv_transpose, linear, pool, upsample, crop, add, concat")
-    sizes = {dim: -(-size // choice.degree(dim)) for dim, size in einsum.sizes.items()}
+    sizes = {dim: -(-size // choice.degree(dim)) for dim, size in nest.sizes.items()}
     batch, groups, weight = sizes["batch"], sizes.get("groups", 1), ()
-    if op.weighted:
+    if layer.weighted:
         read, made = [groups * sizes["in_channels"]], groups * sizes["out_channels"]
         ends = (read[0], made // groups) if word == "conv_transpose" else (made, read[0] // groups)
         weight = (*ends, *getattr(op, "kernel", ()))
     else:
         read = [-(-shape["channels"] // choice.degree("channels")) for shape in layer.input_shapes]
-        made = sum(read) if op.concatenates else read[0]
+        made = sum(read) if nest.concatenates else read[0]
     image = {dim: sizes[dim] for dim in layer.shape if dim != "channels"}
-    rows, windows = _read(einsum, choice, image)
+    rows, windows = _read(nest, choice, image)
     return LayerShard(
         op=word, dtype=dtype, inputs=tuple((batch, channels, *rows) for channels in read), weight=weight,
         output=(batch, made, *image.values()), windows=windows, groups=groups,
@@ -215,13 +214,13 @@ def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerS
     )  # fmt: skip
 
 
-def _read(einsum: Einsum, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, tuple[Window, ...]]:
+def _read(nest: Nest, choice: Choice, image: Mapping[str, int]) -> tuple[Sizes, tuple[Window, ...]]:
     """Return the input's rows along each dim of the output's image, and its windows, padded unless cut."""
-    rows, windows = {**image}, {**einsum.windows}
-    for dim, window in einsum.windows.items():
-        rows[dim] = einsum.input_sizes[dim]
+    rows, windows = {**image}, {**nest.windows}
+    for dim, window in nest.windows.items():
+        rows[dim] = nest.input_sizes[dim]
         if choice.degree(dim) > 1:
-            shards = bounds((choice.degree(dim),), einsum.sizes[dim], whole=True)
+            shards = bounds((choice.degree(dim),), nest.sizes[dim], whole=True)
             low, high = window.reads(shards.low, shards.high)
             windows[dim] = replace(window, padding=0)
             rows[dim] = max(windows[dim].least_input(image[dim]), int((high - low).max()))

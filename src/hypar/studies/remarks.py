@@ -135,7 +135,7 @@ def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
         shards: dict[str, int] = {}
         for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
             shards[dim] = shards.get(dim, 1) * degree
-        sizes = layer.einsum.sizes
+        sizes = layer.nest.sizes
         found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > sizes[dim]]
     if found:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""

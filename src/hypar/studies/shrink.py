@@ -11,14 +11,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.network.dims import atom_of
+from hypar.ops.dims import atom_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
-    from hypar.network.ops.base import Op
+    from hypar.ops.base import Op
     from hypar.plan.plan import Plan
 
     Degrees = dict[str, dict[str, int]]
@@ -117,13 +117,16 @@ class _Halved:
             tied = {layer.name, *read[0]} if _depthwise(layer) else set()
         else:
             self.sources[layer.name] = frozenset().union(*read)
-            tied = set() if layer.op.concatenates or len(read) < 2 else {*self.sources[layer.name]}
+            tied = set() if layer.nest(1).concatenates or len(read) < 2 else {*self.sources[layer.name]}
         old = {self.ties[name] for name in tied}
         self.ties |= {name: min(old) for name, tie in self.ties.items() if tie in old}
 
     def _most_named(self) -> dict[str, int]:
         """Return how often each named dim may be halved, rounding up; positions along which a convolution slides stay."""
-        slid = [own.einsum(1).whole & {*own.op.windows_on(own.input_shapes)} for own in self.graph.layers]
+        slid = [
+            own.nest(1).whole & {axis for read in own.nest(1).inputs for axis in read.windows}
+            for own in self.graph.layers
+        ]
         stays = frozenset().union(*slid)
         return {dim: 0 if dim in stays else _most(size, LEAST_NAMED) for dim, size in self.named.items()}
 
@@ -160,8 +163,8 @@ class _Halved:
             pairs = zip(_sizes(before, dim), _sizes(after, dim), strict=True)
             if any(size % degree == 0 and left % degree for size, left in pairs):
                 yield from self._halved(*self._of_dim(before, dim))
-        read = after.einsum(1).input
-        for dim, size in after.op.rounds.items():
+        read = after.nest(1).input
+        for dim, size in after.nest(1).rounds.items():
             pieces = math.prod([size, *(degrees.get(op, 1) for op, name in read.items() if name == dim)])
             if _divided(self.named[dim], self.halvings[dim]) % pieces:
                 yield from self._halved(dim)
@@ -198,9 +201,9 @@ def _sizes(layer: Layer, dim: str) -> tuple[int, ...]:
     """Return the sizes of a dim: those of each input where channels are concatenated; samples are no concern here."""
     if dim == "batch":
         return ()
-    if dim == "channels" and layer.op.concatenates:
+    if dim == "channels" and layer.nest(1).concatenates:
         return tuple(shape["channels"] for shape in layer.input_shapes)
-    return (layer.einsum(1).sizes[dim],)
+    return (layer.nest(1).sizes[dim],)
 
 
 def _depthwise(layer: Layer) -> bool:
@@ -221,7 +224,7 @@ def changes_of(graph: LayerGraph, small: LayerGraph) -> tuple[str, ...]:
         if not whole.inputs and whole.shape != now.shape:
             large, less = ("x".join(map(str, one.shape.values())) for one in (whole, now))
             found.append(f"{whole.name} {large} to {less}")
-        if whole.op.weighted and whole.shape["channels"] > now.shape["channels"]:
+        if whole.weighted and whole.shape["channels"] > now.shape["channels"]:
             channels[whole.shape["channels"] // now.shape["channels"]] += 1
     parts = (
         f"{count} layer{'s' * (count > 1)} divided by {times}" for times, count in sorted(channels.items())

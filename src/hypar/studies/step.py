@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.machine.numbers import phase_of
 from hypar.network.gradients import gradients_of
-from hypar.network.training import OPTIMIZERS, PHASES
+from hypar.network.training import OPTIMIZERS
+from hypar.ops.nest import PHASES
 from hypar.planning.replay import run_plan
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
 from hypar.schedule.memory import course_on, memory_of

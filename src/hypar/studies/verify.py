@@ -13,7 +13,7 @@ from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.lifetimes import most_elements
 from hypar.execution.verify import counted, verify_program
 from hypar.machine.setting import Setting
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.plan.diff import changes_between
 from hypar.plan.records import origin_of
 from hypar.plan.stages import FLUSHES

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.machine.spatial.blocking import Blocking, best_blocking, best_blockings, counts
-from hypar.machine.spatial.nests import Array, Nest, Store
-from hypar.machine.spatial.sets import Layout
+from hypar.machine.spatial.loops import Array, PhaseLoops, Store
+from hypar.machine.spatial.sets import SetLayout
 from tests.effort import examples
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ STORES = [
 ]
 
 
-def random_nest(draw: random.Random) -> Nest:
+def random_nest(draw: random.Random) -> PhaseLoops:
     kernel, taps, stride = draw.randint(1, 5), draw.randint(1, 4), draw.randint(1, 2)
     width = draw.randint(1, 5)
-    return Nest(
+    return PhaseLoops(
         samples=draw.randint(1, 4),
         groups=draw.choice([1, 1, 2]),
         channels=draw.randint(1, 6),
@@ -66,7 +66,7 @@ Pass = tuple[int, int, int, int, int]
 """Sets along channels, filters and samples, and channels and filters of an element."""
 
 
-def every_layout(array: Array, kernel: int, height: int) -> Iterator[Layout]:
+def every_layout(array: Array, kernel: int, height: int) -> Iterator[SetLayout]:
     """All widths that pieces of a set may have, with the sets that the array then holds."""
     parts = next(parts for parts in range(1, kernel + 1) if math.ceil(kernel / parts) <= array.rows)
     kernel_rows = math.ceil(kernel / parts)
@@ -78,83 +78,83 @@ def every_layout(array: Array, kernel: int, height: int) -> Iterator[Layout]:
         stacked = math.ceil(width / array.columns)
         below, beside = bands // stacked, max(1, array.columns // width)
         sets = max(below, beside) if array.line and width > 1 else below * beside
-        yield Layout(kernel_rows, parts, width, folds, sets)
+        yield SetLayout(kernel_rows, parts, width, folds, sets)
 
 
-def every_mapping(nest: Nest, array: Array, store: Store) -> Iterator[Mapping]:
+def every_mapping(loops: PhaseLoops, array: Array, store: Store) -> Iterator[Mapping]:
     """All mappings that fit, by plain loops over every size, of whole rows and of halves."""
-    yield from mappings_of(nest, array, store)
-    if store.pass_in_bank and nest.width > 1:
-        yield from mappings_of(nest.halved(), array, store)
+    yield from mappings_of(loops, array, store)
+    if store.pass_in_bank and loops.width > 1:
+        yield from mappings_of(loops.halved(), array, store)
 
 
-def mappings_of(nest: Nest, array: Array, store: Store) -> Iterator[Mapping]:
-    for layout in every_layout(array, nest.kernel, nest.height):
-        if layout.columns > math.ceil(nest.height / layout.folds):
+def mappings_of(loops: PhaseLoops, array: Array, store: Store) -> Iterator[Mapping]:
+    for layout in every_layout(array, loops.kernel, loops.height):
+        if layout.columns > math.ceil(loops.height / layout.folds):
             continue  # the pieces are not even
-        if nest.whole_width and not may_be_halved(nest, store, layout):
+        if loops.whole_width and not may_be_halved(loops, store, layout):
             continue
-        most = most_channels(nest, store, layout)
-        for r, t, b in full_grids(nest, layout.sets, most):
-            for q, p in itertools.product(range(1, nest.channels + 1), range(1, 4)):
-                if q * r <= most and element_holds(nest, array, store, (r, t, b, q, p)):
-                    yield from every_tile(nest, store, layout, (r, t, b, q, p))
+        most = most_channels(loops, store, layout)
+        for r, t, b in full_grids(loops, layout.sets, most):
+            for q, p in itertools.product(range(1, loops.channels + 1), range(1, 4)):
+                if q * r <= most and element_holds(loops, array, store, (r, t, b, q, p)):
+                    yield from every_tile(loops, store, layout, (r, t, b, q, p))
 
 
-def may_be_halved(nest: Nest, store: Store, layout: Layout) -> bool:
+def may_be_halved(loops: PhaseLoops, store: Store, layout: SetLayout) -> bool:
     """Whether one channel's rows exceed a bank when they are whole, and fit when halved."""
-    rows = (layout.columns - 1) * nest.stride + nest.extent
-    return rows * nest.whole_width > store.bank and rows * nest.read_width <= store.bank
+    rows = (layout.columns - 1) * loops.stride + loops.extent
+    return rows * loops.whole_width > store.bank and rows * loops.read_width <= store.bank
 
 
-def most_channels(nest: Nest, store: Store, layout: Layout) -> float:
+def most_channels(loops: PhaseLoops, store: Store, layout: SetLayout) -> float:
     """Channels of a sample whose rows fit a bank, or as many as fill the array."""
     if not store.pass_in_bank:
         return math.inf
-    plane = ((layout.columns - 1) * nest.stride + nest.extent) * nest.read_width
-    if nest.whole_width:
+    plane = ((layout.columns - 1) * loops.stride + loops.extent) * loops.read_width
+    if loops.whole_width:
         return store.bank // plane
-    others = nest.filters * nest.samples * nest.groups
+    others = loops.filters * loops.samples * loops.groups
     return max(1, store.bank // plane, math.ceil(layout.sets / others))
 
 
-def element_holds(nest: Nest, array: Array, store: Store, taken: Pass) -> bool:
+def element_holds(loops: PhaseLoops, array: Array, store: Store, taken: Pass) -> bool:
     """Whether registers, the part for W and the layer itself have so many channels and filters."""
     r, t, _, q, p = taken
     side, deep = q * r, p * t
-    if q > 1 and (q * (nest.taps + 1) > array.input_words or q * nest.taps > array.weight_words):
+    if q > 1 and (q * (loops.taps + 1) > array.input_words or q * loops.taps > array.weight_words):
         return False
-    if p > 1 and p * q * nest.taps > array.weight_words:
+    if p > 1 and p * q * loops.taps > array.weight_words:
         return False
-    streams = store.weights and not nest.gradient and side * deep > 1
-    if streams and side * deep * nest.kernel * nest.taps > store.weights:
+    streams = store.weights and not loops.gradient and side * deep > 1
+    if streams and side * deep * loops.kernel * loops.taps > store.weights:
         return False
-    return side < nest.channels + r and deep < nest.filters + t
+    return side < loops.channels + r and deep < loops.filters + t
 
 
-def every_tile(nest: Nest, store: Store, layout: Layout, taken: Pass) -> Iterator[Mapping]:
+def every_tile(loops: PhaseLoops, store: Store, layout: SetLayout, taken: Pass) -> Iterator[Mapping]:
     r, t, b, q, p = taken
     side, deep = q * r, p * t
     inner = (
-        ["channels", "filters", "samples"] if nest.gradient or not store.weights else ["channels", "filters"]
+        ["channels", "filters", "samples"] if loops.gradient or not store.weights else ["channels", "filters"]
     )
     if store.keeps_result:
-        inner = ["samples"] if nest.gradient else ["channels"]
+        inner = ["samples"] if loops.gradient else ["channels"]
     for loop in inner:
         sizes = [
-            [b] if loop == "samples" else divisors(nest.samples * nest.groups),
-            [min(deep, nest.filters)] if loop == "filters" else divisors(nest.filters),
-            [min(side, nest.channels)] if loop == "channels" else divisors(nest.channels),
+            [b] if loop == "samples" else divisors(loops.samples * loops.groups),
+            [min(deep, loops.filters)] if loop == "filters" else divisors(loops.filters),
+            [min(side, loops.channels)] if loop == "channels" else divisors(loops.channels),
         ]
         for n, m, c in itertools.product(*sizes):
             whole = b <= n and (deep <= m or loop == "filters") and (side <= c or loop == "channels")
-            if whole and banks(nest, store, layout, n, m, c) <= capacity(store):
-                cycles = layout.rounds(nest.planes, 1) * nest.taps * nest.width
-                yield cycles, *words(nest, store, layout, loop, (n, m, c), side, deep)
+            if whole and banks(loops, store, layout, n, m, c) <= capacity(store):
+                cycles = layout.rounds(loops.planes, 1) * loops.taps * loops.width
+                yield cycles, *words(loops, store, layout, loop, (n, m, c), side, deep)
 
 
-def full_grids(nest: Nest, sets: int, most: float) -> list[tuple[int, int, int]]:
-    limits = int(min(nest.channels, most)), nest.filters, nest.samples * nest.groups
+def full_grids(loops: PhaseLoops, sets: int, most: float) -> list[tuple[int, int, int]]:
+    limits = int(min(loops.channels, most)), loops.filters, loops.samples * loops.groups
     every = itertools.product(*(range(1, min(limit, sets) + 1) for limit in limits))
     kept = [grid for grid in every if math.prod(grid) <= sets]
 
@@ -169,42 +169,48 @@ def capacity(store: Store) -> float:
     return math.inf if store.words is None else store.words // store.bank
 
 
-def banks(nest: Nest, store: Store, layout: Layout, n: int, m: int, c: int) -> int:
+def banks(loops: PhaseLoops, store: Store, layout: SetLayout, n: int, m: int, c: int) -> int:
     """Banks of a tile."""
-    rows = (layout.columns - 1) * nest.stride + nest.extent
-    held = [n * c * rows * nest.read_width, n * m * layout.columns * nest.width]
-    if nest.gradient or not store.weights:
-        held.append(m * c * nest.kernel * nest.taps * math.ceil(n / nest.samples))
+    rows = (layout.columns - 1) * loops.stride + loops.extent
+    held = [n * c * rows * loops.read_width, n * m * layout.columns * loops.width]
+    if loops.gradient or not store.weights:
+        held.append(m * c * loops.kernel * loops.taps * math.ceil(n / loops.samples))
     return sum(math.ceil(amount / store.bank) for amount in held)
 
 
 def words(
-    nest: Nest, store: Store, layout: Layout, loop: str, tile: tuple[int, int, int], side: int, deep: int
+    loops: PhaseLoops,
+    store: Store,
+    layout: SetLayout,
+    loop: str,
+    tile: tuple[int, int, int],
+    side: int,
+    deep: int,
 ) -> tuple[float, float]:
     n, m, c = tile
-    pieces = [min(layout.columns, nest.height - first) for first in range(0, nest.height, layout.columns)]
-    rows = sum((piece - 1) * nest.stride + nest.extent for piece in pieces)
-    n_all = nest.samples * nest.groups
-    f_in = n_all * nest.channels * rows * nest.read_width
-    f_out = n_all * nest.filters * nest.height * nest.width
-    weights = nest.groups * nest.filters * nest.channels * nest.kernel * nest.taps
-    again = len(pieces) * max(math.ceil(n_all / n), nest.groups) / nest.groups
+    pieces = [min(layout.columns, loops.height - first) for first in range(0, loops.height, layout.columns)]
+    rows = sum((piece - 1) * loops.stride + loops.extent for piece in pieces)
+    n_all = loops.samples * loops.groups
+    f_in = n_all * loops.channels * rows * loops.read_width
+    f_out = n_all * loops.filters * loops.height * loops.width
+    weights = loops.groups * loops.filters * loops.channels * loops.kernel * loops.taps
+    again = len(pieces) * max(math.ceil(n_all / n), loops.groups) / loops.groups
     turns: dict[str, float] = {
-        "input": 1 if loop == "filters" else nest.filters / m,
-        "output": 1 if loop == "channels" else nest.channels / c,
+        "input": 1 if loop == "filters" else loops.filters / m,
+        "output": 1 if loop == "channels" else loops.channels / c,
         "weight": 1 if loop == "samples" else again,
     }
-    result = "weight" if nest.gradient else "output"
+    result = "weight" if loops.gradient else "output"
     turns[result] = 2 * turns[result] - 1
-    stored = f_in * nest.packed[0], f_out * nest.packed[1]
+    stored = f_in * loops.packed[0], f_out * loops.packed[1]
     memory = stored[0] * turns["input"] + stored[1] * turns["output"] + weights * turns["weight"]
     over, along = (
-        math.ceil(nest.filters / m) * math.ceil(m / deep),
-        math.ceil(nest.channels / c) * math.ceil(c / side),
+        math.ceil(loops.filters / m) * math.ceil(m / deep),
+        math.ceil(loops.channels / c) * math.ceil(c / side),
     )
     loads = 1 if loop == "samples" and m <= deep and c <= side else again
-    buffer: float = f_in * over + f_out * along * (1 if nest.gradient else 2)
-    if nest.gradient:
+    buffer: float = f_in * over + f_out * along * (1 if loops.gradient else 2)
+    if loops.gradient:
         buffer += 2 * weights * loads
     elif not store.weights:
         buffer += weights * loads
@@ -225,17 +231,17 @@ def test_the_best_mapping_equals_exhaustive_search_on_random_layers() -> None:
     compared = halved = 0
     layers = examples(500, 150)
     for number in range(layers):
-        nest, store = random_nest(draw), STORES[number % len(STORES)]
+        loops, store = random_nest(draw), STORES[number % len(STORES)]
         array = ARRAY._replace(line=draw.random() < 0.3)
-        found = best_blocking(nest, array, store, nest.planes, 1)
-        mappings = list(every_mapping(nest, array, store))
-        assert bool(mappings) == bool(found.innermost), (nest, store)
+        found = best_blocking(loops, array, store, loops.planes, 1)
+        mappings = list(every_mapping(loops, array, store))
+        assert bool(mappings) == bool(found.innermost), (loops, store)
         if not mappings:
             continue
         compared += 1
         halved += found.halved
-        ours = rank(store, counts(nest, found, nest.planes, 1))
-        assert ours == pytest.approx(min(rank(store, each) for each in mappings), rel=1e-12), (nest, store)
+        ours = rank(store, counts(loops, found, loops.planes, 1))
+        assert ours == pytest.approx(min(rank(store, each) for each in mappings), rel=1e-12), (loops, store)
     assert compared > 0.8 * layers
     assert halved > 0.01 * layers
 
@@ -246,12 +252,12 @@ def test_parts_that_are_mapped_together_are_mapped_as_one_by_one() -> None:
         first, store = random_nest(draw), STORES[number % len(STORES)]
         kernels = [(draw.randint(1, 5), draw.randint(1, 4)) for _ in range(4)]
         kernels = kernels if number % 6 else kernels[:1] * 4  # a stride by a multiple of which the kernel is
-        nests = tuple(
+        all_loops = tuple(
             first._replace(kernel=kernel, taps=taps, extent=kernel, read_width=first.width + taps)
             for kernel, taps in kernels
         )
-        found = best_blockings(nests, ARRAY, store, first.planes, 1)
-        assert found == tuple(best_blocking(nest, ARRAY, store, first.planes, 1) for nest in nests)
+        found = best_blockings(all_loops, ARRAY, store, first.planes, 1)
+        assert found == tuple(best_blocking(loops, ARRAY, store, first.planes, 1) for loops in all_loops)
 
 
 def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -> None:
@@ -259,34 +265,34 @@ def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -
     draw = random.Random(18)
     wide = 0
     for number in range(500):
-        nest, store = random_nest(draw), STORES[number % len(STORES)]
+        loops, store = random_nest(draw), STORES[number % len(STORES)]
         array = ARRAY._replace(line=draw.random() < 0.3)
-        found = best_blocking(nest, array, store, nest.planes, 1)
+        found = best_blocking(loops, array, store, loops.planes, 1)
         if not found.innermost:
             continue
-        nest = nest.halved() if found.halved else nest
-        wide += found.layout.columns > math.ceil(nest.height / found.layout.folds)
+        loops = loops.halved() if found.halved else loops
+        wide += found.layout.columns > math.ceil(loops.height / found.layout.folds)
         side, deep = (own * along for own, along in zip(found.interleaved, found.grid[:2], strict=True))
-        counted = words(nest, store, found.layout, found.innermost, found.tile, side, deep)
+        counted = words(loops, store, found.layout, found.innermost, found.tile, side, deep)
         assert (found.memory, found.buffer) == pytest.approx(counted)
-        assert banks(nest, store, found.layout, *found.tile) <= capacity(store)
-        for layout in every_layout(array, nest.kernel, nest.height):
+        assert banks(loops, store, found.layout, *found.tile) <= capacity(store)
+        for layout in every_layout(array, loops.kernel, loops.height):
             like = layout._replace(columns=found.layout.columns) == found.layout
             if like and layout.columns > found.layout.columns:
-                too_many = side > most_channels(nest, store, layout)
-                too_many |= found.halved and not may_be_halved(nest, store, layout)
-                assert too_many or banks(nest, store, layout, *found.tile) > capacity(store)
+                too_many = side > most_channels(loops, store, layout)
+                too_many |= found.halved and not may_be_halved(loops, store, layout)
+                assert too_many or banks(loops, store, layout, *found.tile) > capacity(store)
     assert wide > 10
 
 
-def walked(nest: Nest, found: Blocking, outer: tuple[str, ...]) -> float:
+def walked(loops: PhaseLoops, found: Blocking, outer: tuple[str, ...]) -> float:
     """Words from memory of a mapping, by walking its tiles in an order and counting each change of a tile."""
     layout, (n, m, c) = found.layout, found.tile
-    pieces = [min(layout.columns, nest.height - first) for first in range(0, nest.height, layout.columns)]
-    in_channels = [min(c, nest.channels - first) for first in range(0, nest.channels, c)]
-    in_filters = [min(m, nest.filters - first) for first in range(0, nest.filters, m)]
+    pieces = [min(layout.columns, loops.height - first) for first in range(0, loops.height, layout.columns)]
+    in_channels = [min(c, loops.channels - first) for first in range(0, loops.channels, c)]
+    in_filters = [min(m, loops.filters - first) for first in range(0, loops.filters, m)]
     in_samples = [
-        (min(n, nest.samples - first), piece) for first in range(0, nest.samples, n) for piece in pieces
+        (min(n, loops.samples - first), piece) for first in range(0, loops.samples, n) for piece in pieces
     ]
     lengths = {"channels": len(in_channels), "filters": len(in_filters), "samples": len(in_samples)}
     held: dict[str, tuple[int, ...]] = {}
@@ -299,14 +305,17 @@ def walked(nest: Nest, found: Blocking, outer: tuple[str, ...]) -> float:
             in_filters[at["filters"]],
             in_channels[at["channels"]],
         )
-        rows = (piece - 1) * nest.stride + nest.extent
+        rows = (piece - 1) * loops.stride + loops.extent
         tensors: dict[str, tuple[tuple[int, ...], float]] = {
             "input": (
                 (at["samples"], at["channels"]),
-                count * channels * rows * nest.read_width * nest.packed[0],
+                count * channels * rows * loops.read_width * loops.packed[0],
             ),
-            "output": ((at["samples"], at["filters"]), count * filters * piece * nest.width * nest.packed[1]),
-            "weight": ((at["channels"], at["filters"]), filters * channels * nest.kernel * nest.taps),
+            "output": (
+                (at["samples"], at["filters"]),
+                count * filters * piece * loops.width * loops.packed[1],
+            ),
+            "weight": ((at["channels"], at["filters"]), filters * channels * loops.kernel * loops.taps),
         }
         for name, (key, amount) in tensors.items():
             if held.get(name) == key:
@@ -315,24 +324,24 @@ def walked(nest: Nest, found: Blocking, outer: tuple[str, ...]) -> float:
             again = (name, key) in seen
             seen.add((name, key))
             # A result is written each time that it leaves, and read when it comes again.
-            total += amount * (2 if again and name == ("weight" if nest.gradient else "output") else 1)
+            total += amount * (2 if again and name == ("weight" if loops.gradient else "output") else 1)
     return total
 
 
 def test_words_from_memory_are_those_of_a_walk_through_the_tiles() -> None:
     draw = random.Random(17)
     for number in range(300):
-        nest, store = random_nest(draw)._replace(groups=1), STORES[number % 5]
-        found = best_blocking(nest, ARRAY, store, nest.planes, 1)
+        loops, store = random_nest(draw)._replace(groups=1), STORES[number % 5]
+        found = best_blocking(loops, ARRAY, store, loops.planes, 1)
         if not found.innermost:
             continue
         others = [name for name in ("channels", "filters", "samples") if name != found.innermost]
         orders = ((*order, found.innermost) for order in itertools.permutations(others))
-        assert found.memory == min(walked(nest, found, order) for order in orders), (nest, store)
+        assert found.memory == min(walked(loops, found, order) for order in orders), (loops, store)
 
 
 def test_a_buffer_without_room_for_a_pass_is_bypassed() -> None:
-    nest = Nest(3, 1, 512, 512, 3, 3, 28, 28, 1, 3, 30, gradient=False)
-    found = best_blocking(nest, Array(12, 14, 224, 12, 24), Store(54), nest.planes, 1)
+    loops = PhaseLoops(3, 1, 512, 512, 3, 3, 28, 28, 1, 3, 30, gradient=False)
+    found = best_blocking(loops, Array(12, 14, 224, 12, 24), Store(54), loops.planes, 1)
     assert found.innermost == ""
     assert found.memory == found.buffer > 50 * 3 * 512 * 28 * 28

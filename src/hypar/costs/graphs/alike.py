@@ -6,14 +6,13 @@ are. With the elements of each layer in the place of a fraction of one layer's, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.network.contraction import Content, CutLayer, Tensor, kept_with_graph
+from hypar.network.nodes import Content, PlanNode, Tensor, kept_with_graph
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import TENSORS, LocalSizes
 from hypar.sharding.rates import elements_listed
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.costs.base import Cost, Items, MovingCost
-    from hypar.network.contraction import ContractedGraph
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph
+    from hypar.ops.nest import Nest
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import CostGraph, Structure
@@ -43,7 +42,7 @@ class LayerGroup(NamedTuple):
     """
 
     members: tuple[int, ...]
-    unit: CutLayer
+    unit: PlanNode
     options: Options
     places: Indices
 
@@ -65,7 +64,7 @@ class TensorGroup(NamedTuple):
     readers: tuple[int, ...]
     one: Tensor
     operand: int
-    ends: tuple[CutLayer, CutLayer]
+    ends: tuple[PlanNode, PlanNode]
     options: tuple[Options, Options]
     places: Indices
 
@@ -98,25 +97,25 @@ def counts_elements(cost: Cost) -> bool:
 
 
 @kept_with_graph
-def groups_of(graph: ContractedGraph, options: tuple[Options, ...], ways: int) -> Groups | None:
+def groups_of(graph: PlanGraph, options: tuple[Options, ...], ways: int) -> Groups | None:
     """Return the layers and tensors that cost alike; None if a choice divides several dims or moves whole rows."""
     if not all(_cuts_one_dim(own, ways) for own in set(options)):
         return None
-    roles = tuple([layer.einsum.unsized() for layer in graph.layers])
+    roles = tuple([layer.nest.unsized() for layer in graph.layers])
     moves = tuple(
         [
             _Move(
                 one.producer,
                 one.consumer,
                 one.operand,
-                graph.ends(one)[1].einsum.unsized() if one.operand else roles[one.consumer],
+                graph.ends(one)[1].nest.unsized() if one.operand else roles[one.consumer],
                 one.content.contracted,
             )
             for one in graph.tensors
         ]
     )
     alike = _alike(roles, options, moves)
-    listed = [elements_listed(layer.einsum, layer.output_elements) for layer in graph.layers]
+    listed = [elements_listed(layer.nest, layer.output_elements) for layer in graph.layers]
     elements = np.array([tensor.elements for tensor in graph.tensors], dtype=np.float64)
     return Groups(
         alike,
@@ -139,12 +138,12 @@ class _Move(NamedTuple):
     producer: int
     consumer: int
     operand: int
-    read: Einsum
+    read: Nest
     contracted: frozenset[str]
 
 
 @lru_cache(maxsize=64)
-def _alike(roles: tuple[Einsum, ...], options: tuple[Options, ...], moves: tuple[_Move, ...]) -> Alike:
+def _alike(roles: tuple[Nest, ...], options: tuple[Options, ...], moves: tuple[_Move, ...]) -> Alike:
     """Return what costs alike of layers and tensors without sizes, as the groups of uneven splits have it in common."""
     sizes = tuple([len(own) for own in options])
     structure = level_structure(sizes, tuple([(move.producer, move.consumer) for move in moves]))
@@ -153,10 +152,8 @@ def _alike(roles: tuple[Einsum, ...], options: tuple[Options, ...], moves: tuple
     return Alike(layers, tuple(_tensor_groups(roles, options, moves, starts[len(sizes) :])), structure)
 
 
-def _layer_groups(
-    roles: Sequence[Einsum], options: Sequence[Options], starts: Indices
-) -> Iterator[LayerGroup]:
-    alike: dict[tuple[Einsum, Options], list[int]] = {}
+def _layer_groups(roles: Sequence[Nest], options: Sequence[Options], starts: Indices) -> Iterator[LayerGroup]:
+    alike: dict[tuple[Nest, Options], list[int]] = {}
     for at, pair in enumerate(zip(roles, options, strict=True)):
         alike.setdefault(pair, []).append(at)
     for (role, own), members in alike.items():
@@ -165,7 +162,7 @@ def _layer_groups(
 
 
 def _tensor_groups(
-    roles: Sequence[Einsum], options: Sequence[Options], moves: Sequence[_Move], starts: Indices
+    roles: Sequence[Nest], options: Sequence[Options], moves: Sequence[_Move], starts: Indices
 ) -> Iterator[TensorGroup]:
     alike: dict[object, list[int]] = {}
     for at, move in enumerate(moves):
@@ -195,7 +192,7 @@ def _cuts_one_dim(options: Options, ways: int) -> bool:
 
 
 def together(
-    cost: MovingCost, level: Level, graph: ContractedGraph, groups: Groups, sizes: Sequence[LocalSizes]
+    cost: MovingCost, level: Level, graph: PlanGraph, groups: Groups, sizes: Sequence[LocalSizes]
 ) -> CostGraph:
     """Return the cost graph of a level, given the sizes of each layer below one tuple of choices."""
     alike = groups.alike
@@ -203,19 +200,19 @@ def together(
     for group, elements in zip(alike.layers, groups.of_layers, strict=True):
         own = [sizes[at] for at in group.members]
         layers = [graph.layers[at] for at in group.members]
-        moved = cost.inside(level, group.unit, group.options, _beside(group.unit.einsum, own, elements))
+        moved = cost.inside(level, group.unit, group.options, _beside(group.unit.nest, own, elements))
         work = work_of(cost, level, layers, group.options, own)
         items = (*moved.values(), *(costs[:, 0] for costs in work.values()))
         entries[group.places] = reduce(np.add, items)
     for pairs, elements in zip(alike.tensors, groups.of_tensors, strict=True):
         left = [sizes[at].read_at(pairs.operand) for at in pairs.readers]
-        read = _beside(pairs.ends[1].einsum, left, elements)
+        read = _beside(pairs.ends[1].nest, left, elements)
         entries[pairs.places] = cost.tensor_costs(level, pairs.one, pairs.ends, pairs.options, read)
     return LaidOut(alike.structure, entries)
 
 
 def work_of(
-    cost: MovingCost, level: Level, layers: Sequence[CutLayer], options: Options, sizes: Sequence[LocalSizes]
+    cost: MovingCost, level: Level, layers: Sequence[PlanNode], options: Options, sizes: Sequence[LocalSizes]
 ) -> Items:
     """Return the costs of layers that are no transfers, ``[layers, tuples above, options]`` for each item."""
     if not level.innermost:
@@ -223,8 +220,8 @@ def work_of(
     known: dict[object, Items] = {}
     works = []
     for layer, own in zip(layers, sizes, strict=True):
-        # Equal layers share one einsum, and equal sizes are one object.
-        key = (id(layer.einsum), id(own), measured(cost, layer))
+        # Equal layers share one nest, and equal sizes are one object.
+        key = (id(layer.nest), id(own), measured(cost, layer))
         if key not in known:
             known[key] = cost.work(level, layer, options, own)
         works.append(known[key])
@@ -235,14 +232,14 @@ def work_of(
     return {name: np.stack([work.get(name, nothing) for work in works]) for name in names}
 
 
-def _beside(einsum: Einsum, sizes: Sequence[LocalSizes], elements: Costs) -> LocalSizes:
+def _beside(nest: Nest, sizes: Sequence[LocalSizes], elements: Costs) -> LocalSizes:
     """Return the elements of each tensor, ``[tensors, layers]``, that the levels above leave, for each layer as a tuple."""
     found = np.concatenate([own.fractions for own in sizes], axis=1)
     names = sizes[0].names
-    if einsum.others:
-        tensors = np.concatenate([own.of_tensors(einsum) for own in sizes], axis=1)
-        rest = [row for row, name in enumerate(names) if name not in einsum.tensors]
-        names = (*einsum.tensors, *(names[row] for row in rest))
+    if nest.others:
+        tensors = np.concatenate([own.of_tensors(nest) for own in sizes], axis=1)
+        rest = [row for row, name in enumerate(names) if name not in nest.tensors]
+        names = (*nest.tensors, *(names[row] for row in rest))
         found = np.concatenate([tensors * elements, found[rest]])
     else:
         found[: len(TENSORS)] *= elements
@@ -250,8 +247,8 @@ def _beside(einsum: Einsum, sizes: Sequence[LocalSizes], elements: Costs) -> Loc
 
 
 @lru_cache(maxsize=1024)
-def _unit(unsized: Einsum) -> CutLayer:
+def _unit(unsized: Nest) -> PlanNode:
     """Return a layer of some dims whose tensors have one element each."""
     dims = dict.fromkeys((dim for tensor in unsized.tensors for dim in sorted(unsized.dims(tensor))), 1)
-    einsum = replace(unsized, sizes=dims, input_elements=1)
-    return CutLayer(name="", op_name="", join=False, einsum=einsum, output_elements=1, trail=(), ahead=())
+    nest = unsized.resized(sizes=dims, input_elements=1)
+    return PlanNode(name="", op_name="", join=False, nest=nest, output_elements=1, trail=(), ahead=())

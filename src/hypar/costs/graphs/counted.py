@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import MovingCost
     from hypar.costs.graphs.meetings import Meeting
-    from hypar.network.contraction import ContractedGraph
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
@@ -77,7 +77,7 @@ class Counted(NamedTuple):
 
 def counted(
     cost: MovingCost,
-    graph: ContractedGraph,
+    graph: PlanGraph,
     levels: Sequence[Level],
     options: Sequence[tuple[Options, ...]],
 ) -> Counted:
@@ -181,17 +181,17 @@ class _Amounts:
     ) -> None:
         self.dims, self.replaced, self.ways, self.prices, self.late = dims, replaced, ways, prices, late
 
-    def inside(self, graph: ContractedGraph, sums: Sequence[Sums]) -> list[list[Term]]:
+    def inside(self, graph: PlanGraph, sums: Sequence[Sums]) -> list[list[Term]]:
         """Return the terms of each layer: of adding up partial sums, twice what all but one device have."""
         found: dict[object, list[Term]] = {}
         keys = [
-            (layer.einsum, own, dims) for layer, own, dims in zip(graph.layers, sums, self.dims, strict=True)
+            (layer.nest, own, dims) for layer, own, dims in zip(graph.layers, sums, self.dims, strict=True)
         ]
-        for einsum, own, dims in dict.fromkeys(keys):
-            found[einsum, own, dims] = self._inside(einsum, own, dims)
+        for nest, own, dims in dict.fromkeys(keys):
+            found[nest, own, dims] = self._inside(nest, own, dims)
         return [[*found[key]] for key in keys]
 
-    def apart(self, graph: ContractedGraph, above: Above) -> list[list[Term]]:
+    def apart(self, graph: PlanGraph, above: Above) -> list[list[Term]]:
         """Return the terms of each layer where a weight that several layers use costs the mean of what each alone would add up.
 
         All of them together have terms on no fewer devices than any one, and so cost no less than the mean.
@@ -202,20 +202,20 @@ class _Amounts:
             owner = next((tie.producer for tie in graph.ties if tie.consumer == node), node)
             sums = above.flows.sums[node]._replace(weight=True)
             share = 1.0 / (1 + owners.count(owner))
-            found[node] = self._inside(graph.layers[node].einsum, sums, self.dims[node], share)
+            found[node] = self._inside(graph.layers[node].nest, sums, self.dims[node], share)
         return found
 
-    def _inside(self, einsum: Einsum, sums: Sums, dims: Dims, share: float = 1.0) -> list[Term]:
-        if not einsum.contracts:
+    def _inside(self, nest: Nest, sums: Sums, dims: Dims, share: float = 1.0) -> list[Term]:
+        if not nest.multiplies:
             return []
         found = []
-        amounts = elements_of(einsum, sums)[:, 0] * self.prices[0]
-        amounts[einsum.tensors.index("weight")] *= share
+        amounts = elements_of(nest, sums)[:, 0] * self.prices[0]
+        amounts[nest.tensors.index("weight")] *= share
         for row, elements in enumerate(amounts.tolist()):
             powers = {
                 tuple(
                     powers_of(
-                        1.0 + computing(einsum.roles, options_of(dims, ways), ways)[row, :, 1] / 2.0, ways
+                        1.0 + computing(nest.unsized(), options_of(dims, ways), ways)[row, :, 1] / 2.0, ways
                     ).tolist()
                 )
                 for ways in self.ways

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.costs.base import MovingCost
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes
@@ -37,7 +37,7 @@ BLOCK = 2**19
 """Pairs of tuples whose costs are computed at once where only the least of them are kept."""
 
 
-def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
+def moved_structure(graph: PlanGraph, options: Sequence[Sequence[Options]]) -> Structure:
     """Return the shape of the cost graph, for the sizes of its tables before they are built."""
     sizes = tuple(math.prod(len(at_level) for at_level in at_layer) for at_layer in options)
     links = (
@@ -53,7 +53,7 @@ class Builder:
     def __init__(
         self,
         cost: MovingCost,
-        graph: ContractedGraph,
+        graph: PlanGraph,
         levels: Sequence[Level],
         options: Sequence[tuple[Options, ...]],
         above: Above,
@@ -76,11 +76,11 @@ class Builder:
         self.keys = []
         for layer, choices, sizes, sums in zip(graph.layers, options, above, above.flows.sums, strict=True):
             number = numbers.setdefault((choices, measured(cost, layer)), len(numbers))
-            key = (layer.einsum, number, sizes, sums)
+            key = (layer.nest, number, sizes, sums)
             self.keys.append(key)
             if key not in nodes:
                 costs, left = _node(cost, layer, levels, choices, sizes, sums)
-                costs = even(costs, layer.einsum) if self.rounds else costs
+                costs = even(costs, layer.nest) if self.rounds else costs
                 nodes[key] = (costs.reshape(-1, len(choices[0])).min(axis=0) if above.least else costs, left)
         self.nodes = [nodes[key][0] for key in self.keys]
         self.ways: list[Way] = []
@@ -96,7 +96,7 @@ class Builder:
                     rates=rates,
                     between=above.between[at],
                     parts=above.parts[at],
-                    reader=graph.ends(tensor)[1].einsum,
+                    reader=graph.ends(tensor)[1].nest,
                     options=(options[ends[0]], options[ends[1]]),
                     sizes=(
                         nodes[self.keys[ends[0]]][1],
@@ -168,7 +168,7 @@ class Builder:
 
 def _node(
     cost: MovingCost,
-    layer: CutLayer,
+    layer: PlanNode,
     levels: Sequence[Level],
     options: tuple[Options, ...],
     sizes: LocalSizes,
@@ -181,5 +181,5 @@ def _node(
         items = layer_items(cost, level, [layer], choices, [sizes], [sums])
         here = reduce(np.add, items.values()).reshape(-1)
         total = here if level is levels[0] else total.repeat(len(choices)) + here
-        sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
+        sizes = sizes.divided(layer.nest, choices, level.ways) if level is not levels[-1] else sizes
     return total, left

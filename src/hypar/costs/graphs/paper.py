@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.costs.base import Cost, MovingCost
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 
 
-def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
+def structure(graph: PlanGraph, options: Sequence[Sequence[Options]]) -> Structure:
     """Return the shape of the cost graph, for the sizes of its tables before they are built."""
     digits = [tuple(len(at_level) for at_level in at_layer) for at_layer in options]
     return Structure(
@@ -41,7 +41,7 @@ def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> S
 
 def cost_graph(
     cost: Cost,
-    graph: ContractedGraph,
+    graph: PlanGraph,
     levels: Sequence[Level],
     options: Sequence[tuple[Options, ...]],
     sizes: Sequence[LocalSizes],
@@ -71,7 +71,7 @@ def cost_graph(
     numbers: dict[object, int] = {}
     keys = [
         (
-            layer.einsum,
+            layer.nest,
             layer.output_elements,
             numbers.setdefault((choices, measured(cost, layer)), len(numbers)),
             before,
@@ -101,7 +101,7 @@ def cost_graph(
 
 
 def _node(
-    cost: Cost, layer: CutLayer, levels: Sequence[Level], options: tuple[Options, ...], sizes: LocalSizes
+    cost: Cost, layer: PlanNode, levels: Sequence[Level], options: tuple[Options, ...], sizes: LocalSizes
 ) -> tuple[Costs, list[LocalSizes]]:
     """Return a layer's cost vector over tuples of choices, and its sizes above each level."""
     total, left = None, []
@@ -109,7 +109,7 @@ def _node(
         left.append(sizes)
         added = reduce(np.add, cost.layer_costs(level, layer, choices, sizes).values()).reshape(-1)
         total = added if total is None else (total.repeat(len(choices)) + added)
-        sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
+        sizes = sizes.divided(layer.nest, choices, level.ways) if level is not levels[-1] else sizes
     return np.zeros(1) if total is None else total, left
 
 
@@ -117,7 +117,7 @@ def _terms(
     cost: Cost,
     tensor: Tensor,
     levels: Sequence[Level],
-    ends: tuple[CutLayer, CutLayer],
+    ends: tuple[PlanNode, PlanNode],
     options: tuple[tuple[Options, ...], tuple[Options, ...]],
     left: list[LocalSizes],
 ) -> tuple[Costs, ...]:

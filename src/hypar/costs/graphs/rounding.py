@@ -11,7 +11,7 @@ from hypar.sharding.dims import SPATIAL
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -24,9 +24,9 @@ def reaching(offered: Iterable[Options]) -> bool:
     return any(not {*SPATIAL}.isdisjoint(choice.divided) for own in offered for choice in own)
 
 
-def even(costs: Costs, einsum: Einsum) -> Costs:
+def even(costs: Costs, nest: Nest) -> Costs:
     """Return bytes of a layer with windows without the errors of products of fractions: to a thousandth of a byte."""
-    if not einsum.windows:
+    if not nest.windows:
         return costs
     scaled = costs * GRAIN
     np.rint(scaled, out=scaled)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from hypar.costs.base import Items, MovingCost
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def layer_items(
     cost: MovingCost,
     level: Level,
-    layers: Sequence[CutLayer],
+    layers: Sequence[PlanNode],
     options: Options,
     sizes: Sequence[LocalSizes],
     sums: Sequence[Sums],
@@ -46,8 +46,8 @@ def layer_items(
     Returns:
         ``[layers, tuples above, options]`` for each item.
     """
-    einsums = [layer.einsum for layer in layers]
-    added = added_costs(einsums, options, sizes, level, sums, cost.rates(level)[0])
+    nests = [layer.nest for layer in layers]
+    added = added_costs(nests, options, sizes, level, sums, cost.rates(level)[0])
     return {**added, **work_of(cost, level, layers, options, sizes)}
 
 
@@ -65,7 +65,7 @@ class SingleLevel:
     def __init__(
         self,
         cost: MovingCost,
-        graph: ContractedGraph,
+        graph: PlanGraph,
         level: Level,
         options: Sequence[Options],
         above: Above,
@@ -95,10 +95,10 @@ class SingleLevel:
     def _nodes(self) -> list[Costs]:
         """Return the cost of each option of each layer."""
         every = zip(self.graph.layers, self.numbers, self.above, self.above.flows.sums, strict=True)
-        keys = [(layer.einsum, number, sizes, sums) for layer, number, sizes, sums in every]
-        alike: dict[object, dict[tuple[Einsum, int, LocalSizes, Sums], int]] = {}
+        keys = [(layer.nest, number, sizes, sums) for layer, number, sizes, sums in every]
+        alike: dict[object, dict[tuple[Nest, int, LocalSizes, Sums], int]] = {}
         for index, key in enumerate(keys):
-            alike.setdefault((key[0].roles, key[1]), {}).setdefault(key, index)
+            alike.setdefault((key[0].unsized(), key[1]), {}).setdefault(key, index)
         found: dict[object, Costs] = {}
         for distinct in alike.values():
             layers = [self.graph.layers[index] for index in distinct.values()]
@@ -107,7 +107,7 @@ class SingleLevel:
             items = layer_items(self.cost, self.level, layers, options, sizes, sums)
             rows = reduce(np.add, items.values()).reshape(len(layers), -1)
             for key, layer, costs in zip(distinct, layers, rows, strict=True):
-                found[key] = even(costs, layer.einsum) if self.rounds else costs
+                found[key] = even(costs, layer.nest) if self.rounds else costs
         return [found[key] for key in keys]
 
     def _edges(self) -> list[tuple[Costs]]:
@@ -129,7 +129,7 @@ class SingleLevel:
         key = (*key, tensor.operand) if tensor.operand else key
         if self.prices is not None and not self.reaches:
             return key
-        return (*key, *[(self.graph.layers[end].einsum, above[end]) for end in ends])
+        return (*key, *[(self.graph.layers[end].nest, above[end]) for end in ends])
 
     def _alone(self, at: int) -> Costs:
         """Return the costs of one tensor, ``[options of the producer, options of the consumer]``."""
@@ -139,12 +139,12 @@ class SingleLevel:
         of_level = LevelOf(
             self.level,
             above.between[at],
-            read.einsum,
+            read.nest,
             (self.options[ends[0]], self.options[ends[1]]),
             (above[ends[0]], above[ends[1]].read_at(tensor.operand)),
         )
         costs = moved_costs(above.parts[at], of_level, above.products[at], self.cost.rates(self.level), None)
-        return even(costs, read.einsum) if self.rounds else costs
+        return even(costs, read.nest) if self.rounds else costs
 
     def _together(
         self, distinct: Mapping[Hashable, int], prices: tuple[float, float]

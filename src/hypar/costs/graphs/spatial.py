@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from hypar.costs.base import Cost
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
 
@@ -34,7 +34,7 @@ def in_place_of(choice: Choice, ways: int) -> Choice:
 
 
 def without_spatial(
-    cost: Cost, graph: ContractedGraph, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
+    cost: Cost, graph: PlanGraph, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
 ) -> tuple[tuple[Options, ...], ...]:
     """Return the options without cuts of height and width; all of them where these may cost less.
 
@@ -61,7 +61,7 @@ def without_spatial(
     return kept if pays else tuple(options)
 
 
-def _never_dearer(cost: Cost, graph: ContractedGraph, level: Level, options: Sequence[Options]) -> bool:
+def _never_dearer(cost: Cost, graph: PlanGraph, level: Level, options: Sequence[Options]) -> bool:
     """Return whether the batch costs no more at a level, wherever it takes the place of height and width."""
     places: dict[Options, list[int]] = {}
     for own in dict.fromkeys(options):
@@ -72,7 +72,7 @@ def _never_dearer(cost: Cost, graph: ContractedGraph, level: Level, options: Seq
             return False
         places[own] = [own.index(choice) for choice in instead]
     layers = {
-        (layer.einsum, layer.output_elements, own): layer
+        (layer.nest, layer.output_elements, own): layer
         for layer, own in zip(graph.layers, options, strict=True)
     }
     if not all(_alike(cost, layer, level, own, places[own]) for (*_, own), layer in layers.items()):
@@ -81,7 +81,7 @@ def _never_dearer(cost: Cost, graph: ContractedGraph, level: Level, options: Seq
     for tensor in graph.tensors:
         ends = graph.ends(tensor)
         both = (options[tensor.producer], options[tensor.consumer])
-        key = (ends[0].einsum, ends[1].einsum, tensor.content, both)
+        key = (ends[0].nest, ends[1].nest, tensor.content, both)
         if key in seen:
             continue
         seen.add(key)
@@ -91,8 +91,8 @@ def _never_dearer(cost: Cost, graph: ContractedGraph, level: Level, options: Seq
     return True
 
 
-def _alike(cost: Cost, layer: CutLayer, level: Level, options: Options, places: list[int]) -> bool:
+def _alike(cost: Cost, layer: PlanNode, level: Level, options: Options, places: list[int]) -> bool:
     """Return whether the option in the place of each leaves as much of every tensor, and costs no more inside the layer."""
-    left = WHOLE_LAYER.divided(layer.einsum, options, level.ways).fractions[[*range(len(TENSORS)), -1]]
+    left = WHOLE_LAYER.divided(layer.nest, options, level.ways).fractions[[*range(len(TENSORS)), -1]]
     costs = reduce(np.add, cost.layer_costs(level, layer, options, WHOLE_LAYER).values())[0]
     return bool((left == left[:, places]).all() and (costs >= costs[places]).all())

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from hypar.costs.base import Cost
-    from hypar.network.contraction import ContractedGraph, CutLayer
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.ops.nest import Nest
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.coarse.lattice import Lattice
@@ -37,7 +37,7 @@ def runs_of(levels: Sequence[Level], options: Sequence[tuple[Options, ...]]) -> 
 
 
 def roles_of(
-    graph: ContractedGraph, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
+    graph: PlanGraph, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
 ) -> list[Classes]:
     """Return for each layer and run the class of each option: options of a class divide dims that are alike to the layer.
 
@@ -49,45 +49,45 @@ def roles_of(
     weighed = {
         axes[dim]
         for layer in graph.layers
-        for axes in _axes(layer.einsum)
+        for axes in _axes(layer.nest)
         for dim in axes
-        if dim in layer.einsum.weight
+        if dim in layer.nest.weight
     }
     found: dict[Hashable, Classes] = {}
-    keys = [(layer.einsum, own) for layer, own in zip(graph.layers, options, strict=True)]
-    for einsum, own in keys:
-        if (einsum, own) not in found:
-            roles = [[_role(einsum, choice, weighed) for choice in own[first]] for first in firsts]
-            found[einsum, own] = tuple(
+    keys = [(layer.nest, own) for layer, own in zip(graph.layers, options, strict=True)]
+    for nest, own in keys:
+        if (nest, own) not in found:
+            roles = [[_role(nest, choice, weighed) for choice in own[first]] for first in firsts]
+            found[nest, own] = tuple(
                 tuple([*dict.fromkeys(of_run)].index(role) for role in of_run) for of_run in roles
             )
     return [found[key] for key in keys]
 
 
-def _role(einsum: Einsum, choice: Choice, weighed: set[str]) -> Hashable:
+def _role(nest: Nest, choice: Choice, weighed: set[str]) -> Hashable:
     """Return the ways and the role of each dim that a choice divides."""
     found = []
     for dim, ways in choice.degrees:
-        named = {axes[dim] for axes in _axes(einsum) if dim in axes}
-        feature = (dim in einsum.input, dim in einsum.output)
+        named = {axes[dim] for axes in _axes(nest) if dim in axes}
+        feature = (dim in nest.input, dim in nest.output)
         found.append((ways, feature if not named or named & weighed else None))
     return tuple(found)
 
 
-def _axes(einsum: Einsum) -> tuple[Mapping[str, str], ...]:
+def _axes(nest: Nest) -> tuple[Mapping[str, str], ...]:
     """Return the axis of each dim in the activations that a layer reads and makes."""
-    return (einsum.input, einsum.output, *einsum.others)
+    return (nest.input, nest.output, *nest.others)
 
 
 def stepped(
-    cost: Cost, graph: ContractedGraph, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
+    cost: Cost, graph: PlanGraph, levels: Sequence[Level], options: Sequence[tuple[Options, ...]]
 ) -> Ladder:
     """Return the problem of a network; equal layers and equal tensors share their arrays."""
     runs = runs_of(levels, options)
     firsts = np.cumsum((0, *runs[:-1])).tolist()
     numbers: dict[Hashable, int] = {}
     keys = [
-        (layer.einsum, layer.output_elements, numbers.setdefault((own, measured(cost, layer)), len(numbers)))
+        (layer.nest, layer.output_elements, numbers.setdefault((own, measured(cost, layer)), len(numbers)))
         for layer, own in zip(graph.layers, options, strict=True)
     ]
     sizes: dict[Hashable, list[LocalSizes]] = {}
@@ -121,13 +121,13 @@ def stepped(
 
 
 def _sizes(
-    layer: CutLayer, levels: Sequence[Level], options: tuple[Options, ...], lattice: Lattice
+    layer: PlanNode, levels: Sequence[Level], options: tuple[Options, ...], lattice: Lattice
 ) -> list[LocalSizes]:
     """Return the local sizes of a layer above each level, for each state of how often each choice was made."""
     found = [WHOLE_LAYER]
     for level, choices in zip(levels[:-1], options, strict=False):
         below = lattice.below(level.index, 1)
-        left = found[-1].divided(layer.einsum, choices, level.ways)
+        left = found[-1].divided(layer.nest, choices, level.ways)
         first = np.unique(below.reshape(-1), return_index=True)[1]
         found.append(replace(left, fractions=left.fractions[:, first]))
     return found

@@ -15,7 +15,7 @@ from hypar.sharding.amounts.products import descending, in_all, raised
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
@@ -46,7 +46,7 @@ class Way:
     rates: tuple[tuple[Rates, Rates], ...]
     between: Between
     parts: tuple[Part, ...]
-    reader: Einsum
+    reader: Nest
     options: tuple[tuple[Options, ...], tuple[Options, ...]]
     sizes: tuple[list[LocalSizes], list[LocalSizes]]
     products: Products

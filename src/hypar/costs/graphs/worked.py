@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hypar.costs.base import MovingCost
     from hypar.costs.graphs.meetings import Dims
     from hypar.costs.graphs.tiered import Tiered
-    from hypar.network.contraction import CutLayer
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanNode
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.placement import Choice
     from hypar.solve.counts.forms import Numbers, Term
@@ -47,7 +47,7 @@ class Layer(NamedTuple):
         terms: what it receives inside, as products over the levels.
     """
 
-    layer: CutLayer
+    layer: PlanNode
     dims: Dims
     replaced: Dims
     offered: tuple[tuple[int, ...], ...]
@@ -57,7 +57,7 @@ class Layer(NamedTuple):
     @property
     def key(self) -> object:
         """What layers of equal costs have in common."""
-        return (self.layer.einsum, self.layer.weighted, *self[1:])
+        return (self.layer.nest, self.layer.weighted, *self[1:])
 
 
 class Worked:
@@ -181,9 +181,9 @@ def _parts(total: int, count: int) -> Iterator[tuple[int, ...]]:
 
 def _sums(layer: Layer, ways: int) -> Costs:
     """Return the number of transfers of sums inside a layer at a level, for each option."""
-    einsum: Einsum = layer.layer.einsum
-    if not einsum.weight:
+    nest: Nest = layer.layer.nest
+    if not nest.weight:
         return np.zeros(len(layer.dims))
-    received = computing(einsum.roles, options_of(layer.dims, ways), ways)[:, :, 1]
-    moves = (received > 0) & (elements_of(einsum, layer.sums) > 0)
+    received = computing(nest.unsized(), options_of(layer.dims, ways), ways)[:, :, 1]
+    moves = (received > 0) & (elements_of(nest, layer.sums) > 0)
     return np.asarray(moves.sum(axis=0), dtype=np.float64)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hypar.files.quantities import Description
-from hypar.network.training import PHASES
-from hypar.network.windows import TransposedWindow, Window
+from hypar.ops.nest import PHASES
+from hypar.ops.windows import TransposedWindow, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,27 +23,27 @@ from pydantic import Field, PrivateAttr
 from hypar.files.quantities import AsNumber, Count, Hertz, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work
 from hypar.machine.spatial.blocking import Blocking, best_blockings, counts, least_counts
-from hypar.machine.spatial.nests import Array, Nest, Store
+from hypar.machine.spatial.loops import Array, PhaseLoops, Store
 from hypar.machine.spatial.passes import array_words
 from hypar.machine.spatial.zeros import run_length_words
-from hypar.network.training import PHASES
-from hypar.network.windows import Window
+from hypar.ops.nest import PHASES
+from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from typing import Self
 
 
 class Placed(NamedTuple):
-    """A nest of loops with its mapping, on one of several units.
+    """A loops of loops with its mapping, on one of several units.
 
     Attributes:
-        nest: the loops of one unit.
+        loops: the loops of one unit.
         blocking: their mapping.
         planes: sets on all units together.
         units: units that share them.
     """
 
-    nest: Nest
+    loops: PhaseLoops
     blocking: Blocking
     planes: int
     units: int
@@ -51,24 +51,24 @@ class Placed(NamedTuple):
     @property
     def counts(self) -> tuple[float, float, float]:
         """Cycles, words from memory and words from the buffer of a unit, by which mappings are chosen."""
-        return counts(self.nest, self.blocking, self.planes, self.units)
+        return counts(self.loops, self.blocking, self.planes, self.units)
 
     @property
     def results(self) -> int:
         """Elements of F_out that all units make."""
-        nest = self.nest
-        return self.planes // nest.channels * nest.height * nest.width
+        loops = self.loops
+        return self.planes // loops.channels * loops.height * loops.width
 
     @property
     def active(self) -> int:
         """Processing elements of a unit that are active in a full piece."""
-        return min(self.blocking.layout.active, self.nest.kernel * self.nest.height * self.planes)
+        return min(self.blocking.layout.active, self.loops.kernel * self.loops.height * self.planes)
 
     @property
     def array_words(self) -> float:
         """Words that elements take from the array's network: rows of F_in and W, and terms of F_out."""
-        nest, own = self.nest.halved() if self.blocking.halved else self.nest, self.blocking
-        return self.units * float(array_words(nest, own.interleaved, own.tile[0]))
+        loops, own = self.loops.halved() if self.blocking.halved else self.loops, self.blocking
+        return self.units * float(array_words(loops, own.interleaved, own.tile[0]))
 
 
 class BlockedRowStationary(ComputeModel):
@@ -150,14 +150,14 @@ class BlockedRowStationary(ComputeModel):
             return 1.0, 1.0
         return _coded(shape, "input", "in_channels"), _coded(shape, "output", "out_channels")
 
-    def _best(self, ways: tuple[tuple[Nest, ...], ...], units: int) -> list[Placed]:
+    def _best(self, ways: tuple[tuple[PhaseLoops, ...], ...], units: int) -> list[Placed]:
         """Return the best of the ways to do a phase, the first of equal ones."""
         array, store = self.array, self.store
         found = _placed(ways[0], array, store, units)
-        for nests in ways[1:]:
-            bounds = [least_counts(nest, array, nest.planes, units) for nest in nests]
+        for all_loops in ways[1:]:
+            bounds = [least_counts(loops, array, loops.planes, units) for loops in all_loops]
             if store.rank(*_sums(bounds)) < store.rank(*_sums([part.counts for part in found])):
-                others = _placed(nests, array, store, units)
+                others = _placed(all_loops, array, store, units)
                 found = min(
                     found, others, key=lambda parts: store.rank(*_sums([part.counts for part in parts]))
                 )
@@ -176,7 +176,7 @@ class BlockedRowStationary(ComputeModel):
         words = even * math.fsum(part.units * part.blocking.buffer for part in found)
         # Elements of the result that no tap meets are zeros, and written all the same.
         met = math.inf if phase == "gradient" else even * sum(part.results for part in found)
-        left = max(0.0, own.words[PHASES[phase].result] - met) * found[0].nest.packed[1]
+        left = max(0.0, own.words[PHASES[phase].result] - met) * found[0].loops.packed[1]
         skipped = own.zeros.get(PHASES[phase].operands[0], 0.0) if self.saves_zeros else 0.0
         rate = None if self.buffer_words_per_cycle is None else units * self.buffer_words_per_cycle.value
         return Work(
@@ -221,12 +221,14 @@ def _named(found: Blocking) -> dict[str, int]:
     }
 
 
-def _placed(nests: tuple[Nest, ...], array: Array, store: Store, units: int) -> list[Placed]:
-    """Return nests with their mappings, samples and filters shared by the units so that the fewest words move."""
-    planes = nests[0].planes
+def _placed(all_loops: tuple[PhaseLoops, ...], array: Array, store: Store, units: int) -> list[Placed]:
+    """Return all_loops with their mappings, samples and filters shared by the units so that the fewest words move."""
+    planes = all_loops[0].planes
     found = []
     for share in _divisors(units):
-        parts = nests if units == 1 else tuple([_shared(nest, share, units // share) for nest in nests])
+        parts = (
+            all_loops if units == 1 else tuple([_shared(loops, share, units // share) for loops in all_loops])
+        )
         blockings = best_blockings(parts, array, store, planes, units)
         found.append([Placed(*own, planes, units) for own in zip(parts, blockings, strict=True)])
     if len(found) == 1:
@@ -234,9 +236,9 @@ def _placed(nests: tuple[Nest, ...], array: Array, store: Store, units: int) -> 
     return [min(each, key=lambda placed: store.rank(*placed.counts)) for each in zip(*found, strict=True)]
 
 
-def _shared(nest: Nest, samples: int, filters: int) -> Nest:
-    """Return the part of a nest on one of the units among which samples and filters are shared."""
-    return nest._replace(samples=-(-nest.samples // samples), filters=-(-nest.filters // filters))
+def _shared(loops: PhaseLoops, samples: int, filters: int) -> PhaseLoops:
+    """Return the part of a loops on one of the units among which samples and filters are shared."""
+    return loops._replace(samples=-(-loops.samples // samples), filters=-(-loops.filters // filters))
 
 
 @lru_cache(maxsize=256)
@@ -246,8 +248,8 @@ def _divisors(units: int) -> tuple[int, ...]:
 
 def _nests(
     shape: LocalShape, phase: str, packed: tuple[float, float] = (1.0, 1.0)
-) -> tuple[tuple[Nest, ...], ...]:
-    """Return the ways to do a phase, each as nests of loops one after another.
+) -> tuple[tuple[PhaseLoops, ...], ...]:
+    """Return the ways to do a phase, each as all_loops of loops one after another.
 
     Args:
         shape: the layer.
@@ -271,12 +273,12 @@ def _nests(
     return ((dense,),) if steps == 1 else (_folded(back, high, wide), (dense,))
 
 
-def _forward(shape: LocalShape) -> Nest:
+def _forward(shape: LocalShape) -> PhaseLoops:
     """Return the loops of the forward phase; sizes of real shares are rounded up."""
     sizes = {dim: math.ceil(size) for dim, size in shape.sizes.items()}
     high, wide = _window(shape, "height"), _window(shape, "width")
     width = sizes.get("width", 1)
-    return Nest(
+    return PhaseLoops(
         samples=sizes.get("batch", 1),
         groups=sizes.get("groups", 1),
         channels=sizes.get("in_channels", 1),
@@ -297,7 +299,7 @@ def _window(shape: LocalShape, dim: str) -> Window:
     return shape.windows.get(dim) or Window(kernel=1)
 
 
-def _folded(back: Nest, high: Window, wide: Window) -> tuple[Nest, ...]:
+def _folded(back: PhaseLoops, high: Window, wide: Window) -> tuple[PhaseLoops, ...]:
     """Return a convolution for each remainder of a place by the strides, with the taps that meet it."""
     return tuple(
         back._replace(

@@ -21,8 +21,8 @@ from functools import lru_cache
 
 from hypar.files.quantities import Count, Hertz, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
-from hypar.machine.spatial.sets import Layout, layouts
-from hypar.network.training import PHASES
+from hypar.machine.spatial.sets import SetLayout, layouts
+from hypar.ops.nest import PHASES
 
 
 class RowStationary(ComputeModel):
@@ -40,7 +40,7 @@ class RowStationary(ComputeModel):
     input_words: Sourced[Count]
     output_words: Sourced[Count]
 
-    def mapping(self, kernel_height: int, height: int) -> Layout:
+    def mapping(self, kernel_height: int, height: int) -> SetLayout:
         """Return the layout of sets of given kernel and output rows."""
         return _mapping(self.rows.value, self.columns.value, kernel_height, height)
 
@@ -73,7 +73,7 @@ class RowStationary(ComputeModel):
             },
         )
 
-    def _accesses(self, shape: LocalShape, phase: str, laid: Layout, planes: int) -> dict[str, float]:
+    def _accesses(self, shape: LocalShape, phase: str, laid: SetLayout, planes: int) -> dict[str, float]:
         """Return the words accessed in each memory, scaled to an even share of the work."""
         kernel, height = shape.size("kernel_height"), shape.size("height")
         taps, width = shape.size("kernel_width"), shape.size("width")
@@ -107,7 +107,7 @@ class RowStationary(ComputeModel):
 
 
 @lru_cache(maxsize=4096)
-def _mapping(rows: int, columns: int, kernel_height: int, height: int) -> Layout:
+def _mapping(rows: int, columns: int, kernel_height: int, height: int) -> SetLayout:
     """Return the layout with the fewest cycles, of equal ones the one with the fewest folds."""
     return min(layouts(rows, columns, kernel_height, height), key=lambda laid: laid.folds / laid.sets)
 

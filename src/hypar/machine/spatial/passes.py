@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.machine.spatial.columns import larger, parts, smaller
-from hypar.machine.spatial.nests import CHANNELS, FILTERS, SAMPLES, Array
+from hypar.machine.spatial.loops import CHANNELS, FILTERS, SAMPLES, Array
 from hypar.machine.spatial.sets import grids
 from hypar.machine.spatial.tiles import shares, tile_fits, weight_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypar.machine.spatial.nests import Nest, Store
-    from hypar.machine.spatial.sets import Layout
+    from hypar.machine.spatial.loops import PhaseLoops, Store
+    from hypar.machine.spatial.sets import SetLayout
 
 
 FEW = 12
@@ -61,26 +61,34 @@ def _passes(array: Array, taps: int, sets: int, channels: int, filters: int, sam
     return [Pass(r, t, b, q, p)]
 
 
-def passes_of(nest: Nest, array: Array, layout: Layout, most: int) -> list[Pass]:
+def passes_of(loops: PhaseLoops, array: Array, layout: SetLayout, most: int) -> list[Pass]:
     """Return the passes with a layout that may be chosen from: several of numbers, or one of columns."""
-    return _passes(array, nest.taps, layout.sets, min(most, nest.channels), nest.filters, nest.all_samples)
+    return _passes(
+        array, loops.taps, layout.sets, min(most, loops.channels), loops.filters, loops.all_samples
+    )
 
 
-def most_channels(nest: Nest, store: Store, layout: Layout) -> int:
+def most_channels(loops: PhaseLoops, store: Store, layout: SetLayout) -> int:
     """Return the most channels that a pass may have: more than a bank holds only if the array is not full without."""
     if not store.pass_in_bank:
-        return nest.channels + layout.sets * nest.channels
-    held = store.bank // (nest.held_rows(layout.columns) * nest.read_width)
-    return held if nest.whole_width else max(1, held, -(-layout.sets // (nest.filters * nest.all_samples)))
+        return loops.channels + layout.sets * loops.channels
+    held = store.bank // (loops.held_rows(layout.columns) * loops.read_width)
+    return held if loops.whole_width else max(1, held, -(-layout.sets // (loops.filters * loops.all_samples)))
 
 
 def pass_words(
-    nest: Nest, store: Store, layout: Layout, inner: str, tile: tuple[int, int, int], most: int, own: Pass
+    loops: PhaseLoops,
+    store: Store,
+    layout: SetLayout,
+    inner: str,
+    tile: tuple[int, int, int],
+    most: int,
+    own: Pass,
 ) -> tuple[Any, tuple[Any, Any, Any], Any, Any]:
     """Return of passes the filters of an element, the tile, the words from the buffer and the cost, infinite if one does not fit.
 
     Args:
-        nest: the loops.
+        loops: the loops.
         store: the buffer.
         layout: the sets.
         inner: the innermost loop outside the buffer.
@@ -94,50 +102,58 @@ def pass_words(
     if inner == SAMPLES:
         samples = b
     if inner == CHANNELS:
-        channels = smaller(side, nest.channels)
+        channels = smaller(side, loops.channels)
     # A pass has no more channels and filters than its tile, but where the pass is the tile and the last is incomplete.
-    fine = (side <= most) & (side < nest.channels + r if inner == CHANNELS else side <= channels)
-    p = smaller(p, (nest.filters + t - 1) // t if inner == FILTERS else filters // t)
-    if not shares(nest, store):
-        p = smaller(p, larger(store.weights // (t * side * nest.kernel * nest.taps), side * t == 1))
+    fine = (side <= most) & (side < loops.channels + r if inner == CHANNELS else side <= channels)
+    p = smaller(p, (loops.filters + t - 1) // t if inner == FILTERS else filters // t)
+    if not shares(loops, store):
+        p = smaller(p, larger(store.weights // (t * side * loops.kernel * loops.taps), side * t == 1))
     if inner == FILTERS:
         p = _most_allowed(
-            lambda p: tile_fits(nest, store, layout.columns, samples, smaller(p * t, nest.filters), channels),
+            lambda p: tile_fits(
+                loops, store, layout.columns, samples, smaller(p * t, loops.filters), channels
+            ),
             p,
         )
-        filters = smaller(larger(p, 1) * t, nest.filters)
+        filters = smaller(larger(p, 1) * t, loops.filters)
     else:
-        fine &= tile_fits(nest, store, layout.columns, samples, filters, channels)
+        fine &= tile_fits(loops, store, layout.columns, samples, filters, channels)
     fine &= (b <= samples) & (p > 0)
     p = larger(p, 1)
-    words = buffer_words(nest, store, layout, inner, (samples, filters, channels), side, p * t)
+    words = buffer_words(loops, store, layout, inner, (samples, filters, channels), side, p * t)
     cost = words * store.costs[0]
     if store.costs[1]:
-        cost = cost + store.costs[1] * array_words(nest, (q, p), samples)
+        cost = cost + store.costs[1] * array_words(loops, (q, p), samples)
     cost = np.where(fine, cost, np.inf) if isinstance(side, np.ndarray) else cost if fine else math.inf
     return p, (samples, filters, channels), words, cost
 
 
-def array_words(nest: Nest, interleaved: tuple[Any, Any], samples: Any) -> Any:
+def array_words(loops: PhaseLoops, interleaved: tuple[Any, Any], samples: Any) -> Any:
     """Return the words that elements take from the array's network: rows of F_in and W, and terms of F_out.
 
     Args:
-        nest: the loops.
+        loops: the loops.
         interleaved: channels and filters of an element.
         samples: samples in the buffer.
     """
     q, p = interleaved
-    rows = nest.planes * nest.kernel * nest.height
-    return rows * (nest.read_width / (p * nest.zeros) + nest.width / q + nest.taps / samples)
+    rows = loops.planes * loops.kernel * loops.height
+    return rows * (loops.read_width / (p * loops.zeros) + loops.width / q + loops.taps / samples)
 
 
 def buffer_words(
-    nest: Nest, store: Store, layout: Layout, innermost: str, tile: tuple[Any, Any, Any], side: Any, deep: Any
+    loops: PhaseLoops,
+    store: Store,
+    layout: SetLayout,
+    innermost: str,
+    tile: tuple[Any, Any, Any],
+    side: Any,
+    deep: Any,
 ) -> Any:
     """Return the words between buffer and array.
 
     Args:
-        nest: the loops.
+        loops: the loops.
         store: the buffer.
         layout: the sets.
         innermost: the innermost loop outside the buffer.
@@ -146,17 +162,17 @@ def buffer_words(
         deep: filters of a pass, which share a read of F_in.
     """
     samples, filters, channels = tile
-    f_in, f_out, weights = nest.words(layout.folds)
-    times_in = parts(nest.filters, filters) * parts(filters, deep)
-    times_out = parts(nest.channels, channels) * parts(channels, side)
-    if not shares(nest, store):
+    f_in, f_out, weights = loops.words(layout.folds)
+    times_in = parts(loops.filters, filters) * parts(filters, deep)
+    times_out = parts(loops.channels, channels) * parts(channels, side)
+    if not shares(loops, store):
         return f_in * times_in + 2 * f_out * times_out
-    often = layout.folds * weight_times(nest.all_samples, nest.groups, samples)
+    often = layout.folds * weight_times(loops.all_samples, loops.groups, samples)
     if innermost == SAMPLES:
         stays = (filters <= deep) & (channels <= side)
         often = np.where(stays, 1, often) if isinstance(stays, np.ndarray) else 1 if stays else often
     loaded = weights * often
-    if nest.gradient:
+    if loops.gradient:
         return f_in * times_in + f_out * times_out + 2 * loaded
     return f_in * times_in + 2 * f_out * times_out + loaded
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Layout(NamedTuple):
-    """Layout of sets on the array.
+class SetLayout(NamedTuple):
+    """SetLayout of sets on the array.
 
     Attributes:
         kernel_rows: rows of a set that the array holds at once, R unless R exceeds the rows of the array.
@@ -41,7 +41,9 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def layouts(rows: int, columns: int, kernel: int, height: int, *, line: bool = False) -> tuple[Layout, ...]:
+def layouts(
+    rows: int, columns: int, kernel: int, height: int, *, line: bool = False
+) -> tuple[SetLayout, ...]:
     """Return every layout of sets of ``kernel`` by ``height`` on an array, the widest pieces first.
 
     Pieces have equal widths but for the last, and two columns at least, so that F_in is shared along diagonals, unless
@@ -61,12 +63,16 @@ def layouts(rows: int, columns: int, kernel: int, height: int, *, line: bool = F
     widths = list(_even_widths(height, widest))
     kept = [width for width in widths if height // -(-height // width) >= 2] or widths[:1]
     return tuple(
-        Layout(kernel_rows, kernel_folds, width, -(-height // width), _sets(bands, columns, width, line=line))
+        SetLayout(
+            kernel_rows, kernel_folds, width, -(-height // width), _sets(bands, columns, width, line=line)
+        )
         for width in kept
     )
 
 
-def wider(layout: Layout, rows: int, columns: int, height: int, *, line: bool = False) -> Iterator[Layout]:
+def wider(
+    layout: SetLayout, rows: int, columns: int, height: int, *, line: bool = False
+) -> Iterator[SetLayout]:
     """Yield the layouts with wider pieces, but as many sets and pieces, the widest first; the last piece is narrower."""
     bands = rows // layout.kernel_rows
     widest = height if layout.folds == 1 else (height - 1) // (layout.folds - 1)
@@ -92,7 +98,7 @@ def _sets(bands: int, columns: int, width: int, *, line: bool) -> int:
     return max(below, beside) if line and width > 1 else below * beside
 
 
-def by_rounds(choices: tuple[Layout, ...], planes: int, units: int) -> list[tuple[int, Layout]]:
+def by_rounds(choices: tuple[SetLayout, ...], planes: int, units: int) -> list[tuple[int, SetLayout]]:
     """Return the layouts with the rounds of each, the fewest first."""
     return sorted([(layout.rounds(planes, units), layout) for layout in choices], key=itemgetter(0))
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.machine.spatial.columns import larger, parts
-from hypar.machine.spatial.nests import CHANNELS, FILTERS, SAMPLES
+from hypar.machine.spatial.loops import CHANNELS, FILTERS, SAMPLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hypar.machine.spatial.nests import Nest, Store
+    from hypar.machine.spatial.loops import PhaseLoops, Store
 
 
 _ONE = np.ones(1, dtype=np.int64)
@@ -68,12 +68,12 @@ def tiles_of(innermost: str, samples: int, groups: int, filters: int, channels: 
     return Tiles(innermost, n, m, c, times_in, times_out, times_weights)
 
 
-def memory_words(nest: Nest, folds: Any, tiles: Tiles) -> Any:
+def memory_words(loops: PhaseLoops, folds: Any, tiles: Tiles) -> Any:
     """Return the words between memory and buffer: each tensor once for each time that its tile changes."""
-    f_in, f_out, weights = nest.stored(folds)
+    f_in, f_out, weights = loops.stored(folds)
     stays = tiles.innermost == SAMPLES
     # A result that is not finished is written, and read again.
-    if nest.gradient:
+    if loops.gradient:
         often = 1 if stays else 2 * folds * tiles.times_weights - 1
         return f_in * tiles.times_in + f_out * tiles.times_out + weights * often
     often = 1 if stays else folds * tiles.times_weights
@@ -86,15 +86,17 @@ def weight_times(all_samples: int, groups: int, samples: Any) -> Any:
     return times if groups == 1 else larger(times, groups) / groups
 
 
-def tile_fits(nest: Nest, store: Store, columns: Any, samples: Any, filters: Any, channels: Any) -> Any:
+def tile_fits(
+    loops: PhaseLoops, store: Store, columns: Any, samples: Any, filters: Any, channels: Any
+) -> Any:
     """Return whether a tile fits the buffer, its pieces having some columns."""
     if store.words is None:
         return samples * filters * channels * columns > 0
-    f_in = samples * channels * (nest.held_rows(columns) * nest.read_width)
-    f_out = samples * filters * (columns * nest.width)
+    f_in = samples * channels * (loops.held_rows(columns) * loops.read_width)
+    f_out = samples * filters * (columns * loops.width)
     taken = _banks(f_in, store) + _banks(f_out, store)
-    if shares(nest, store):
-        weights = filters * channels * (nest.kernel * nest.taps) * parts(samples, nest.samples)
+    if shares(loops, store):
+        weights = filters * channels * (loops.kernel * loops.taps) * parts(samples, loops.samples)
         taken = taken + _banks(weights, store)
     return taken <= store.words // store.bank
 
@@ -103,9 +105,9 @@ def _banks(words: Any, store: Store) -> Any:
     return words if store.bank == 1 else parts(words, store.bank)
 
 
-def shares(nest: Nest, store: Store) -> bool:
+def shares(loops: PhaseLoops, store: Store) -> bool:
     """Return whether W takes room beside the other tensors, as a result always does."""
-    return nest.gradient or not store.weights
+    return loops.gradient or not store.weights
 
 
 @lru_cache(maxsize=4096)

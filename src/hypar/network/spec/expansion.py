@@ -13,7 +13,7 @@ from hypar.registry import load_plugin, plugin_names
 if TYPE_CHECKING:
     from hypar.errors import Where
     from hypar.files.yaml_file import Document
-    from hypar.network.ops.base import Op
+    from hypar.ops.base import Op
 
 MOST_LAYERS = 20_000
 """Largest number of layers, with blocks and repeats expanded."""

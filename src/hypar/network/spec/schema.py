@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from hypar.files.record import Record
-from hypar.network.named import DimName, DimSize
-from hypar.network.ops.base import Size
+from hypar.ops.base import Size
+from hypar.ops.dims import DimName, DimSize
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$")]
 Reference = Annotated[str, Field(max_length=200)]

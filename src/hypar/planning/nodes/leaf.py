@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.searches.base import Answer
     from hypar.schedule.lanes import Lane, Lanes, WholeShares
     from hypar.sharding.levels import Level
@@ -27,7 +27,7 @@ class Node(Protocol):
         """The cost of all choices at it and below it."""
 
     @property
-    def graph(self) -> ContractedGraph:
+    def graph(self) -> PlanGraph:
         """The layers, with the sizes that the splits above leave."""
 
     def leaves(self) -> Iterator[Leaf]:
@@ -49,7 +49,7 @@ class Node(Protocol):
             above: what the uneven splits above leave in whole elements; None if there are none.
         """
 
-    def of(self, graph: ContractedGraph) -> Node:
+    def of(self, graph: PlanGraph) -> Node:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
 
     def taking(self, chosen: Iterator[Options]) -> Node:
@@ -76,7 +76,7 @@ class Leaf:
         return self.lane.name or WHOLE_ARRAY
 
     @property
-    def graph(self) -> ContractedGraph:
+    def graph(self) -> PlanGraph:
         """The layers, with the sizes that the splits above leave."""
         return self.lane.graph
 
@@ -105,7 +105,7 @@ class Leaf:
         """Yield the tensors themselves."""
         yield tensors
 
-    def of(self, graph: ContractedGraph) -> Leaf:
+    def of(self, graph: PlanGraph) -> Leaf:
         """Return the same choices for layers of other sizes, with the costs unchanged."""
         return replace(self, lane=self.lane._replace(graph=graph))
 

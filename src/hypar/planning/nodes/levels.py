@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import Machine
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.records import Decided
     from hypar.planning.resolved import Resolved
@@ -53,13 +53,13 @@ class LevelPlanner:
         """Whether it is known that there is nothing to search."""
         return self.whole is not None and self.whole.leaves_no_choice
 
-    def planned(self, graph: ContractedGraph) -> Node:
+    def planned(self, graph: PlanGraph) -> Node:
         """Plan all layers of a network, or of a stage."""
         assert self.request.identical is not None  # noqa: S101 (a planner is of a machine)
         return self.leaf("", self.request.identical, graph, 0, None)
 
     def leaf(
-        self, name: str, machine: Machine, graph: ContractedGraph, depth: int, entered: Entered | None
+        self, name: str, machine: Machine, graph: PlanGraph, depth: int, entered: Entered | None
     ) -> Leaf:
         """Plan identical devices by the requested search.
 
@@ -82,7 +82,7 @@ class LevelPlanner:
         self,
         request: Resolved,
         name: str,
-        graph: ContractedGraph,
+        graph: PlanGraph,
         depth: int,
         answer: Answer,
         question: Question | None = None,
@@ -103,9 +103,7 @@ class LevelPlanner:
         request = replace(self.request, machine=setting.machine).over(setting.array)
         return self._question(request, leaf.graph, leaf.lane.depth, entered)
 
-    def _question(
-        self, request: Resolved, graph: ContractedGraph, depth: int, entered: Entered | None
-    ) -> Question:
+    def _question(self, request: Resolved, graph: PlanGraph, depth: int, entered: Entered | None) -> Question:
         """Return the search problem of a request for a group."""
         last = depth + len(request.array)
         pins = [
@@ -125,7 +123,7 @@ class LevelPlanner:
         assert isinstance(node, Leaf)  # noqa: S101 (the devices are identical)
         return node.answer.solver
 
-    def state_above(self, graph: ContractedGraph) -> Entered | None:  # noqa: ARG002 (uneven splits have one)
+    def state_above(self, graph: PlanGraph) -> Entered | None:  # noqa: ARG002 (uneven splits have one)
         """Return the state above all splits by which the cost counts; None on identical devices."""
         return None
 

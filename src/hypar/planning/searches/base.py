@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hypar.costs.graphs.counted import Counted
     from hypar.costs.graphs.moved import Builder
     from hypar.costs.graphs.narrowed import Narrowed
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
@@ -48,7 +48,7 @@ class Question:
         numbered: whether each layer numbers the devices of a flat level in an order of its own.
     """
 
-    graph: ContractedGraph
+    graph: PlanGraph
     cost: Cost
     levels: tuple[Level, ...]
     options: tuple[tuple[Options, ...], ...]
@@ -191,12 +191,12 @@ class Question:
         """Divide the sizes of each layer; equal ones share one object."""
         shared: dict[object, LocalSizes] = {}
         keys = [
-            (layer.einsum, before, choices)
+            (layer.nest, before, choices)
             for layer, before, choices in zip(self.graph.layers, sizes, options, strict=True)
         ]
-        for einsum, before, choices in dict.fromkeys(keys):
-            left = before.divided(einsum, choices, ways)
-            shared[einsum, before, choices] = left.distinct() if distinct else left
+        for nest, before, choices in dict.fromkeys(keys):
+            left = before.divided(nest, choices, ways)
+            shared[nest, before, choices] = left.distinct() if distinct else left
         return [shared[key] for key in keys]
 
     def layer_items(self, index: int, layer: int, sizes: list[LocalSizes]) -> Items:

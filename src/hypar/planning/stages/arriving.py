@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph
+    from hypar.ops.nest import Nest
     from hypar.planning.stages.span import Cuts, Outer, Site
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.schedule.entering import Link
@@ -83,7 +83,7 @@ def link_of(branch: Branch, stages: int) -> Beside:
 
 
 def entering_groups(
-    network: tuple[ContractedGraph, Flows],
+    network: tuple[PlanGraph, Flows],
     span: tuple[int, int],
     cuts: Cuts,
     setting: Setting,
@@ -120,7 +120,7 @@ def entering_groups(
             other = outer(ends[not reads]) if outside else None
             flow = flows.tensors[index]
             between = between_of(layers, tensor, flow)
-            reader = layers.layers[tensor.consumer].einsum
+            reader = layers.layers[tensor.consumer].nest
             for part in parts_of(flow, between):
                 if part.forward is reads:
                     way = _Way(index, part, between, reader, reads, ends[reads] - span[0], other)
@@ -132,12 +132,12 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
     """Return the number of devices below a node that need each element of a layer's input or output."""
     if isinstance(branch, Leaf):
         lane = branch.lane
-        einsum, pairs = (
-            lane.graph.layers[layer].einsum,
+        nest, pairs = (
+            lane.graph.layers[layer].nest,
             zip(lane.choices[layer], lane.setting.array, strict=True),
         )
-        return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
-    offer, carried = branch.offers[layer], branch.graph.layers[layer].einsum.dims(tensor)
+        return math.prod(choice.devices(ways) / divisor(nest, choice, tensor) for choice, ways in pairs)
+    offer, carried = branch.offers[layer], branch.graph.layers[layer].nest.dims(tensor)
     cut = dim_of(offer.choice) in carried
     return math.fsum(
         (share if cut else 1.0) * copies(below, layer, tensor)
@@ -162,18 +162,18 @@ class _Way(NamedTuple):
     tensor: int
     part: Part
     between: Between
-    reader: Einsum
+    reader: Nest
     reads: bool
     layer: int
     other: Outer | None
 
-    def reader_at(self, own: Branch, other: Branch | None) -> Einsum:
+    def reader_at(self, own: Branch, other: Branch | None) -> Nest:
         """Return the layer that reads it, with the sizes at a node of the tree."""
         if self.reads:
-            return own.graph.layers[self.layer].einsum
+            return own.graph.layers[self.layer].nest
         if other is None or self.other is None:
             return self.reader
-        return other.graph.layers[self.other.layer].einsum
+        return other.graph.layers[self.other.layer].nest
 
 
 class _Arriving:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
-from hypar.network.contraction import kept_with_graph
+from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.moves import moves_inside, timed_inside
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.planning.stages.spans import CutSpans
     from hypar.schedule.entering import Link
     from hypar.schedule.moves import Move
@@ -179,7 +179,7 @@ class LowerBounds:
     @property
     def macs(self) -> Costs:
         """Multiply-accumulates of a mini-batch forward, which are exact."""
-        each = (self.microbatches * layer.einsum.macs for layer in self.spans.microbatch.layers)
+        each = (self.microbatches * layer.nest.macs for layer in self.spans.microbatch.layers)
         before = np.cumsum([0.0, *each])
         found: Costs = before - before[:-1, None]
         return found
@@ -252,7 +252,7 @@ def _sums(amounts: Sequence[float], starts: int | None = None) -> Costs:
 
 
 @kept_with_graph
-def _kept(graph: ContractedGraph) -> tuple[tuple[float, float], ...]:
+def _kept(graph: PlanGraph) -> tuple[tuple[float, float], ...]:
     """Return the elements of a microbatch that each layer keeps of its input, and its trail behind its output.
 
     A tensor's first reader keeps it, but for one that the trail that makes it keeps.
@@ -266,16 +266,16 @@ def _kept(graph: ContractedGraph) -> tuple[tuple[float, float], ...]:
             known.add(key)
             read[tensor.consumer] = tensor.elements
     return tuple(
-        (layer.einsum.input_elements if index not in fed else read.get(index, 0), math.fsum(own.values()))
+        (layer.nest.input_elements if index not in fed else read.get(index, 0), math.fsum(own.values()))
         for index, (layer, own) in enumerate(zip(graph.layers, held, strict=True))
     )
 
 
-def _tensors_kept(layer: CutLayer) -> dict[int, int]:
+def _tensors_kept(layer: PlanNode) -> dict[int, int]:
     """Return the elements of the tensors in a layer's trail that an op there keeps, by number."""
     sizes = {op.target: op.elements for op in layer.trail}
-    kept = {op.source for op in layer.trail if op.keeps_input} | {
-        op.target for op in layer.trail if op.keeps_output
+    kept = {op.source for op in layer.trail if op.saved.input} | {
+        op.target for op in layer.trail if op.saved.output
     }
     return {number: sizes[number] for number in kept if number is not None}
 
@@ -306,7 +306,7 @@ def _over_choices(
     known: dict[object, LayerBounds] = {}
     found = []
     for layer, sums, options in zip(spans.microbatch.layers, _added_up(spans), offered, strict=True):
-        key = (layer.einsum, layer.output_elements, layer.trail[-1].elements, sums, options)
+        key = (layer.nest, layer.output_elements, layer.trail[-1].elements, sums, options)
         if key not in known:
             known[key] = LayerBounds()
             if math.prod(map(len, options)) <= MOST_COMBINATIONS:
@@ -325,13 +325,13 @@ def _added_up(spans: CutSpans) -> tuple[Sums, ...]:
     return spans.flows.sums
 
 
-def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> LayerBounds:
+def _under(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> LayerBounds:
     """Return the time and memory of a layer under a choice at each level."""
-    divisors = degrees(chosen, layer.einsum.counted)
-    output = fullest_share(layer.einsum, divisors, "output")
-    if not setting.machine.times(layer.einsum):
+    divisors = degrees(chosen, layer.nest.counted)
+    output = fullest_share(layer.nest, divisors, "output")
+    if not setting.machine.times(layer.nest):
         return LayerBounds(output=output, error=output * layer.trail[-1].elements)
-    time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
+    time = setting.machine.layer_time(layer.nest, divisors, setting.element_bytes)
     spent = [*time.seconds.items()]
     once = [("update", setting.update_seconds(time))]
     if not setting.machine.overlap:
@@ -345,21 +345,21 @@ def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, micro
         through=math.fsum(seconds for phase, seconds in spent if phase != "gradient"),
         turns=math.fsum(turns),
         weights=time.fullest["weight"],
-        input=fullest_share(layer.einsum, divisors, "input"),
+        input=fullest_share(layer.nest, divisors, "input"),
         output=output,
         error=output * layer.trail[-1].elements,
     )
 
 
-def _moves(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting) -> list[tuple[Move, float]]:
+def _moves(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting) -> list[tuple[Move, float]]:
     """Return the reductions of a layer's partial sums, with the seconds that they take at least.
 
     By ``fused`` sums of F may go straight to the next layer: terms are still received once, which takes no less than half of
     an all-reduce.
     """
     if setting.convention == PAPER:
-        moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
+        moves = moves_inside(setting, layer.nest, layer.output_elements, chosen)
     else:
-        moves = timed_inside(setting, layer.einsum, sums, chosen)
+        moves = timed_inside(setting, layer.nest, sums, chosen)
     onward = setting.convention == FUSED
     return [(move, move.seconds / (2 if onward and move.phase == "forward" else 1)) for move in moves]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.network.contraction import Tensor, kept_with_graph
+from hypar.network.nodes import Tensor, kept_with_graph
 from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import MOVED
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
 
 
 @kept_with_graph
-def equal_layers(graph: ContractedGraph, *, named: bool = False) -> NDArray[np.int32]:
+def equal_layers(graph: PlanGraph, *, named: bool = False) -> NDArray[np.int32]:
     """Return the number of layers that are equal in turn from each layer on and from each other one, ``[layers, layers]``.
 
     Args:
@@ -32,7 +32,7 @@ def equal_layers(graph: ContractedGraph, *, named: bool = False) -> NDArray[np.i
     """
     around: list[list[Hashable]] = [[] for _ in graph.layers]
     for tensor, flow in zip(graph.tensors, flows_of(graph, MOVED).tensors, strict=True):
-        ends = tuple(graph.layers[end].einsum for end in (tensor.producer, tensor.consumer))
+        ends = tuple(graph.layers[end].nest for end in (tensor.producer, tensor.consumer))
         # By ``paper`` a stage also receives what only passes.
         for layer in range(tensor.producer, tensor.consumer + 1):
             around[layer].append((counted_from(layer, tensor), flow, ends))

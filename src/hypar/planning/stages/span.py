@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
 from hypar.timeline import run
@@ -13,7 +13,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.network.contraction import Tensor
+    from hypar.network.nodes import Tensor
     from hypar.planning.nodes.leaf import Node
     from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
@@ -59,7 +59,7 @@ class Cuts(NamedTuple):
     @property
     def macs(self) -> int:
         """The multiply-accumulates of a microbatch forward, on all groups."""
-        return sum(layer.einsum.macs for layer in self.node.graph.layers)
+        return sum(layer.nest.macs for layer in self.node.graph.layers)
 
 
 class Outer(NamedTuple):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from hypar.network.contraction import ContractedGraph
+from hypar.network.nodes import PlanGraph
 from hypar.plan.stages import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import Tensor
     from hypar.plan.plan import Plan
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.resolved import Resolved
@@ -84,8 +84,8 @@ class CutSpans:
 
     request: Resolved
     planner: LevelPlanner
-    whole: ContractedGraph
-    microbatch: ContractedGraph
+    whole: PlanGraph
+    microbatch: PlanGraph
     setting: Setting
     site: Site
     answers: dict[object, Node]
@@ -177,7 +177,7 @@ class CutSpans:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts, on identical devices."""
         return self.having(start, end, self._given(self._of(self.microbatch, start, end), choices))
 
-    def _given(self, graph: ContractedGraph, choices: tuple[Options, ...]) -> Leaf:
+    def _given(self, graph: PlanGraph, choices: tuple[Options, ...]) -> Leaf:
         """Return some layers with given cuts, on identical devices."""
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
         return self.planner.answered(self.request, "", graph, 0, answer)
@@ -278,13 +278,13 @@ class CutSpans:
                 found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
         return np.array([self.setting.element_bytes * math.fsum(at.values()) for at in found])
 
-    def _of(self, graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
+    def _of(self, graph: PlanGraph, start: int, end: int) -> PlanGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
         if {self.request.convention, self.setting.convention} == {PAPER}:
             return span_of(graph, start, end)
         return span_of(graph, start, end, self.flows)
 
-    def _lowered(self, graph: ContractedGraph, outside: tuple[Tensor, ...], planned: Node) -> Cuts:
+    def _lowered(self, graph: PlanGraph, outside: tuple[Tensor, ...], planned: Node) -> Cuts:
         """Return the cuts of the layers of a span for a microbatch, with their time and memory."""
         node = planned.of(graph)
         node = node.at(self.setting) if isinstance(node, Leaf) else node
@@ -308,7 +308,7 @@ class CutSpans:
 
         return Cuts(node, self.planner.solver(planned), placed, tuple(crossings), phases, memory)
 
-    def _named(self, cuts: Cuts, graph: ContractedGraph) -> Cuts:
+    def _named(self, cuts: Cuts, graph: PlanGraph) -> Cuts:
         """Return the same cuts of equal layers with other names."""
         node = cuts.node.of(graph)
         lanes = tuple(lane.of(leaf.graph) for lane, leaf in zip(cuts.lanes, node.leaves(), strict=True))
@@ -318,7 +318,7 @@ class CutSpans:
         """Return the best cuts of a span, with their time and memory."""
         inside, outside = self._of(self.whole, start, end), shared_with_others(self.microbatch, start, end)
         key = (
-            *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
+            *((layer.op_name, layer.nest, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
             (inside.fed, inside.sent, inside.ties),
             *((layer.name for layer in inside.layers) if self.planner.pins else ()),
@@ -364,7 +364,7 @@ def joined(spans: Sequence[CutSpans], stages: Sequence[CutSpan]) -> list[CutSpan
     ]
 
 
-def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = None) -> ContractedGraph:
+def span_of(graph: PlanGraph, start: int, end: int, flows: Flows | None = None) -> PlanGraph:
     """Return the layers from ``start`` up to ``end``, with the tensors between them.
 
     Args:
@@ -380,7 +380,7 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
         if start <= tensor.producer < end <= tensor.consumer
     )
     tensors = tuple(counted_from(start, tensor) for tensor in inside)
-    found = ContractedGraph(graph.layers[start:end], tensors, sent=frozenset(sent))
+    found = PlanGraph(graph.layers[start:end], tensors, sent=frozenset(sent))
     if flows is None:
         return found
     fed = (
@@ -405,7 +405,7 @@ def _most_shared(ties: Sequence[Tensor], start: int, end: int) -> int:
     return max(received.values(), default=0)
 
 
-def _ties_inside(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
+def _ties_inside(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
     """Return the weights that several of the layers from ``start`` up to ``end`` use, each from the first of these."""
     firsts: dict[int, int] = {}
     for tie in graph.ties:
@@ -415,7 +415,7 @@ def _ties_inside(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, 
     return tuple(counted_from(start, replace(tie, producer=firsts[tie.producer])) for tie in inside)
 
 
-def shared_with_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
+def shared_with_others(graph: PlanGraph, start: int, end: int) -> tuple[Tensor, ...]:
     """Return the tensors that these layers read of earlier layers, whose indices are negative, and those that later ones read."""
     outside = (
         tensor

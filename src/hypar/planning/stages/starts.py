@@ -10,11 +10,11 @@ from hypar.errors import OptionError, shown, suggestion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
+    from hypar.network.nodes import PlanGraph
 
 
-def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: ContractedGraph) -> tuple[int, ...]:
+def given_bounds(starts: Sequence[str], graph: LayerGraph, nodes: PlanGraph) -> tuple[int, ...]:
     """Return the first layer of each stage, by its index among the layers that are cut, and their number.
 
     Args:

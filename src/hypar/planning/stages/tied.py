@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.nodes import PlanNode, Tensor
     from hypar.planning.stages.span import CutSpan
     from hypar.schedule.entering import Link
     from hypar.sharding.amounts.counted import Received
@@ -47,7 +47,7 @@ class _User(NamedTuple):
         return self.span.cuts.lane.setting
 
     @property
-    def cut(self) -> CutLayer:
+    def cut(self) -> PlanNode:
         """The layer."""
         return self.span.cuts.lane.graph.layers[self.layer]
 
@@ -111,7 +111,7 @@ def _exchange(stages: Sequence[CutSpan], users: Sequence[_User], tie: Tensor) ->
 
 def _received(owner: _User, user: _User, tie: Tensor) -> tuple[Received, ...]:
     """Return what the weight's own stage receives from another one, and what this one gets back, at the seam and outside it."""
-    made, read = owner.cut.of_weight.einsum, user.cut.of_weight.einsum
+    made, read = owner.cut.of_weight.nest, user.cut.of_weight.nest
     outside = owner.span.site.outside
     array = owner.setting.array if outside else ()
     between, parts = between_of_weight((made, read), tie), parts_of_weight(tie.elements)

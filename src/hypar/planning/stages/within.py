@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from hypar.network.contraction import ContractedGraph
+from hypar.network.nodes import PlanGraph
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.moves import NO_MOVES
@@ -78,7 +78,7 @@ class _Inside:
         tensor = self.parts[0].tensors[number]
         places = zip((tensor.producer, tensor.consumer), ends, strict=True)
         own = [(self.parts[part].cuts.lane, layer - self.firsts[part]) for layer, part in places]
-        pair = ContractedGraph(
+        pair = PlanGraph(
             tuple(lane.graph.layers[layer] for lane, layer in own),
             (replace(tensor, producer=0, consumer=1),),
             fed=frozenset({1}),

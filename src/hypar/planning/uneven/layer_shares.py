@@ -57,7 +57,7 @@ def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
     works: dict[Hashable, Array] = {}
     columns = []
     for layer, offer in zip(split.graph.layers, offers, strict=True):
-        key = (layer.einsum, offer)
+        key = (layer.nest, offer)
         if key not in works:
             works[key] = split.work(layer, [(offer.choice, offer.shares)])
         columns.append(works[key])
@@ -127,7 +127,7 @@ class ByLayer:
         entered = self.split.entered
         for at, (layer, offers) in enumerate(zip(self.split.graph.layers, self.offered, strict=True)):
             sums = None if entered is None else entered.network[0].sums[at]
-            key: Hashable = (layer.einsum, layer.output_elements, sums, offers)
+            key: Hashable = (layer.nest, layer.output_elements, sums, offers)
             if key not in kept:
                 kept[key] = self.split.layer_costs(at, _taken(offers))
             nodes.append(kept[key])
@@ -135,7 +135,7 @@ class ByLayer:
             made, read = self.split.graph.ends(tensor)
             pair = (self.offered[tensor.producer], self.offered[tensor.consumer])
             parts = None if entered is None else (id(entered.network[2][at]), id(entered.products[at]))
-            key = (made.einsum, read.einsum, tensor.content, parts, pair)
+            key = (made.nest, read.nest, tensor.content, parts, pair)
             if key not in kept:
                 kept[key] = self.split.tensor_costs(at, *map(_taken, pair))
             edges.append(kept[key])

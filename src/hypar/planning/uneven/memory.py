@@ -12,7 +12,7 @@ from hypar.schedule.step import transfers_of
 from hypar.sharding.levels import TENSORS
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.planning.uneven.tree import Branch, Branching
     from hypar.schedule.lanes import WholeShares
 
@@ -51,10 +51,10 @@ def _fits(branch: Branch, above: WholeShares | None) -> bool:
     return holds(run, transfers_of(run, crossings))
 
 
-def _largest(moved: ContractedGraph) -> float:
+def _largest(moved: PlanGraph) -> float:
     """Return the elements of the largest tensor that is moved between the layers of a graph, or inside one."""
     sizes = (layer.elements(tensor) for layer in moved.layers for tensor in TENSORS)
-    made = (layer.einsum.elements("output") for layer in moved.layers)
+    made = (layer.nest.elements("output") for layer in moved.layers)
     return max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
 
 

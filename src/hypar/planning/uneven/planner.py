@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
@@ -89,7 +89,7 @@ class Planner(LevelPlanner):
     def of(
         cls,
         request: Resolved,
-        graph: ContractedGraph,
+        graph: PlanGraph,
         pins: Sequence[Pin],
         element_bytes: int,
         *,
@@ -106,7 +106,7 @@ class Planner(LevelPlanner):
         found.thorough = found.tries_all(graph)
         return found
 
-    def tries_all(self, graph: ContractedGraph) -> bool:
+    def tries_all(self, graph: PlanGraph) -> bool:
         """Return whether a joint search has all choices of some layers at the uneven splits as candidates."""
         if not load_search(self.request.search).at_once:
             return False
@@ -119,7 +119,7 @@ class Planner(LevelPlanner):
         )
         return choices <= MOST_CHOICES and choices * max(inside) <= MOST_PLANS
 
-    def planned(self, graph: ContractedGraph) -> Branching:
+    def planned(self, graph: PlanGraph) -> Branching:
         """Plan all layers of a network.
 
         Raises:
@@ -138,13 +138,11 @@ class Planner(LevelPlanner):
             )
         return found
 
-    def state_above(self, graph: ContractedGraph) -> Entered | None:
+    def state_above(self, graph: PlanGraph) -> Entered | None:
         """Return the state above all splits by which the cost counts."""
         return state_above(graph, convention_of(self.cost))
 
-    def branch(
-        self, group: DeviceGroup, graph: ContractedGraph, depth: int, entered: Entered | None
-    ) -> Branch:
+    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: Entered | None) -> Branch:
         """Plan one device group of an uneven split."""
         if isinstance(group.machine, HeterogeneousMachine):
             return self.split(group.name, group.machine, graph, depth, entered)
@@ -230,7 +228,7 @@ class Planner(LevelPlanner):
         self,
         name: str,
         machine: HeterogeneousMachine,
-        graph: ContractedGraph,
+        graph: PlanGraph,
         depth: int,
         entered: Entered | None,
     ) -> Branching:
@@ -251,9 +249,7 @@ class Planner(LevelPlanner):
         """Return whether shares that adapt fit the memory; all others are as they are."""
         return not self.adapts or self.in_stage or fits(one)
 
-    def _options(
-        self, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
-    ) -> tuple[Options, ...]:
+    def _options(self, machine: HeterogeneousMachine, graph: PlanGraph, depth: int) -> tuple[Options, ...]:
         """Return each layer's options at an uneven split."""
         ways = len(machine.groups)
         own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]
@@ -274,7 +270,7 @@ class Planner(LevelPlanner):
 
 
 def split_options(
-    request: Resolved, graph: ContractedGraph, ways: int, pins: Sequence[Pin] = ()
+    request: Resolved, graph: PlanGraph, ways: int, pins: Sequence[Pin] = ()
 ) -> tuple[Options, ...]:
     """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
 
@@ -322,7 +318,7 @@ def _answer(search: str, question: Question) -> Answer:
         return load_search(search).run(replace(question, solver=None))
 
 
-def solver_for(request: Resolved, graph: ContractedGraph) -> str:
+def solver_for(request: Resolved, graph: PlanGraph) -> str:
     """Return the requested solver, or the cheapest one for all uneven splits and groups of identical devices."""
     if request.solver is not None:
         return request.solver

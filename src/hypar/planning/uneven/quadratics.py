@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.network.nodes import PlanGraph, Tensor
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
@@ -175,7 +175,7 @@ def _computed(split: UnevenSplit, amounts: _Amounts) -> Array:
 
 
 @lru_cache(maxsize=32)
-def _by_paper(graph: ContractedGraph, options: tuple[Options, ...], count: int) -> _Amounts:
+def _by_paper(graph: PlanGraph, options: tuple[Options, ...], count: int) -> _Amounts:
     """Compute the amounts of ``count`` groups by ``paper`` once for all machines."""
     unknown = [
         tuple(SHARE if other == group else 1 / count for other in range(count)) for group in range(count)
@@ -193,7 +193,7 @@ def _by_paper(graph: ContractedGraph, options: tuple[Options, ...], count: int) 
 
     nodes = tuple(
         place(
-            (layer.einsum, layer.output_elements, own),
+            (layer.nest, layer.output_elements, own),
             (
                 [_own(inside(layer, choice, shares), group) for group, shares in enumerate(unknown)]
                 for choice in own
@@ -206,9 +206,9 @@ def _by_paper(graph: ContractedGraph, options: tuple[Options, ...], count: int) 
     def scaled(tensor: Tensor) -> Iterator[list[list[Number]]]:
         """Yield the elements of each pair of options; tensors between layers of equal roles have the same fractions."""
         ends, pair = graph.ends(tensor), (options[tensor.producer], options[tensor.consumer])
-        read = ends[1].einsum
+        read = ends[1].nest
         slides = any(dim_of(choice) in read.windows for choice in pair[1])
-        key = (ends[0].einsum.unsized(), read if slides else read.unsized(), tensor.content.contracted, pair)
+        key = (ends[0].nest.unsized(), read if slides else read.unsized(), tensor.content.contracted, pair)
         if key not in fractions:
             one = replace(tensor, content=tensor.content._replace(elements=1))
             fractions[key] = [
@@ -225,7 +225,7 @@ def _by_paper(graph: ContractedGraph, options: tuple[Options, ...], count: int) 
     for tensor in graph.tensors:
         ends = graph.ends(tensor)
         pair = (options[tensor.producer], options[tensor.consumer])
-        edges.append(place((ends[0].einsum, ends[1].einsum, tensor.content, pair), scaled(tensor)))
+        edges.append(place((ends[0].nest, ends[1].nest, tensor.content, pair), scaled(tensor)))
     stacked = _stacked(moved, count)
     first_edge = max((place.stop for place in nodes), default=0)
     of_layers = np.broadcast_to(np.arange(len(moved)) < first_edge, (len(stacked), len(moved)))
@@ -233,7 +233,7 @@ def _by_paper(graph: ContractedGraph, options: tuple[Options, ...], count: int) 
 
 
 @lru_cache(maxsize=32)
-def _counted(graph: ContractedGraph, options: tuple[Options, ...], count: int, entered: Entered) -> _Amounts:
+def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered: Entered) -> _Amounts:
     """Compute the amounts of ``count`` groups by the state above the split once for all machines."""
     shares = _samples(count)
     offered: dict[Options, Offered] = {}
@@ -258,13 +258,13 @@ def _counted(graph: ContractedGraph, options: tuple[Options, ...], count: int, e
 
     nodes = []
     for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
-        key: Hashable = (layer.einsum, entered.network[0].sums[at], own)
+        key: Hashable = (layer.nest, entered.network[0].sums[at], own)
         nodes.append(place(key, len(own), partial(entered.inside, graph, at, offered[own])))
     edges = []
     for at, tensor in enumerate(graph.tensors):
         made, read = options[tensor.producer], options[tensor.consumer]
         parts = entered.network[2][at]
-        reader = graph.ends(tensor)[1].einsum
+        reader = graph.ends(tensor)[1].nest
         key = (reader, id(entered.network[1][at]), id(parts), id(entered.products[at]), made, read)
         amounts = partial(entered.between, graph, at, offered[made], offered[read])
         edges.append(place(key, len(made) * len(read), amounts, [part.inside for part in parts]))

@@ -16,7 +16,7 @@ from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.plan.plan import Plan
     from hypar.planning.uneven.tree import Branch
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def branch_of(
     plan: Plan,
     machine: Machine | HeterogeneousMachine,
-    graph: ContractedGraph,
+    graph: PlanGraph,
     element_bytes: int,
     optimizer: str,
     counted: str = PAPER,
@@ -51,7 +51,7 @@ def subtree_of(
     plan: Plan,
     name: str,
     machine: HeterogeneousMachine,
-    graph: ContractedGraph,
+    graph: PlanGraph,
     element_bytes: int,
     optimizer: str,
     counted: str,
@@ -77,7 +77,7 @@ class _Reader:
         self.plan, self.element_bytes, self.optimizer, self.counted = plan, element_bytes, optimizer, counted
 
     def branch(
-        self, name: str, machine: Machine | HeterogeneousMachine, graph: ContractedGraph, depth: int
+        self, name: str, machine: Machine | HeterogeneousMachine, graph: PlanGraph, depth: int
     ) -> Branch:
         """Return one device group."""
         if isinstance(machine, HeterogeneousMachine):
@@ -96,9 +96,7 @@ class _Reader:
         lane = Lane(graph, answer.choices, setting, "" if name == WHOLE_ARRAY else name, depth)
         return Leaf(lane=lane, levels=(), answer=answer)
 
-    def split(
-        self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
-    ) -> Branching:
+    def split(self, name: str, machine: HeterogeneousMachine, graph: PlanGraph, depth: int) -> Branching:
         """Return one uneven split."""
         split = next(split for split in self.plan.splits if split.group == name)
         names = [layer.name for layer in graph.layers]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.planning.resolved import Resolved
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.layer_shares import Offer
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
     name: str
     machine: HeterogeneousMachine
-    graph: ContractedGraph
+    graph: PlanGraph
     depth: int
     entered: Entered | None
     options: tuple[Options, ...]
@@ -75,9 +75,7 @@ class Below(Protocol):
     def split_at(self, place: Place, at_work: tuple[int, ...]) -> UnevenSplit:
         """Return the uneven split over the working groups."""
 
-    def branch(
-        self, group: DeviceGroup, graph: ContractedGraph, depth: int, entered: Entered | None
-    ) -> Branch:
+    def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: Entered | None) -> Branch:
         """Plan one device group of an uneven split."""
 
     def fits(self, one: Branching) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.sharding.uneven.fractions import Offered
 from hypar.sharding.uneven.transfers import between, inside
 from hypar.solve.cost_graph import CostGraph
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import GroupRates
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
     from hypar.sharding.uneven.entered import Entered, Taken
@@ -48,7 +48,7 @@ class UnevenSplit:
         entered: the state above it, by which its transfers are counted; None by ``paper``.
     """
 
-    graph: ContractedGraph
+    graph: PlanGraph
     options: tuple[Options, ...]
     groups: tuple[DeviceGroup, ...]
     rates: tuple[GroupRates, ...]
@@ -63,7 +63,7 @@ class UnevenSplit:
     @property
     def flop(self) -> float:
         """The floating-point operations of all layers."""
-        return sum(layer.einsum.flop(phase) for layer in self.graph.layers for phase in PHASES)
+        return sum(layer.nest.flop(phase) for layer in self.graph.layers for phase in PHASES)
 
     def layer_costs(self, at: int, offers: Sequence[Taken]) -> Array:
         """Return the cost of each offer of a layer for each group: its operations, and the addition of partial results.
@@ -85,7 +85,7 @@ class UnevenSplit:
             rows = self._prices(self.entered.inside(self.graph, at, own), prices, (len(offers),))
         return rows + self.work(layer, offers)
 
-    def work(self, layer: CutLayer, offers: Sequence[Taken]) -> Array:
+    def work(self, layer: PlanNode, offers: Sequence[Taken]) -> Array:
         """Return the cost of the computation of each offer of a layer for each group, ``[groups, offers]``."""
         return np.array(
             [

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane, Lanes
@@ -54,7 +54,7 @@ class Branching:
 
     name: str
     depth: int
-    graph: ContractedGraph
+    graph: PlanGraph
     machine: HeterogeneousMachine
     offers: tuple[Offer, ...]
     shares: tuple[float, ...]
@@ -128,7 +128,7 @@ class Branching:
             found.append((offer.choice, kept.setdefault(shares, shares)))
         return found
 
-    def graph_of(self, group: int) -> ContractedGraph:
+    def graph_of(self, group: int) -> PlanGraph:
         """Return the layers with the sizes that a group's shares leave."""
         return graph_of_group(
             self.graph,
@@ -212,7 +212,7 @@ class Branching:
         below = tuple(one.summed() if isinstance(one, Branching) else one for one in self.below)
         return replace(self, slowest=False, below=below)
 
-    def of(self, graph: ContractedGraph) -> Branching:
+    def of(self, graph: PlanGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
         other = replace(self, graph=graph)
         below = [
@@ -266,16 +266,16 @@ Branch = Leaf | Branching
 
 def shares_above(branch: Branching) -> WholeShares | None:
     """Return what all uneven splits of a tree divide; None if its sizes are no whole elements, as for a search of shares."""
-    sizes = (size for layer in branch.graph.layers for size in layer.einsum.sizes.values())
+    sizes = (size for layer in branch.graph.layers for size in layer.nest.sizes.values())
     if not all(isinstance(size, int) for size in sizes):
         return None
     return WholeShares(branch.graph, ((),) * len(branch.graph.layers))
 
 
-def _whole_ends(layer: CutLayer, choice: Choice, shares: Sequence[float]) -> list[tuple[float, float]]:
+def _whole_ends(layer: PlanNode, choice: Choice, shares: Sequence[float]) -> list[tuple[float, float]]:
     """Return the ends of each group's share of a layer, which are those of whole elements, as fractions."""
     dim = dim_of(choice)
-    size = 0 if dim is None else layer.einsum.sizes[dim]
+    size = 0 if dim is None else layer.nest.sizes[dim]
     if not size:
         return [(0.0, 1.0)] * len(shares)
     given = [*pairwise(accumulate(shares, initial=0.0))]
@@ -284,7 +284,7 @@ def _whole_ends(layer: CutLayer, choice: Choice, shares: Sequence[float]) -> lis
     return [(start / size, end / size) for start, end in own]
 
 
-def state_above(graph: ContractedGraph, convention: str) -> Entered | None:
+def state_above(graph: PlanGraph, convention: str) -> Entered | None:
     """Return the state above all uneven splits; None by ``paper``.
 
     Where the terms of E go straight to their readers, they do between device groups as well.
@@ -360,9 +360,9 @@ class _Fuller:
         for lane in lanes:
             held = lane.graph if lane.shares is None else lane.shares.graph
             own, whole, chosen = lane.graph.layers[layer], held.layers[layer], lane.choices[layer]
-            each = elements_on(own.einsum, tensor, chosen)
+            each = elements_on(own.nest, tensor, chosen)
             counted.append(each * working(chosen, lane.setting.array))
-            fullest.append(each * excess(own.einsum, whole.einsum, chosen)[tensor] if each else 0.0)
+            fullest.append(each * excess(own.nest, whole.nest, chosen)[tensor] if each else 0.0)
             devices += math.prod(lane.setting.array)
         average = math.fsum(counted) / devices
         return tuple([own / average if average else 1.0 for own in fullest])
@@ -374,14 +374,14 @@ def _by_paper(branch: Branching) -> tuple[list[tuple[Amount, ...]], list[tuple[A
     amounts: dict[Hashable, tuple[Amount, ...]] = {}
     of_layers, of_tensors = [], []
     for layer, taken in zip(graph.layers, offers, strict=True):
-        key: Hashable = (layer.einsum, layer.output_elements, taken)
+        key: Hashable = (layer.nest, layer.output_elements, taken)
         if key not in amounts:
             amounts[key] = tuple(inside(layer, *taken))
         of_layers.append(amounts[key])
     for tensor in graph.tensors:
         ends = graph.ends(tensor)
         made, read = offers[tensor.producer], offers[tensor.consumer]
-        key = (ends[0].einsum, ends[1].einsum, tensor.content, made, read)
+        key = (ends[0].nest, ends[1].nest, tensor.content, made, read)
         if key not in amounts:
             amounts[key] = tuple(between(tensor, ends, (made[0], read[0]), (made[1], read[1])))
         of_tensors.append(amounts[key])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.files.text import make_folder, write_text
-from hypar.network.training import PHASES
+from hypar.ops.nest import PHASES
 from hypar.registry import load_plugin
 from hypar.studies.pieces import problems_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.network.windows import Window
+from hypar.ops.windows import Window
 from hypar.reports.exports.base import Entry, row
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.network.contraction import kept_with_graph
+from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.factors import factors_of_pair, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
@@ -16,8 +16,8 @@ from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph, Tensor
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.flows import Flow
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
@@ -67,14 +67,14 @@ class Above(list[LocalSizes]):
         self.least = least
 
 
-def outermost(graph: ContractedGraph, convention: str) -> Above:
+def outermost(graph: PlanGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
     network = network_of(graph, convention)
     return Above([WHOLE_LAYER] * len(graph.layers), network, [OUTERMOST] * len(network.tensors))
 
 
 @kept_with_graph
-def network_of(graph: ContractedGraph, convention: str, *, tied: bool = True) -> Network:
+def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Network:
     """Return the amounts of a network under ``moved`` or ``fused``; equal dims and transfers share one object.
 
     Args:
@@ -93,28 +93,28 @@ def network_of(graph: ContractedGraph, convention: str, *, tied: bool = True) ->
     sums = list(flows.sums)
     for tensor in ties:
         made, read = graph.ends(tensor)
-        between.append(between_of_weight((made.einsum, read.einsum), tensor))
+        between.append(between_of_weight((made.nest, read.nest), tensor))
         parts.append(parts_of_weight(tensor.elements))
         sums[tensor.consumer] = sums[tensor.consumer]._replace(weight=False)
     flows = flows._replace(sums=tuple(sums))
     return Network(flows, tuple(between), tuple(parts), (*graph.tensors, *ties))
 
 
-def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
+def between_of(graph: PlanGraph, tensor: Tensor, flow: Flow) -> Between:
     """Return a tensor's dims at both ends."""
-    made, read = (end.einsum.unsized() for end in graph.ends(tensor))
+    made, read = (end.nest.unsized() for end in graph.ends(tensor))
     dims = tuple(dim for dim, _ in tensor.content.shape)
     return Between(made, read, dims, tensor.content.contracted, bool(flow.made))
 
 
-def between_of_weight(ends: tuple[Einsum, Einsum], tie: Tensor) -> Between:
+def between_of_weight(ends: tuple[Nest, Nest], tie: Tensor) -> Between:
     """Return a weight's dims at two layers that use it, which have it as their input and as their output."""
     made, read = (end.unsized() for end in ends)
     return Between(made, read, tuple(dim for dim, _ in tie.content.shape), frozenset(), onward=False)
 
 
 def below_level(
-    graph: ContractedGraph, above: Above, options: Sequence[Options], ways: int, *, least: bool = False
+    graph: PlanGraph, above: Above, options: Sequence[Options], ways: int, *, least: bool = False
 ) -> Above:
     """Return the state below a level; equal sizes and equal products share one object.
 
@@ -131,9 +131,9 @@ def below_level(
     sizes: dict[object, LocalSizes] = {}
     left = []
     for layer, before, choices, number in zip(graph.layers, above, options, chosen, strict=True):
-        key = (layer.einsum, before, number)
+        key = (layer.nest, before, number)
         if key not in sizes:
-            divided = before.divided(layer.einsum, choices, ways)
+            divided = before.divided(layer.nest, choices, ways)
             sizes[key] = divided.distinct() if least else divided
         left.append(sizes[key])
     kept: dict[object, Products] = {}
@@ -144,13 +144,13 @@ def below_level(
         ends = (tensor.producer, tensor.consumer)
         place: tuple[object, ...] = (id(parts), id(products), chosen[ends[0]], chosen[ends[1]])
         if reaching:
-            place = (*place, graph.layers[ends[1]].einsum, above[ends[1]])
+            place = (*place, graph.layers[ends[1]].nest, above[ends[1]])
         if place not in kept:
             pair = (options[ends[0]], options[ends[1]])
             if least:
                 kept[place] = least_below(products, plain(between, pair, ways).at_level.factors)
             else:
-                read, left_above = graph.ends(tensor)[1].einsum, above[ends[1]].read_at(tensor.operand)
+                read, left_above = graph.ends(tensor)[1].nest, above[ends[1]].read_at(tensor.operand)
                 factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), left_above, ways)[0]
                 kept[place] = below(products, factors, names_of(parts))
         found.append(kept[place])

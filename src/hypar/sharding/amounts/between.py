@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
     from hypar.sharding.grids.manners import Codes, Names
     from hypar.solve.edge import Costs
 
@@ -31,8 +31,8 @@ class Between(NamedTuple):
         onward: whether the producer's sums go straight to the consumer.
     """
 
-    made: Einsum
-    read: Einsum
+    made: Nest
+    read: Nest
     dims: tuple[str, ...]
     contracted: frozenset[str]
     onward: bool

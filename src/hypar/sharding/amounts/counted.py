@@ -20,7 +20,7 @@ from hypar.sharding.transfers import phase_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.network.einsum import Einsum, Roles
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
@@ -67,22 +67,20 @@ class Received(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def received_inside(
-    einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options
-) -> tuple[Received, ...]:
+def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
     digits = digits_of(array, (chosen,))
     if digits is not None:
-        moves = received_inside(einsum, sums, digits.array, digits.chosen[0])
+        moves = received_inside(nest, sums, digits.array, digits.chosen[0])
         return _together(reversed(moves), digits.of)[::-1]
-    if sums.input and _divides(einsum, chosen):
-        amounts = _added(einsum, sums, array, chosen)
+    if sums.input and _divides(nest, chosen):
+        amounts = _added(nest, sums, array, chosen)
     else:
-        amounts = _added_evenly(einsum, sums, array, chosen)
+        amounts = _added_evenly(nest, sums, array, chosen)
     found, receivers = [], _receivers(array, chosen)
     for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
-        at_level = _computing(einsum.roles, choice, ways)
-        for tensor, amount, (copies, summed) in zip(einsum.tensors, amounts[level], at_level, strict=True):
+        at_level = _computing(nest.unsized(), choice, ways)
+        for tensor, amount, (copies, summed) in zip(nest.tensors, amounts[level], at_level, strict=True):
             if amount:
                 kind = "all_reduce" if summed else "neighbours"
                 to, whole = (receivers[level], receivers[-1]), copies == ways
@@ -90,29 +88,29 @@ def received_inside(
     return tuple(reversed(found))
 
 
-def _added_evenly(einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
+def _added_evenly(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
     """Return the elements of each tensor that each level adds up, if no image with borders is divided."""
-    found, above = [], (1.0,) * len(einsum.tensors)
-    elements: list[float] = elements_of(einsum, sums)[:, 0].tolist()
+    found, above = [], (1.0,) * len(nest.tensors)
+    elements: list[float] = elements_of(nest, sums)[:, 0].tolist()
     for ways, choice in zip(array, chosen, strict=True):
-        at_level = _computing(einsum.roles, choice, ways)
+        at_level = _computing(nest.unsized(), choice, ways)
         rows = zip(elements, above, at_level, strict=True)
         found.append([amount * copies * received for amount, copies, (_, received) in rows])
         above = tuple([copies * own for copies, (own, _) in zip(above, at_level, strict=True)])
     return found
 
 
-def _added(einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
+def _added(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
     """Return the elements of each tensor that each level adds up, the rows beside borders included."""
-    sizes = _left(einsum, array, chosen)
+    sizes = _left(nest, array, chosen)
     return [
-        added((einsum,), (choice,), (left,), level, (sums,))[0, :, 0, 0].tolist()
+        added((nest,), (choice,), (left,), level, (sums,))[0, :, 0, 0].tolist()
         for level, choice, left in zip(_levels(array), chosen, sizes, strict=False)
     ]
 
 
 @lru_cache(maxsize=4096)
-def _computing(roles: Roles, choice: Choice, ways: int) -> tuple[tuple[float, float], ...]:
+def _computing(roles: Nest, choice: Choice, ways: int) -> tuple[tuple[float, float], ...]:
     """Return ``computing`` of one choice as numbers."""
     copies, received = computing(roles, (choice,), ways)[:, 0].T.tolist()
     return tuple(zip(copies, received, strict=True))
@@ -120,7 +118,7 @@ def _computing(roles: Roles, choice: Choice, ways: int) -> tuple[tuple[float, fl
 
 @lru_cache(maxsize=16384)
 def received_between(
-    reader: Einsum,
+    reader: Nest,
     between: Between,
     parts: tuple[Part, ...],
     array: tuple[int, ...],
@@ -246,7 +244,7 @@ def _either(one: str, other: str) -> str:
 
 @lru_cache(maxsize=16384)
 def received_apart(
-    reader: Einsum,
+    reader: Nest,
     between: Between,
     part: Part,
     array: tuple[int, ...],
@@ -290,9 +288,9 @@ def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
     return tuple(accumulate(working, operator.mul))
 
 
-def _divides(einsum: Einsum, chosen: Options) -> bool:
+def _divides(nest: Nest, chosen: Options) -> bool:
     """Return whether a choice divides an image whose windows read across borders."""
-    return any(choice.degree(dim) > 1 for dim in windowed(einsum) for choice in chosen)
+    return any(choice.degree(dim) > 1 for dim in windowed(nest) for choice in chosen)
 
 
 @lru_cache(maxsize=64)
@@ -301,9 +299,9 @@ def _levels(array: tuple[int, ...]) -> tuple[Level, ...]:
 
 
 @lru_cache(maxsize=16384)
-def _left(einsum: Einsum, array: tuple[int, ...], chosen: Options) -> tuple[LocalSizes, ...]:
+def _left(nest: Nest, array: tuple[int, ...], chosen: Options) -> tuple[LocalSizes, ...]:
     """Return a layer's sizes above each level."""
     found = [WHOLE_LAYER]
     for choice, ways in zip(chosen, array, strict=True):
-        found.append(found[-1].divided(einsum, (choice,), ways))
+        found.append(found[-1].divided(nest, (choice,), ways))
     return tuple(found)

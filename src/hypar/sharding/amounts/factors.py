@@ -34,7 +34,7 @@ from hypar.sharding.transfers import simple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
     from hypar.sharding.grids.layouts import Layout
     from hypar.sharding.grids.manners import Names
     from hypar.sharding.levels import LocalSizes
@@ -97,7 +97,7 @@ def _with_orders(flat: Factors, between: Between, options: tuple[Options, Option
 
 
 def factors_of_pair(
-    reader: Einsum, between: Between, pair: tuple[Choice, Choice], sizes: LocalSizes, ways: int
+    reader: Nest, between: Between, pair: tuple[Choice, Choice], sizes: LocalSizes, ways: int
 ) -> tuple[Factors, Factors, dict[str, str]]:
     """Return the factors of one pair of choices below one tuple, those less 1, and their collectives, as numbers."""
     found = _plain_pair(between, pair, ways)
@@ -118,7 +118,7 @@ def _plain_pair(
 
 
 def factors_of(
-    reader: Einsum,
+    reader: Nest,
     between: Between,
     options: tuple[Options, Options],
     sizes: LocalSizes,
@@ -141,9 +141,9 @@ def _apart(names: Names, maker: Choice, reader: Choice) -> bool:
     return not any(maker.degree(own or "") > 1 and reader.degree(theirs or "") > 1 for own, theirs in names)
 
 
-def _terms(einsum: Einsum, own: Layout, tensor: str) -> Costs:
+def _terms(nest: Nest, own: Layout, tensor: str) -> Costs:
     """Return the number of devices that have terms of each element, ``[choices]``."""
-    return np.asarray(terms(einsum, tensor, own.chosen) * np.ones(len(own.working)))
+    return np.asarray(terms(nest, tensor, own.chosen) * np.ones(len(own.working)))
 
 
 def _straight(between: Between, made: Layout, ways: int) -> NDArray[np.bool_]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.network.contraction import kept_with_graph
+from hypar.network.nodes import kept_with_graph
 from hypar.sharding.conventions import FUSED
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import ContractedGraph
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph
+    from hypar.ops.nest import Nest
 
 
 class Sums(NamedTuple):
@@ -56,7 +56,7 @@ class Flows(NamedTuple):
 
 
 @kept_with_graph
-def flows_of(graph: ContractedGraph, convention: str) -> Flows:
+def flows_of(graph: PlanGraph, convention: str) -> Flows:
     """Return the amounts of a network under ``moved`` or ``fused``.
 
     No error is sent to a layer before which nothing is trained. Under ``fused`` the sums of an output that one layer
@@ -73,30 +73,30 @@ def flows_of(graph: ContractedGraph, convention: str) -> Flows:
         made, read = layers[tensor.producer], layers[tensor.consumer]
         error = made.weighted or needed[tensor.producer]
         needed[tensor.consumer] |= error
-        onward = fused and made.einsum.contracts and readers[tensor.producer] == 1
-        terms = fused and read.einsum.contracts and error
+        onward = fused and made.nest.multiplies and readers[tensor.producer] == 1
+        terms = fused and read.nest.multiplies and error
         if onward:
             sums[tensor.producer] = sums[tensor.producer]._replace(output=False)
         sums[tensor.consumer] = sums[tensor.consumer]._replace(input=needed[tensor.consumer] and not terms)
-        elements = tensor.elements * fraction_read(read.einsum)
-        found.append((tensor, Flow(elements, made.einsum.elements("output") if onward else 0, error, terms)))
+        elements = tensor.elements * fraction_read(read.nest)
+        found.append((tensor, Flow(elements, made.nest.elements("output") if onward else 0, error, terms)))
     flows = {id(tensor): flow for tensor, flow in found}
     return Flows(tuple(sums), tuple(flows[id(tensor)] for tensor in graph.tensors))
 
 
 @lru_cache(maxsize=4096)
-def fraction_read(einsum: Einsum) -> float:
+def fraction_read(nest: Nest) -> float:
     """Return the fraction of F_in that the windows of a layer read: below 1 if their stride leaves gaps.
 
     Examples:
         >>> from hypar import load_model
         >>> layer = next(one for one in load_model("resnet18").contracted.layers if one.name == "layer2.0.downsample.0")
-        >>> fraction_read(layer.einsum)
+        >>> fraction_read(layer.nest)
         0.25
     """
     found = 1.0
-    for dim, window in einsum.windows.items():
-        size, made = einsum.input_sizes[dim], einsum.sizes[dim]
+    for dim, window in nest.windows.items():
+        size, made = nest.input_sizes[dim], nest.sizes[dim]
         rows = round(made)
         if window.gaps and size and made != rows:
             # An uneven split may leave a part of a row.

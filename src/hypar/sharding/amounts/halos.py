@@ -14,19 +14,19 @@ from hypar.sharding.grids.tensor_dims import divided
 from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors, Plain
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 
-def with_halos(einsum: Einsum, options: Options, found: Plain, rests: dict[str, Costs]) -> Factors:
+def with_halos(nest: Nest, options: Options, found: Plain, rests: dict[str, Costs]) -> Factors:
     """Add the halos of simple choices: a device lacks the halo only if the producer divides the same dim."""
     beyond = np.zeros((len(next(iter(rests.values()))), len(options)))
     for column, choice in enumerate(options):
         for dim in choice.divided:
             if dim in rests:
-                border = Border(dim, border_of(einsum, dim), choice.degree(dim), 1)
+                border = Border(dim, border_of(nest, dim), choice.degree(dim), 1)
                 beyond[:, column] = halo(border, rests[dim])
     factors = found.at_level.factors
     shared = factors.both * (1 + beyond * found.apart[:, None])
@@ -39,7 +39,7 @@ def _reaching(factors: Factors, need: Costs, both: Costs) -> Factors:
 
 
 def grids_with_halos(
-    einsum: Einsum,
+    nest: Nest,
     between: Between,
     options: tuple[Options, Options],
     factors: Factors,
@@ -52,7 +52,7 @@ def grids_with_halos(
     needs, shares = [], []
     for row in rows.tolist():
         rest = dict(zip(rests, row, strict=True))
-        halos = {dim: min(1.0, border_of(einsum, dim) / left) for dim, left in rest.items()}
+        halos = {dim: min(1.0, border_of(nest, dim) / left) for dim, left in rest.items()}
         tables = [
             divided(own, theirs, made.of(own), read.of(theirs), halos.get(theirs or "", 0.0), 1.0)
             for own, theirs in names_at(between)

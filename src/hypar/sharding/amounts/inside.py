@@ -18,7 +18,7 @@ from hypar.sharding.transfers import Border, halo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.einsum import Einsum, Roles
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def added(
-    einsums: Sequence[Einsum],
+    nests: Sequence[Nest],
     options: Options,
     sizes: Sequence[LocalSizes],
     level: Level,
@@ -40,16 +40,16 @@ def added(
         Elements that all devices receive, ``[layers, tensors, tuples above, options]``.
     """
     left = np.array([own.fractions for own in sizes])
-    copies = level.groups * left[:, -1:] * np.array([own.of_tensors(einsums[0]) for own in sizes])
-    at_level = computing(einsums[0].roles, options, level.ways)
-    elements = np.array([elements_of(*own) for own in zip(einsums, sums, strict=True)])
+    copies = level.groups * left[:, -1:] * np.array([own.of_tensors(nests[0]) for own in sizes])
+    at_level = computing(nests[0].unsized(), options, level.ways)
+    elements = np.array([elements_of(*own) for own in zip(nests, sums, strict=True)])
     total: Costs = (elements * copies)[..., None] * at_level[:, None, :, 1]
     if (left[:, _IMAGE] < 1.0).any() or any(choice.degree(dim) > 1 for choice in options for dim in SPATIAL):
-        for at, einsum in enumerate(einsums):
-            dims = windowed(einsum) if sums[at].input else ()
+        for at, nest in enumerate(nests):
+            dims = windowed(nest) if sums[at].input else ()
             own = (copies[at, 0], at_level[0, :, 0])
             if dims and _reaches(dims, options, sizes[at]):
-                total[at, 0] += elements[at, 0] * _borders(einsum, dims, options, sizes[at], own)
+                total[at, 0] += elements[at, 0] * _borders(nest, dims, options, sizes[at], own)
     return total
 
 
@@ -65,7 +65,7 @@ _IMAGE = [QUANTITIES.index(dim) for dim in SPATIAL]
 
 
 @lru_cache(maxsize=4096)
-def computing(roles: Roles, options: Options, ways: int) -> Costs:
+def computing(roles: Nest, options: Options, ways: int) -> Costs:
     """Return the devices that compute each element of each tensor, and the copies of it that are received as terms.
 
     Returns:
@@ -82,26 +82,26 @@ def computing(roles: Roles, options: Options, ways: int) -> Costs:
 
 
 @lru_cache(maxsize=4096)
-def elements_of(einsum: Einsum, sums: Sums) -> Costs:
+def elements_of(nest: Nest, sums: Sums) -> Costs:
     """Return the elements of each tensor, none of those whose sums are not added up inside the layer."""
-    read = einsum.input_elements * fraction_read(einsum) if sums.input else 0.0
-    made = einsum.elements("output") if sums.output else 0.0
-    weight = einsum.elements("weight") if sums.weight else 0.0
-    others = [[einsum.elements(tensor) if sums.input else 0.0] for tensor in einsum.tensors[len(TENSORS) :]]
+    read = nest.input_elements * fraction_read(nest) if sums.input else 0.0
+    made = nest.elements("output") if sums.output else 0.0
+    weight = nest.elements("weight") if sums.weight else 0.0
+    others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.tensors[len(TENSORS) :]]
     return np.array([[read], [weight], [made], *others], dtype=np.float64)
 
 
 def _borders(
-    einsum: Einsum, dims: tuple[str, ...], options: Options, sizes: LocalSizes, copies: tuple[Costs, Costs]
+    nest: Nest, dims: tuple[str, ...], options: Options, sizes: LocalSizes, copies: tuple[Costs, Costs]
 ) -> Costs:
     """Return the multiple of E_in that rows beside borders add, ``[tuples above, options]``."""
     above, beyond = np.ones(1), np.ones((sizes.fractions.shape[1], len(options)))
     for dim in dims:
-        above = above * rows_read(border_of(einsum, dim), sizes.of(dim))
-        rest = rest_of(einsum, dim, sizes)
+        above = above * rows_read(border_of(nest, dim), sizes.of(dim))
+        rest = rest_of(nest, dim, sizes)
         for column, choice in enumerate(options):
             if choice.degree(dim) > 1:
-                border = Border(dim, border_of(einsum, dim), choice.degree(dim), 1)
+                border = Border(dim, border_of(nest, dim), choice.degree(dim), 1)
                 beyond[:, column] *= 1.0 + halo(border, rest)
     before, here = copies
     return before[:, None] * (above[:, None] * (here * beyond - 1.0) - (here - 1.0))

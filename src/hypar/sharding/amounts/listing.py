@@ -13,7 +13,7 @@ from hypar.sharding.conventions import FUSED, MOVED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.nodes import PlanGraph
     from hypar.sharding.amounts.above import Network
     from hypar.sharding.amounts.products import Products
     from hypar.sharding.placement import Options
@@ -38,7 +38,7 @@ class Amount(NamedTuple):
 
 
 def amounts(
-    graph: ContractedGraph,
+    graph: PlanGraph,
     array: Sequence[int],
     choices: Sequence[Options],
     convention: str,
@@ -73,12 +73,12 @@ def amounts(
     products = (OUTERMOST,) * len(tensors) if above is None else above[1]
     found = []
     for layer, sums, own in zip(graph.layers, flows.sums, choices, strict=True):
-        moves = received_inside(layer.einsum, sums, ways, own)
+        moves = received_inside(layer.nest, sums, ways, own)
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
     for tensor, between, parts, own_products in zip(tensors, dims, every, products, strict=True):
         made, read = graph.ends(tensor)
         pair = (choices[tensor.producer], choices[tensor.consumer])
-        moves = received_between(read.einsum, between, parts, ways, pair, own_products)
+        moves = received_between(read.nest, between, parts, ways, pair, own_products)
         for one in moves:
             place = made.name if one.inside else (made.name, read.name)
             found.append(Amount(place, one.level, one.phase, one.tensor, one.elements))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.einsum import Einsum, Roles
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import AtLevel, Between
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
@@ -42,7 +42,7 @@ RESIDUE = 1e-9
 
 
 def added_costs(
-    einsums: Sequence[Einsum],
+    nests: Sequence[Nest],
     options: Options,
     sizes: Sequence[LocalSizes],
     level: Level,
@@ -55,15 +55,15 @@ def added_costs(
         ``[layers, tuples above, options]`` per item: ``update`` for weight gradients; ``sums`` for F_out, the error of every input, and the
         rows of E_in beside borders.
     """
-    elements = added(einsums, options, sizes, level, sums)
+    elements = added(nests, options, sizes, level, sums)
     devices = np.stack([_working(options, own, level) for own in sizes])[:, None] if rates.together else None
-    lines = _added_weights(einsums[0].roles, options, level.ways, rates)
+    lines = _added_weights(nests[0].unsized(), options, level.ways, rates)
     found = _least(elements, lines, devices, elements > 0)
     return {"update": found[:, 1], "sums": found[:, 0] + found[:, 2:].sum(axis=1)}
 
 
 @lru_cache(maxsize=4096)
-def _added_weights(roles: Roles, options: Options, ways: int, rates: Rates) -> list[Weights]:
+def _added_weights(roles: Nest, options: Options, ways: int, rates: Rates) -> list[Weights]:
     """Return the cost of an element and of a transfer, ``[TENSORS, 1, options]``: of sums, or of border rows alone.
 
     Returns:
@@ -128,7 +128,7 @@ class LevelOf(NamedTuple):
 
     level: Level
     between: Between
-    reader: Einsum
+    reader: Nest
     options: tuple[Options, Options]
     sizes: tuple[LocalSizes, LocalSizes]
 

@@ -10,35 +10,35 @@ import numpy as np
 from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 
 @lru_cache(maxsize=4096)
-def border_of(einsum: Einsum, dim: str) -> float:
+def border_of(nest: Nest, dim: str) -> float:
     """Return the fraction of F_in that two neighbouring shards of a dim both read."""
-    window = einsum.windows.get(dim)
-    return 0.0 if window is None or not einsum.input_sizes[dim] else window.halo / einsum.input_sizes[dim]
+    window = nest.windows.get(dim)
+    return 0.0 if window is None or not nest.input_sizes[dim] else window.halo / nest.input_sizes[dim]
 
 
 @lru_cache(maxsize=4096)
-def windowed(einsum: Einsum) -> tuple[str, ...]:
+def windowed(nest: Nest) -> tuple[str, ...]:
     """Return the dims in which neighbouring shards read the same rows."""
-    return tuple(dim for dim in einsum.windows if border_of(einsum, dim))
+    return tuple(dim for dim in nest.windows if border_of(nest, dim))
 
 
 @lru_cache(maxsize=4096)
-def cut_windows(einsum: Einsum, options: Options) -> tuple[str, ...]:
+def cut_windows(nest: Nest, options: Options) -> tuple[str, ...]:
     """Return the dims of ``windowed`` that some option divides."""
-    return tuple(dim for dim in windowed(einsum) if any(choice.degree(dim) > 1 for choice in options))
+    return tuple(dim for dim in windowed(nest) if any(choice.degree(dim) > 1 for choice in options))
 
 
-def rest_of(einsum: Einsum, dim: str, sizes: LocalSizes) -> Costs:
+def rest_of(nest: Nest, dim: str, sizes: LocalSizes) -> Costs:
     """Return the fraction of a dim's rows that one group reads on average, border rows included, ``[tuples]``."""
     left = sizes.of(dim)
-    return left * rows_read(border_of(einsum, dim), left)
+    return left * rows_read(border_of(nest, dim), left)
 
 
 def rows_read(border: float, left: Costs) -> Costs:

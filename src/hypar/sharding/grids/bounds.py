@@ -11,7 +11,7 @@ import numpy as np
 from hypar.errors import TableLimitError
 
 if TYPE_CHECKING:
-    from hypar.network.windows import Window
+    from hypar.ops.windows import Window
     from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.network.dims import in_order
+from hypar.ops.dims import in_order
 from hypar.sharding.placement import COPIES, Choice, grids
 
 if TYPE_CHECKING:

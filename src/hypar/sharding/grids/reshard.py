@@ -25,8 +25,8 @@ from hypar.sharding.grids.tensor_dims import GridDim, grid_dims
 from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import Content
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import Content
+    from hypar.ops.nest import Nest
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
 
@@ -88,7 +88,7 @@ class Gap(NamedTuple):
         direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
     """
 
-    ends: tuple[Einsum, Einsum]
+    ends: tuple[Nest, Nest]
     content: Content
     ways: int
     fractions: tuple[float, ...]

@@ -12,9 +12,9 @@ import numpy as np
 from hypar.sharding.grids.bounds import Bounds, Intersections, bounds, intersections, reach
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import Content
-    from hypar.network.einsum import Einsum
-    from hypar.network.windows import Window
+    from hypar.network.nodes import Content
+    from hypar.ops.nest import Nest
+    from hypar.ops.windows import Window
     from hypar.sharding.grids.layouts import Layout
 
 INNER = "channels_in_group"
@@ -44,7 +44,7 @@ class GridDim:
 
 
 def grid_dims(
-    ends: tuple[Einsum, Einsum],
+    ends: tuple[Nest, Nest],
     layouts: tuple[Layout, Layout],
     content: Content,
     fractions: tuple[float, ...],
@@ -76,8 +76,8 @@ def grid_dims(
     return tuple(found)
 
 
-def _unit(einsum: Einsum, dim: str | None, size: int) -> int:
-    return size // einsum.sizes["groups"] if dim == "groups" else 1
+def _unit(nest: Nest, dim: str | None, size: int) -> int:
+    return size // nest.sizes["groups"] if dim == "groups" else 1
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ from hypar.sharding.uneven.fractions import Interval, Rows, cut_by, shards_of, w
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.network.einsum import Einsum
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
@@ -46,41 +46,41 @@ class Inside(NamedTuple):
         return phase_of(self.tensor)
 
 
-def received_inside(einsum: Einsum, sums: Sums, offered: Offered) -> Iterator[Inside]:
+def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Inside]:
     """Yield the elements that each group receives to add up the partial sums of a layer.
 
     Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
 
     Args:
-        einsum: the layer, with the sizes that the splits above leave.
+        nest: the layer, with the sizes that the splits above leave.
         sums: the results that are added up inside it.
         offered: its options.
     """
     at_work = working(offered)
     terms = at_work.sum(axis=-1, keepdims=True)
     own = np.where(cut_by(offered, {None}), 1.0 / terms, offered.shares)
-    for tensor in TENSORS if einsum.weight else ():
+    for tensor in TENSORS if nest.weight else ():
         summed = getattr(sums, tensor, True)
-        partial = ~cut_by(offered, {*einsum.dims(tensor), None}) & summed
+        partial = ~cut_by(offered, {*nest.dims(tensor), None}) & summed
         if partial.any():
             each = (terms - 1.0) * own + (1.0 - own)
-            size = einsum.elements(tensor) * (fraction_read(einsum) if tensor == "input" else 1.0)
+            size = nest.elements(tensor) * (fraction_read(nest) if tensor == "input" else 1.0)
             yield Inside(tensor, "all_reduce", size * np.where(partial & (terms > 1), each * at_work, 0.0))
-    if einsum.weight and sums.input:
-        yield from _halos(einsum, offered)
+    if nest.weight and sums.input:
+        yield from _halos(nest, offered)
 
 
-def _halos(einsum: Einsum, offered: Offered) -> Iterator[Inside]:
+def _halos(nest: Nest, offered: Offered) -> Iterator[Inside]:
     """Yield the terms of E_in in rows beside borders, which each group gets of its own rows."""
-    for dim, window in einsum.windows.items():
+    for dim, window in nest.windows.items():
         cut = cut_by(offered, {dim})
-        if cut.any() and border_of(einsum, dim):
+        if cut.any() and border_of(nest, dim):
             shards = shards_of(offered, cut)
-            rows = Rows(window, (einsum.sizes[dim], einsum.input_sizes[dim]), cut)
+            rows = Rows(window, (nest.sizes[dim], nest.input_sizes[dim]), cut)
             reads, owned = rows.read(shards), rows.owned(shards, shards, np.zeros_like(cut))
             others = np.where(cut, _of_others(reads, owned), 0.0)
             if others.any():
-                yield Inside("input", "neighbours", einsum.input_elements * others)
+                yield Inside("input", "neighbours", nest.input_elements * others)
 
 
 def _of_others(reads: Interval, owned: Interval) -> Array:
@@ -158,7 +158,7 @@ def _inward(lack: Array, entered: float) -> Array:
     return np.asarray(lack * np.maximum(0.0, 1.0 - entered / np.maximum(total, RESIDUE)))
 
 
-def kinds_of(reader: Einsum, between: Between, pair: tuple[Choice, Choice]) -> dict[str, str]:
+def kinds_of(reader: Nest, between: Between, pair: tuple[Choice, Choice]) -> dict[str, str]:
     """Return the collective of each kind of transfer between two layers."""
     ways = max((choice.devices(1) for choice in pair), default=1)
     return factors_of_pair(reader, between, pair, WHOLE_LAYER, max(ways, 2))[2]

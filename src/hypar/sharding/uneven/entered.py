@@ -16,8 +16,8 @@ from hypar.sharding.uneven.transfers import Amount
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from hypar.network.contraction import ContractedGraph
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph
+    from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Choice
@@ -58,25 +58,25 @@ class Entered(NamedTuple):
         """The state above the group's outermost level, whose layers have the sizes that the splits leave."""
         return Above([WHOLE_LAYER] * len(self.network[0].sums), self.network, self.products)
 
-    def factors(self, graph: ContractedGraph, at: int, made: Offered, read: Offered) -> Factors:
+    def factors(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> Factors:
         """Return the factors of each group of a split, for a tensor and the options of its ends."""
-        return fractions_of(graph.ends(graph.tensors[at])[1].einsum, self.network[1][at], made, read)
+        return fractions_of(graph.ends(graph.tensors[at])[1].nest, self.network[1][at], made, read)
 
-    def inside(self, graph: ContractedGraph, at: int, offered: Offered) -> list[Amount]:
+    def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        found = received_inside(graph.layers[at].einsum, self.network[0].sums[at], offered)
+        found = received_inside(graph.layers[at].nest, self.network[0].sums[at], offered)
         return [Amount(one.phase, one.collective, _of_groups(one.elements)) for one in found]
 
-    def between(self, graph: ContractedGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
+    def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
         return self._received(graph, at, made, read, self.factors(graph, at, made, read))
 
     def _received(
-        self, graph: ContractedGraph, at: int, made: Offered, read: Offered, own: Factors
+        self, graph: PlanGraph, at: int, made: Offered, read: Offered, own: Factors
     ) -> list[Amount]:
         """Return the same for factors that are known."""
         shares = (as_producer(made.shares), as_consumer(read.shares))
-        reader = graph.ends(graph.tensors[at])[1].einsum
+        reader = graph.ends(graph.tensors[at])[1].nest
         kinds = kinds_of(reader, self.network[1][at], (made.options[0], read.options[0]))
         return [
             Amount(
@@ -88,7 +88,7 @@ class Entered(NamedTuple):
             for part in self.network[2][at]
         ]
 
-    def crossing(self, graph: ContractedGraph, taken: Sequence[Taken]) -> Crossed:
+    def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
         """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
         offered = _offered(taken)
         of_layers, of_tensors = self._inside_all(graph, offered), []
@@ -105,17 +105,17 @@ class Entered(NamedTuple):
             products.append(kept[key][1])
         return Crossed(of_layers, of_tensors, self._of_groups(products, len(taken[0][1])))
 
-    def _inside_all(self, graph: ContractedGraph, offered: Sequence[Offered]) -> list[tuple[Amount, ...]]:
+    def _inside_all(self, graph: PlanGraph, offered: Sequence[Offered]) -> list[tuple[Amount, ...]]:
         kept: dict[Hashable, tuple[Amount, ...]] = {}
         found = []
         for at, (layer, own) in enumerate(zip(graph.layers, offered, strict=True)):
-            key: Hashable = (layer.einsum, self.network[0].sums[at], id(own))
+            key: Hashable = (layer.nest, self.network[0].sums[at], id(own))
             if key not in kept:
                 kept[key] = _numbers(self.inside(graph, at, own))
             found.append(kept[key])
         return found
 
-    def below(self, graph: ContractedGraph, taken: Sequence[Taken]) -> list[Entered]:
+    def below(self, graph: PlanGraph, taken: Sequence[Taken]) -> list[Entered]:
         """Return the state of each group of a split; equal products are one object."""
         kept: dict[Hashable, list[Products]] = {}
         found = []
@@ -129,25 +129,25 @@ class Entered(NamedTuple):
         return [Entered(self.network, tuple(own[group] for own in products)) for group in range(groups)]
 
     def _ends(
-        self, graph: ContractedGraph, offered: Sequence[Offered]
+        self, graph: PlanGraph, offered: Sequence[Offered]
     ) -> list[tuple[Hashable, tuple[Offered, Offered]]]:
         """Return for each tensor a key of its amounts, and the options of its ends."""
         ends = [(offered[tensor.producer], offered[tensor.consumer]) for tensor in graph.tensors]
         return [((*self._key(graph, at), *map(id, pair)), pair) for at, pair in enumerate(ends)]
 
-    def _key(self, graph: ContractedGraph, at: int) -> tuple[Hashable, ...]:
+    def _key(self, graph: PlanGraph, at: int) -> tuple[Hashable, ...]:
         """Return what the amounts of a tensor depend on besides its options; equal parts and products are one object."""
-        reader = graph.ends(graph.tensors[at])[1].einsum
+        reader = graph.ends(graph.tensors[at])[1].nest
         return reader, id(self.network[1][at]), id(self.network[2][at]), id(self.products[at])
 
 
-def whole(graph: ContractedGraph, convention: str) -> Entered:
+def whole(graph: PlanGraph, convention: str) -> Entered:
     """Return the state above all splits of a network."""
     return Entered(network_of(graph, convention, tied=False), (OUTERMOST,) * len(graph.tensors))
 
 
 def crossed(
-    reader: Einsum, between: Between, part: Part, above: Products, made: Offered, read: Offered
+    reader: Nest, between: Between, part: Part, above: Products, made: Offered, read: Offered
 ) -> tuple[Amount, list[Products]]:
     """Return what the groups of a split receive in one transfer of a tensor, and the products below it for each group.
 

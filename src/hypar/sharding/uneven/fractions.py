@@ -18,8 +18,8 @@ from hypar.sharding.transfers import dim_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from hypar.network.einsum import Einsum
-    from hypar.network.windows import Window
+    from hypar.ops.nest import Nest
+    from hypar.ops.windows import Window
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.placement import Options
 
@@ -57,7 +57,7 @@ class Interval(NamedTuple):
         return np.maximum(np.minimum(self.high, other.high) - np.maximum(self.low, other.low), 0.0)  # type: ignore[no-any-return]
 
 
-def fractions_of(reader: Einsum, between: Between, made: Offered, read: Offered) -> Factors:
+def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -> Factors:
     """Return the factors of each group, for each pair of options with their shares.
 
     Args:
@@ -153,9 +153,9 @@ def _straight(between: Between, made: Offered, read: Offered) -> NDArray[np.bool
     return np.asarray(as_producer(summed) & as_consumer(divides))
 
 
-def _terms(einsum: Einsum, made: Offered) -> Array:
+def _terms(nest: Nest, made: Offered) -> Array:
     """Return the fraction of F_out of which each group has terms, ``[..., options, groups]``."""
-    return np.where(cut_by(made, {*einsum.output}), made.shares, 1.0) * working(made)
+    return np.where(cut_by(made, {*nest.output}), made.shares, 1.0) * working(made)
 
 
 class Rows:

@@ -6,16 +6,16 @@ import math
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from hypar.network.contraction import Content, Tensor
-from hypar.network.einsum import operand_name
+from hypar.network.nodes import Content, Tensor
+from hypar.ops.nest import operand_name
 from hypar.sharding.shares import divided_einsum, divided_size
 from hypar.sharding.transfers import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanGraph
+    from hypar.ops.nest import Nest
     from hypar.sharding.placement import Choice
 
 TINY = 1e-9
@@ -23,12 +23,12 @@ TINY = 1e-9
 
 
 def graph_of_group(
-    graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
-) -> ContractedGraph:
+    graph: PlanGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
+) -> PlanGraph:
     """Return the network that a device group with given shares computes.
 
     Divided sizes are real numbers unless the shares are of whole elements. Equal layers with equal shares have
-    one einsum object, also in different calls, so that what is cached by einsum is found again.
+    one nest object, also in different calls, so that what is cached by nest is found again.
 
     Args:
         graph: the network before the split.
@@ -37,9 +37,9 @@ def graph_of_group(
         integral: whether the shares are of whole elements.
     """
     layers = []
-    left: dict[object, tuple[Einsum, int]] = {}
+    left: dict[object, tuple[Nest, int]] = {}
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
-        key = (layer.einsum, layer.output_elements, choice, share)
+        key = (layer.nest, layer.output_elements, choice, share)
         if key not in left:
             left[key] = _left(*key, integral=integral)
         layers.append(layer.resized(*left[key]))
@@ -48,17 +48,17 @@ def graph_of_group(
 
 
 def _left(
-    einsum: Einsum, output_elements: int, choice: Choice, share: float, *, integral: bool
-) -> tuple[Einsum, int]:
-    """Return the einsum of a layer that a share leaves, and the elements of its output as its readers see it."""
+    nest: Nest, output_elements: int, choice: Choice, share: float, *, integral: bool
+) -> tuple[Nest, int]:
+    """Return the nest of a layer that a share leaves, and the elements of its output as its readers see it."""
     dim = dim_of(choice)
-    own = einsum if dim is None else divided_einsum(einsum, dim, share, integral=integral)
-    return own, divided_size(output_elements * (share if dim in einsum.output else 1), integral=integral)
+    own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
+    return own, divided_size(output_elements * (share if dim in nest.output else 1), integral=integral)
 
 
 def tensors_of_group(
     tensors: Sequence[Tensor],
-    graph: ContractedGraph,
+    graph: PlanGraph,
     choices: Sequence[Choice],
     shares: Sequence[float],
     *,
@@ -73,7 +73,7 @@ def tensors_of_group(
     for tensor in tensors:
         end = tensor.consumer
         dim = dim_of(choices[end]) if end < len(layers) else None
-        name = None if dim is None else layers[end].einsum.names(operand_name(tensor.operand)).get(dim)
+        name = None if dim is None else layers[end].nest.names(operand_name(tensor.operand)).get(dim)
         if name is not None:
             key = (tensor.content, name, shares[end])
             if key not in left:

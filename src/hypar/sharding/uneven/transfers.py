@@ -18,8 +18,8 @@ from hypar.sharding.transfers import borders, changes, dim_of, phase_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.network.contraction import CutLayer, Tensor
-    from hypar.network.einsum import Einsum
+    from hypar.network.nodes import PlanNode, Tensor
+    from hypar.ops.nest import Nest
     from hypar.sharding.placement import Choice, Placement
 
 Shares = tuple[Number, ...]
@@ -49,7 +49,7 @@ class Amount(NamedTuple):
     fuller: tuple[tuple[float, ...], ...] = ()
 
 
-def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
+def inside(layer: PlanNode, choice: Choice, shares: Shares) -> Iterator[Amount]:
     """Yield the reductions of a layer's partial sums, and the halo exchange of a sharded image's error.
 
     Args:
@@ -58,14 +58,14 @@ def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
         shares: the shares of the groups; a group without a share has no terms of the sums.
     """
     sums = (Partial(), resolve(Partial()))
-    partial = partial_results(layer.einsum, dim_of(choice))
+    partial = partial_results(layer.nest, dim_of(choice))
     fractions = (_known_added_up if _known(shares) else _added_up)(shares) if partial else []
     for tensor in partial:
         whole = layer.elements(tensor)
         yield Amount(phase_of(tensor), collective(*sums), tuple([each * whole for each in fractions]))
-    halo = _halo(layer.einsum, choice, shares)
+    halo = _halo(layer.nest, choice, shares)
     if any(map(any, halo)):
-        elements = tuple(sum(past) * layer.einsum.input_elements for past in halo)
+        elements = tuple(sum(past) * layer.nest.input_elements for past in halo)
         yield Amount(phase_of("input"), "neighbours", elements)
 
 
@@ -86,7 +86,7 @@ def _known(shares: Shares) -> bool:
 
 def between(
     tensor: Tensor,
-    ends: tuple[CutLayer, CutLayer],
+    ends: tuple[PlanNode, PlanNode],
     choices: tuple[Choice, Choice],
     shares: tuple[Shares, Shares],
 ) -> Iterator[Amount]:
@@ -98,7 +98,7 @@ def between(
         choices: the choice of each at the split.
         shares: the groups' shares of each; one object if they are equal.
     """
-    made, read = ends[0].einsum, ends[1].einsum
+    made, read = ends[0].nest, ends[1].nest
     halo = tuple(_halo(read, choices[1], shares[1]))
     known = _known(shares[0]) and _known(shares[1])
     moves = (_known_moves if known else _moves)(
@@ -112,7 +112,7 @@ def between(
 
 
 def _moves(
-    ends: tuple[Einsum, Choice, Einsum, Choice, frozenset[str]],
+    ends: tuple[Nest, Choice, Nest, Choice, frozenset[str]],
     read: Shares,
     made: Shares | None,
     halo: tuple[Halo, ...],
@@ -174,14 +174,14 @@ def _none(share: Number) -> bool:
     return not isinstance(share, np.ndarray) and share == 0
 
 
-def _halo(einsum: Einsum, choice: Choice, shares: Shares) -> list[Halo]:
+def _halo(nest: Nest, choice: Choice, shares: Shares) -> list[Halo]:
     """Return the halo that each group reads: half of a border's halo at each border, within the image.
 
     With unknown shares every group is assumed to have a shard, and the image to reach as far as the windows.
     """
     found: list[Halo] = [(0.0, 0.0)] * len(shares)
     known = not any(isinstance(share, np.ndarray) for share in shares)
-    for border in borders(einsum, choice, len(shares)) if dim_of(choice) in einsum.windows else ():
+    for border in borders(nest, choice, len(shares)) if dim_of(choice) in nest.windows else ():
         half = border.fraction / 2
         for group, share in enumerate(shares):
             before, after = (

@@ -1,1 +1,0 @@
-"""What kinds of ops compute on a piece: the bases of kernels."""

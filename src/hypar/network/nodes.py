@@ -1,0 +1,427 @@
+"""The plan graph of a network: weighted layers and joins with the ops fused behind them, and the tensors between them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from hypar.network.ties import ties_of
+from hypar.ops.dims import KERNEL, atom_of
+from hypar.ops.nest import Saved, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+    from hypar.network.layer import Layer
+    from hypar.ops.base import Shape
+    from hypar.ops.nest import Nest
+
+P = ParamSpec("P")
+Found = TypeVar("Found")
+
+
+class FusedOp(NamedTuple):
+    """An op of a plan node as memory sees it: the tensor that it reads, the one that it writes, and what it keeps.
+
+    Attributes:
+        source: number of the tensor that it reads; None for one that comes from another node, or for none.
+        target: number of the tensor that it writes; that of ``source`` if it overwrites what it reads.
+        elements: elements of that tensor.
+        contracted: dims of the node's output that have been summed over.
+        passes: whether the error of an input is the error of its output, or a part of it, without memory of its own.
+        saved: what it keeps for its backward phase.
+        traffic: the elements that it reads and writes.
+        readers: the number of ops that read the tensor that it writes, whose errors are added up.
+    """
+
+    source: int | None
+    target: int
+    elements: int
+    contracted: frozenset[str] = frozenset()
+    passes: bool = False
+    saved: Saved = Saved()
+    traffic: Traffic = Traffic()
+    readers: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanNode:
+    """A node of the contracted graph: a weighted layer or a join; in the operator graph also a pool.
+
+    With it come the ops that are not cut themselves: those behind it, up to the layers that read them, and for a layer
+    that reads the network's input those before it.
+
+    Attributes:
+        name: the layer's name.
+        op_name: name of its op's plug-in.
+        join: whether it joins tensors, without a weight.
+        nest: its dims and tensors for the mini-batch; layers with equal dims share one object.
+        output_elements: elements of F_out as its readers see it, after pooling and other unplanned ops.
+        trail: the layer itself, then the ops behind it; its tensors are numbered from 0, the layer's own output.
+        ahead: the network's input and the ops between it and the layer; empty if the layer reads other cut layers alone.
+        channels: the dims that some weight of the network contracts or makes.
+    """
+
+    name: str
+    op_name: str
+    join: bool
+    nest: Nest
+    output_elements: int
+    trail: tuple[FusedOp, ...]
+    ahead: tuple[FusedOp, ...]
+    channels: tuple[str, ...] = ()
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the layer has a weight."""
+        return bool(self.nest.weight)
+
+    @property
+    def timed(self) -> bool:
+        """Whether its computation takes time: a layer with a weight, or a product of activations."""
+        return self.nest.multiplies
+
+    @property
+    def empty(self) -> bool:
+        """Whether an uneven split has left nothing of the layer to this device group."""
+        return not (all(self.nest.steps.values()) if self.timed else self.nest.input_elements)
+
+    def read_at(self, operand: int) -> PlanNode:
+        """Return the layer with one of its operands as the first; see ``Nest.read_at``."""
+        return replace(self, nest=self.nest.read_at(operand)) if operand else self
+
+    def resized(self, nest: Nest, output_elements: int) -> PlanNode:
+        """Return the layer with other sizes; written out, as many layers are made for every decision of an uneven split."""
+        return PlanNode(
+            name=self.name,
+            op_name=self.op_name,
+            join=self.join,
+            nest=nest,
+            output_elements=output_elements,
+            trail=self.trail,
+            ahead=self.ahead,
+            channels=self.channels,
+        )
+
+    @property
+    def of_weight(self) -> PlanNode:
+        """The layer as the transfers of its weight see it; see ``Nest.of_weight``."""
+        return replace(self, nest=self.nest.of_weight)
+
+    def elements(self, tensor: str) -> int:
+        """Return the elements of ``input``, ``weight`` or ``output`` for the whole mini-batch."""
+        return self.output_elements if tensor == "output" else self.nest.elements(tensor)
+
+
+WEIGHT = -1
+"""In place of an operand: the weight of both layers."""
+
+
+class Content(NamedTuple):
+    """A tensor's size and shape, independent of its ends.
+
+    Attributes:
+        elements: number of elements as the consumer reads it, whole mini-batch.
+        contracted: dims of the producer's output that ops on the way sum over, such as a global pool.
+        shape: the dims of one sample and their sizes, before it is flattened.
+    """
+
+    elements: int
+    contracted: frozenset[str]
+    shape: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """An edge of the contracted graph: a tensor between two cut layers.
+
+    Attributes:
+        producer: index of the layer that writes it.
+        consumer: index of the layer that reads it.
+        content: its size and shape.
+        number: its number among the tensors of the producer's trail.
+        operand: the consumer's operand that it is; 0 for joins, which read all their inputs alike; ``WEIGHT`` for a weight
+            that both layers use.
+    """
+
+    producer: int
+    consumer: int
+    content: Content
+    number: int
+    operand: int = 0
+
+    @property
+    def elements(self) -> int:
+        """Number of elements as the consumer reads it, whole mini-batch."""
+        return self.content.elements
+
+
+class _Fields(NamedTuple):
+    """The fields of a contracted graph.
+
+    Attributes:
+        layers: the layers.
+        tensors: the tensors.
+        fed: of a part of a network, the layers that send an error to layers outside it.
+        sent: the layers whose outputs layers outside read.
+        ties: the weights that a later layer uses as well, each from the layer whose weight it is.
+    """
+
+    layers: tuple[PlanNode, ...]
+    tensors: tuple[Tensor, ...]
+    fed: frozenset[int] = frozenset()
+    sent: frozenset[int] = frozenset()
+    ties: tuple[Tensor, ...] = ()
+
+
+class PlanGraph(_Fields):
+    """The cut layers in topological order, and the tensors between them.
+
+    Results that depend on the graph alone are kept with it: see ``kept_with_graph``.
+    """
+
+    def ends(self, tensor: Tensor) -> tuple[PlanNode, PlanNode]:
+        """Return the producer of a tensor, and its consumer with the tensor as its first input; both with a weight as it."""
+        if tensor.operand == WEIGHT:
+            return self.layers[tensor.producer].of_weight, self.layers[tensor.consumer].of_weight
+        return self.layers[tensor.producer], self.layers[tensor.consumer].read_at(tensor.operand)
+
+    @cached_property
+    def named_dims(self) -> frozenset[str]:
+        """The dims that the model names, and those of its ops."""
+        dims = {dim for layer in self.layers for dim in layer.nest.extra}
+        return frozenset(dims | {atom_of(dim) for dim in dims})
+
+    @cached_property
+    def kept(self) -> dict[Hashable, Any]:
+        """The results that were computed of it or of an equal graph, by function and further arguments."""
+        return _kept(self)
+
+
+@lru_cache(maxsize=256)
+def _kept(_: PlanGraph) -> dict[Hashable, Any]:
+    """Return one place for the results of equal graphs."""
+    return {}
+
+
+def kept_with_graph(
+    function: Callable[Concatenate[PlanGraph, P], Found],
+) -> Callable[Concatenate[PlanGraph, P], Found]:
+    """Keep the results of a function of a graph and of hashable arguments with the graph.
+
+    A graph is hashed and compared once, and not for every result, as by ``lru_cache``.
+    """
+
+    @wraps(function)
+    def found(graph: PlanGraph, /, *args: P.args, **kwargs: P.kwargs) -> Found:
+        key = (function, args, *kwargs.items())
+        kept = graph.kept
+        if key not in kept:
+            kept[key] = function(graph, *args, **kwargs)
+        known: Found = kept[key]
+        return known
+
+    return found
+
+
+def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> PlanGraph:
+    """Contract a network to its weighted layers and joins.
+
+    Args:
+        layers: in topological order.
+        batch: samples in a mini-batch.
+        operators: whether pools stay as well.
+    """
+    kept = {"weight", "join", *(["pool"] if operators else [])}
+    cut = [layer for layer in layers if layer.op.node in kept]
+    index = {layer.name: number for number, layer in enumerate(cut)}
+    fused = _Fused(layers, index, batch)
+    nodes = _nodes(cut, layers, batch, fused)
+    by_name, tensors = {layer.name: layer for layer in layers}, []
+    for consumer, layer in enumerate(cut):
+        several = len(nodes[consumer].nest.others)
+        for at, (name, shape) in enumerate(zip(layer.inputs, layer.input_shapes, strict=True)):
+            producer, contracted, before = _producer(name, shape, by_name, index, batch)
+            if producer is not None:
+                content = Content(batch * math.prod(shape.values()), contracted, tuple(before.items()))
+                _, number = fused.places[name]
+                own = Tensor(
+                    producer=producer,
+                    consumer=consumer,
+                    content=content,
+                    number=number,
+                    operand=at if several else 0,
+                )
+                tensors.append(own)
+    return PlanGraph(layers=nodes, tensors=tuple(tensors), ties=tuple(_ties(layers, nodes, index)))
+
+
+def _ties(layers: Sequence[Layer], nodes: Sequence[PlanNode], index: dict[str, int]) -> Iterator[Tensor]:
+    """Yield the weights that two layers use."""
+    for tie in ties_of(layers):
+        owner, user = index[tie.owner], index[tie.user]
+        nest = nodes[owner].nest
+        shape = tuple((atom, nest.sizes[dim]) for dim, atom in nest.of_weight.output.items())
+        content = Content(nest.elements("weight"), frozenset(), shape)
+        yield Tensor(producer=owner, consumer=user, content=content, number=0, operand=WEIGHT)
+
+
+class _Fused:
+    """The ops of each node: the node's own, then those behind it.
+
+    Attributes:
+        places: for each layer the name of the node among whose tensors its output is, with the number of that tensor; None
+            instead of a name for tensors between the network's input and its first nodes.
+        behind: the ops of each node.
+        fed: the network's inputs and the ops behind them, by the number of the tensor that they write.
+    """
+
+    def __init__(self, layers: Sequence[Layer], cut: Mapping[str, int], batch: int) -> None:
+        self.places: dict[str, tuple[str | None, int]] = {}
+        self.behind: dict[str, list[FusedOp]] = {}
+        self.fed: dict[int, FusedOp] = {}
+        for number, layer in enumerate(layers):
+            self.places[layer.name] = self._placed(number, layer, layer.nest(batch), layer.name in cut)
+        views = {layer.name for layer in layers if layer.nest(batch).view}
+        read = Counter(
+            self.places[name] for layer in layers if layer.name not in views for name in layer.inputs
+        )
+        for owner, ops in self.behind.items():
+            self.behind[owner] = [op._replace(readers=read[owner, op.target]) for op in ops]
+
+    def _placed(self, number: int, layer: Layer, nest: Nest, cut: bool) -> tuple[str | None, int]:
+        """Add a layer's op, and return where its output is."""
+        if cut:
+            self.behind[layer.name] = [_fused(nest, None, 0)]
+            return layer.name, 0
+        if not layer.inputs:
+            self.fed[number] = _fused(nest, None, number)._replace(traffic=Traffic())
+            return None, number
+        owner, source = self.places[layer.inputs[0]]
+        if nest.view:
+            return owner, source
+        before = self.fed[source] if owner is None else self.behind[owner][source]
+        target = number if owner is None else len(self.behind[owner])
+        made = _fused(nest, source, target)._replace(contracted=before.contracted | nest.reduced)
+        if owner is None:
+            self.fed[number] = made
+        else:
+            self.behind[owner].append(made)
+        return owner, target
+
+    def before(self, layer: Layer) -> tuple[FusedOp, ...]:
+        """Return the ops from the network's inputs to a node, in their order."""
+        found: dict[int, FusedOp] = {}
+        for name in layer.inputs:
+            owner, number = self.places[name]
+            at: int | None = number if owner is None else None
+            while at is not None:
+                found[at] = self.fed[at]
+                at = self.fed[at].source
+        return tuple(found[number] for number in sorted(found))
+
+
+def _fused(nest: Nest, source: int | None, target: int) -> FusedOp:
+    """Return an op as memory sees it."""
+    elements = math.prod(nest.result.shape)
+    return FusedOp(source, target, elements, passes=nest.passes, saved=nest.saved, traffic=nest.traffic)
+
+
+def _traffic(ops: Sequence[FusedOp]) -> tuple[Traffic, ...]:
+    """Return the traffic of a node besides its products and of the ops behind it, an element of its output.
+
+    A tensor that several ops read has as many errors, which are read and written as one sum.
+    """
+    found, whole = [], ops[0].elements
+    for op in ops:
+        own, before = op.traffic, frozenset() if op.source is None else ops[op.source].contracted
+        added = (op.readers + 1) * op.elements if op.readers > 1 else 0
+        amounts = own.forward, own.backward + added, own.mask_bytes, own.flop
+        if any(amounts):
+            forward, backward, mask_bytes, flop = (amount / whole for amount in amounts)
+            found.append(Traffic(forward, backward, mask_bytes, flop, before))
+    return tuple(found)
+
+
+def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: _Fused) -> tuple[PlanNode, ...]:
+    """Return the nodes of the plan graph; layers with equal dims share one nest."""
+    readers: dict[str, list[Layer]] = {}
+    for layer in layers:
+        for name in layer.inputs:
+            readers.setdefault(name, []).append(layer)
+    names = {layer.name for layer in cut}
+    shared: dict[object, Nest] = {}
+    equal: dict[object, Nest] = {}
+    found, together, features = [], _together(layers, names, batch), _features(cut, batch)
+    for layer in cut:
+        nest, ops, undivided = (
+            layer.nest(batch),
+            tuple(fused.behind[layer.name]),
+            together.get(layer.name, frozenset()),
+        )
+        behind = _traffic(ops)
+        key = (nest, undivided, behind)
+        if key not in shared:
+            whole = nest.whole | {dim for dim, atom in nest.output.items() if atom in undivided}
+            own = replace(nest, behind=behind, whole=whole)
+            shared[key] = equal.setdefault(own.content, own)
+        found.append(
+            PlanNode(
+                name=layer.name,
+                op_name=layer.op_name,
+                join=layer.op.node == "join",
+                nest=shared[key],
+                channels=tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features),
+                output_elements=batch * math.prod(_as_read(layer, readers, names).shape.values()),
+                trail=ops,
+                ahead=fused.before(layer),
+            )
+        )
+    return tuple(found)
+
+
+def _together(layers: Sequence[Layer], cut: set[str], batch: int) -> dict[str, frozenset[str]]:
+    """Return, for each node, the dims of its output that an op behind it needs whole."""
+    found: dict[str, frozenset[str]] = {}
+    maker: dict[str, str] = {}
+    for layer in layers:
+        maker[layer.name] = layer.name if layer.name in cut or not layer.inputs else maker[layer.inputs[0]]
+        if needed := layer.nest(batch).together:
+            own = maker[layer.name]
+            found[own] = found.get(own, frozenset()) | needed
+    return found
+
+
+def _features(cut: Sequence[Layer], batch: int) -> frozenset[str]:
+    """Return the names in tensors of the dims that weights contract or make; of a convolution and a join ``channels``."""
+    dims = {dim for layer in cut for dim in layer.nest(batch).weight}
+    return frozenset({"channels"} | {atom_of(dim) for dim in dims if not dim.startswith(KERNEL)} - {"groups"})
+
+
+def _as_read(layer: Layer, readers: dict[str, list[Layer]], kept: set[str]) -> Layer:
+    """Return the last op behind a layer before its output branches or a node reads it."""
+    while len(after := readers.get(layer.name, [])) == 1 and after[0].name not in kept:
+        layer = after[0]
+    return layer
+
+
+def _producer(
+    name: str, shape: Shape, by_name: dict[str, Layer], index: dict[str, int], batch: int
+) -> tuple[int | None, frozenset[str], Shape]:
+    """Return a tensor's producer (None for the network's input), the dims contracted on the way, and its shape.
+
+    The shape is the one that the consumer reads, before it is flattened.
+    """
+    contracted: frozenset[str] = frozenset()
+    while name not in index:
+        layer = by_name[name]
+        if not layer.inputs:
+            return None, contracted, shape
+        contracted |= layer.nest(batch).reduced
+        if len(shape) < len(layer.input_shapes[0]):
+            shape = layer.input_shapes[0]
+        name = layer.inputs[0]
+    return index[name], contracted, shape

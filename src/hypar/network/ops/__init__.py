@@ -1,1 +1,0 @@
-"""Ops, one file each."""

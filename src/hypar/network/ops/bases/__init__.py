@@ -1,1 +1,0 @@
-"""The bases of ops of one kind."""

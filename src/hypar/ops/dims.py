@@ -1,0 +1,144 @@
+"""The dims that choices divide: the seven of convolutions and joins, and those that a model names."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pydantic_core import InitErrorDetails
+
+CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
+"""The dims of convolutions, vectors and joins that a choice may divide."""
+
+LARGEST = 2**40
+"""Largest size of a dim that a model names."""
+
+NAME = re.compile(r"[a-z][a-z_]+")
+"""The form of a dim's name in a model."""
+
+READ, MADE, CONTRACTED = "in_", "out_", "key_"
+"""Prefixes of a named dim that an op contracts with its weight, makes with it, or contracts between two activations."""
+
+KERNEL = "kernel_"
+"""Prefix of the dims of a window, which no choice divides."""
+
+
+def atom_of(dim: str) -> str:
+    """Return the name in the model of an op's dim.
+
+    Examples:
+        >>> atom_of("in_hidden"), atom_of("key_sequence"), atom_of("sequence")
+        ('hidden', 'sequence', 'sequence')
+    """
+    for prefix in (READ, MADE, CONTRACTED):
+        if dim.startswith(prefix):
+            return dim.removeprefix(prefix)
+    return dim
+
+
+def like(dim: str | None) -> str | None:
+    """Return the dim of ``CUTTABLE`` by whose colour a dim is shown: one of positions by that of ``height``.
+
+    Examples:
+        >>> like("in_hidden"), like("out_ff"), like("sequence"), like("batch")
+        ('in_channels', 'out_channels', 'height', 'batch')
+    """
+    if dim is None or dim in CUTTABLE:
+        return dim
+    return (
+        "in_channels"
+        if dim.startswith((READ, CONTRACTED))
+        else "out_channels"
+        if dim.startswith(MADE)
+        else "height"
+    )
+
+
+def in_order(dims: Iterable[str]) -> list[str]:
+    """Return dims in the order of plan files: those of ``CUTTABLE``, then the others by the names of their atoms.
+
+    The order depends on names alone, so that two layers number their devices alike wherever they divide the same atoms.
+
+    Examples:
+        >>> in_order({"sequence", "in_hidden", "batch", "in_channels"})
+        ['batch', 'in_channels', 'in_hidden', 'sequence']
+    """
+    return sorted(dims, key=_rank)
+
+
+def _rank(dim: str) -> tuple[int, str, str]:
+    return (CUTTABLE.index(dim), "", "") if dim in CUTTABLE else (len(CUTTABLE), atom_of(dim), dim)
+
+
+# The fields of ops that name dims
+
+RESERVED = frozenset({"batch", "input", "output", "weight", "working", "copies"})
+"""Names that dims of a model may not have."""
+
+
+def _dim_name(name: str) -> str:
+    """Check the name of a dim."""
+    if not NAME.fullmatch(name) or name in RESERVED or atom_of(name) != name or name.startswith(KERNEL):
+        msg = (
+            "a dim's name of two or more small letters and _, without in_, out_, key_ or kernel_ before it,"
+            f" none of {', '.join(sorted(RESERVED))}"
+        )
+        raise ValueError(msg)
+    return name
+
+
+DimName = Annotated[str, AfterValidator(_dim_name)]
+
+
+def _as_names(value: Any) -> Any:
+    """Return one name as a tuple, and a list of names as a tuple."""
+    found = (value,) if isinstance(value, str) else value
+    if isinstance(found, list | tuple) and found and all(isinstance(name, str) for name in found):
+        return tuple(found)
+    msg = "a dim's name, or a list of them"
+    raise ValueError(msg)
+
+
+def _as_pairs(value: Any) -> Any:
+    """Return a mapping of names as pairs, and one name or a list of them as pairs of each with itself."""
+    if isinstance(value, dict) and value and all(isinstance(name, str) for name in value.values()):
+        return tuple(value.items())
+    return tuple((name, name) for name in _as_names(value))
+
+
+def _as_sized(value: Any) -> Any:
+    """Return a mapping of dims to sizes as pairs."""
+    if isinstance(value, dict) and value:
+        return tuple(value.items())
+    if isinstance(value, list | tuple) and value:
+        return tuple(tuple(pair) if isinstance(pair, list) else pair for pair in value)
+    msg = "dims that the file declares, or dims with their sizes"
+    raise ValueError(msg)
+
+
+DimSize = Annotated[int, Field(ge=1, le=LARGEST)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+Pairs = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_as_pairs)]
+Sized = Annotated[tuple[tuple[DimName, DimSize], ...], BeforeValidator(_as_sized)]
+"""Dims with their sizes; a model file may give names alone, of the dims that it declares."""
+
+
+def _single(value: Any) -> Any:
+    if len(value) != 1:
+        raise ValueError("one dim")
+    return value
+
+
+OneName = Annotated[Names, AfterValidator(_single)]
+OneSized = Annotated[Sized, AfterValidator(_single)]
+
+
+def missing(field: str, data: Any) -> ValidationError:
+    """Return the error of a field that is missing because no field in its place is given."""
+    line: InitErrorDetails = {"type": "missing", "loc": (field,), "input": data}
+    return ValidationError.from_exception_data("op", [line])

@@ -1,0 +1,349 @@
+"""Ops that compute each element by itself: functions, joins of tensors of one shape, and ones with a trained number an element."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from operator import add, mul
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from hypar.ops.base import (
+    Node,
+    Op,
+    Shape,
+    Size,
+    axes,
+    describe,
+    elements_of,
+    looped,
+    one_input,
+    same_shape,
+    slid,
+)
+from hypar.ops.dims import KERNEL, Names
+from hypar.ops.nest import Nest, Operand, Projection, Saved, Sum
+from hypar.ops.tape import Array, Var
+from hypar.ops.windows import ShapeError, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hypar.ops.run import Box, Run
+
+
+class Function(NamedTuple):
+    """An elementwise function and its derivative, which follows from what is kept: the input, or the output."""
+
+    value: Callable[[Array], Any]
+    slope: Callable[[Array], Any]
+    keeps_output: bool = False
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _normal(x: Array) -> Array:
+    """Return the cumulative distribution of the normal distribution."""
+    return (1 + np.asarray(_erf(x / math.sqrt(2)), dtype=np.float64)) / 2
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+FUNCTIONS = {
+    "elu": Function(lambda x: np.where(x > 0, x, np.expm1(x)), lambda x: np.exp(np.minimum(x, 0))),
+    "gelu": Function(
+        lambda x: x * _normal(x), lambda x: _normal(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    ),
+    "hardswish": Function(
+        lambda x: x * np.clip(x + 3, 0, 6) / 6,
+        lambda x: np.where(x <= -3, 0, np.where(x < 3, (2 * x + 3) / 6, 1)),
+    ),
+    "leaky_relu": Function(lambda x: np.where(x > 0, x, 0.01 * x), lambda x: np.where(x > 0, 1, 0.01)),
+    "other": Function(lambda x: x * x / 2, lambda x: x),
+    "relu": Function(lambda x: np.maximum(x, 0), lambda x: x > 0, keeps_output=True),
+    "relu6": Function(lambda x: np.clip(x, 0, 6), lambda x: np.where((x > 0) & (x < 6), 1.0, 0.0)),
+    "sigmoid": Function(_sigmoid, lambda x: _sigmoid(x) * _sigmoid(-x), keeps_output=True),
+    "silu": Function(lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) * (1 + x * _sigmoid(-x))),
+    "tanh": Function(np.tanh, lambda x: 1 - np.tanh(x) ** 2, keeps_output=True),
+}
+"""Every function that reads one element alone; ``other`` is computed as half the square, which needs its input too."""
+
+
+class Elementwise(Op):
+    """A function of each element of one input."""
+
+    named: ClassVar[str] = ""
+
+    @property
+    def of(self) -> Function:
+        """The function."""
+        return FUNCTIONS[self.named]
+
+    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+        """Return one operation an element, and what the derivative follows from."""
+        shape, output = one_input(inputs), self.of.keeps_output
+        saved = Saved(input=not output, output=output)
+        return same_shape(batch, inputs, saved=saved, operations=elements_of(shape))
+
+    def value(self, run: Run) -> Var:
+        """Return the function of each element."""
+        return run.input().map(self.of.value, self.of.slope)
+
+
+class Relu(Elementwise):
+    """``max(0, x)``."""
+
+    named: ClassVar[str] = "relu"
+
+
+class Gelu(Elementwise):
+    """``x times the normal distribution function of x``, element by element."""
+
+    named: ClassVar[str] = "gelu"
+
+
+class Silu(Elementwise):
+    """``x times the logistic function of x``, element by element."""
+
+    named: ClassVar[str] = "silu"
+
+
+NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
+"""Constants of a local response normalisation: channels as AlexNet's (NIPS 2012, section 3.3), the others PyTorch's."""
+
+
+class Pointwise(Elementwise):
+    """A named elementwise function; the name does not influence the plan.
+
+    ``lrn``, local response normalisation, reads a few neighbouring channels as well; a plan treats it as
+    pointwise because their communication is a thousandth of a layer's. ``other`` is any function without a name here.
+    """
+
+    function: Literal[
+        "elu", "gelu", "hardswish", "leaky_relu", "lrn", "other", "relu6", "sigmoid", "silu", "tanh"
+    ]
+
+    @property
+    def of(self) -> Function:
+        """The function."""
+        return FUNCTIONS[self.function]
+
+    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+        """Return that a local response normalisation reads the channels around each, and keeps the divisor of each element."""
+        if self.function != "lrn":
+            return super().nest(batch, inputs)
+        shape, window = one_input(inputs, "channels"), Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
+        operands = {"input": Operand(axes(batch, shape, **slid(shape, {"channels": window})))}
+        elements = elements_of(shape)
+        return Nest.of(
+            {"batch": batch, **shape}, operands, Operand(axes(batch, shape)),
+            saved=Saved(input=True, elements=elements), operations=elements,
+        )  # fmt: skip
+
+    def value(self, run: Run) -> Var:
+        """Return the function; ``F_in[c] d[c]^-beta`` with ``d[c] = k + alpha / n sum F_in[c']^2`` over the channels around c."""
+        if self.function != "lrn":
+            return super().value(run)
+        around, taps = run.input(), f"{KERNEL}channels"
+        middle = around.gather(taps, np.array(NEIGHBOURS // 2), ())
+        divisor = (around * around).sum([taps]) * (ALPHA / NEIGHBOURS) + K
+        return middle * divisor.map(lambda x: x**-BETA, lambda x: -BETA * x ** (-BETA - 1))
+
+
+class Dropout(Op):
+    """Random zeroing of elements; the others are enlarged by what is zeroed on average."""
+
+    probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
+
+    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+        """Return a mask of a byte an element, which says what was zeroed."""
+        elements = elements_of(one_input(inputs))
+        return same_shape(batch, inputs, saved=Saved(mask_bytes=elements), operations=elements)
+
+    def value(self, run: Run) -> Var:
+        """Return what a mask leaves that is the same in every step and on every device."""
+        read, shape = run.input(), run.nest.result.shape
+        kept = uniform(shape[1:], tuple(map(run.index, read.dims))) >= self.probability
+        return read * Var(read.dims, kept / (1 - self.probability))
+
+
+def uniform(sample: Iterable[int], box: Box) -> Array:
+    """Return a number from 0 to 1 for each element of a box, drawn by its index in the whole tensor.
+
+    Source: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+
+    Args:
+        sample: sizes of one sample; the batch may have any.
+        box: the box, batch first.
+
+    Examples:
+        >>> whole = uniform([3], (np.arange(4), np.arange(3)))
+        >>> bool((uniform([3], (np.arange(1, 3), np.array([0, 2]))) == whole[1:3, ::2]).all())
+        True
+    """
+    index, *parts = np.ix_(*box)
+    for size, part in zip(sample, parts, strict=True):
+        index = index * size + part
+    bits = (index.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    numbers: Array = (bits ^ (bits >> np.uint64(31))) / 2.0**64
+    return numbers
+
+
+class Join(Op):
+    """A join of tensors of one shape, element by element."""
+
+    node: ClassVar[Node] = "join"
+    adds: ClassVar[bool] = True
+
+    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+        """Return one operation for each element of every input after the first."""
+        if len(inputs) < 2:
+            raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
+        for shape in inputs[1:]:
+            if dict(shape) != dict(inputs[0]):
+                raise ShapeError(f"found {describe(inputs[0])} and {describe(shape)}; allowed: equal shapes")
+        operations, saved = (len(inputs) - 1) * elements_of(inputs[0]), Saved(input=not self.adds)
+        return same_shape(batch, inputs, operations=operations, passes=self.adds, saved=saved)
+
+    def value(self, run: Run) -> Var:
+        """Return the inputs as one."""
+        return reduce(
+            add if self.adds else mul, (run.input(number) for number in range(len(run.nest.inputs)))
+        )
+
+
+class Add(Join):
+    """``F_out = F_1 + F_2 + ...``."""
+
+
+class Multiply(Join):
+    """``F_out = F_1 F_2 ...``, element by element, as in a gated unit; each input is a factor of the others' errors."""
+
+    adds: ClassVar[bool] = False
+
+
+class Trained(Op):
+    """A function of each element and a trained number of the dims ``over``, which all elements share along the other dims."""
+
+    start: ClassVar[float] = 0.0
+    keeps_input: ClassVar[bool] = True
+    over: Names | None = None
+
+    def dims(self, shape: Shape) -> tuple[str, ...]:
+        """Return the dims of the trained tensor in the order of the input: all of a sample by default."""
+        return tuple(dim for dim in shape if self.over is None or dim in self.over)
+
+    def turns(self) -> int:
+        """Return the rows of the trained tensor, if it is a table round which the other dims go; 0 otherwise."""
+        return 0
+
+    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+        """Return one operation an element; the gradient is summed over the dims that the trained tensor lacks."""
+        shape, rows = one_input(inputs, *(self.over or ())), self.turns()
+        own = self.dims(shape)
+        numbers = looped({dim: shape[dim] for dim in own})
+        if rows:
+            numbers = {
+                "rows": Projection(rows, tuple(dim for dim in shape if dim not in own), turns=True)
+            } | numbers
+        return same_shape(
+            batch, inputs, {"weight": Operand(numbers, "parameter", self.start)},
+            sums={"weight": Sum(own, backward=True)}, saved=Saved(input=self.keeps_input), operations=elements_of(shape),
+        )  # fmt: skip
+
+
+class Position(Trained):
+    """``F_out = F_in + W``, with one trained number for each element of a sample, or of the dims ``over``.
+
+    With ``rows`` the trained tensor is a table: an element adds a number of the row that its place along the other dims
+    stands for, as relative positions share those of one distance, and as a table of positions that is longer than a sample.
+    """
+
+    keeps_input: ClassVar[bool] = False
+    rows: Size | None = None
+
+    def turns(self) -> int:
+        """Return the rows of the table; 0 if it is none."""
+        return self.rows or 0
+
+    def value(self, run: Run) -> Var:
+        """Return the sum."""
+        return run.input() + run.parameter()
+
+
+class LayerScale(Trained):
+    """``F_out = F_in W``, with one trained number for each element of the dims ``over``, as of ConvNeXt's blocks.
+
+    Source: Touvron and others, Going deeper with image transformers (ICCV 2021), section 2.
+    """
+
+    start: ClassVar[float] = 1.0
+    over: Names | None = ("channels",)
+
+    def value(self, run: Run) -> Var:
+        """Return the product."""
+        return run.input() * run.parameter()
+
+
+class Prelu(Trained):
+    """``F_out = max(0, F_in) + W min(0, F_in)``, with one slope for each element of the dims ``over``, or one for all.
+
+    Source: He and others, Delving Deep into Rectifiers (ICCV 2015), section 2.1.
+    """
+
+    start: ClassVar[float] = 0.25
+
+    def dims(self, shape: Shape) -> tuple[str, ...]:
+        """Return the dims of the slopes: none by default."""
+        return super().dims(shape) if self.over is not None else ()
+
+    def turns(self) -> int:
+        """Return the one row of a slope for all."""
+        return int(self.over is None)
+
+    def value(self, run: Run) -> Var:
+        """Return the input where it is above 0, and times its slope elsewhere."""
+        read = run.input()
+        above = read.map(*FUNCTIONS["relu"][:2])
+        return above + run.parameter() * (read - above)
+
+
+class Rope(Op):
+    """Rotation of pairs of features by an angle that grows with the position, of halves as in Llama.
+
+    The maker of its input may not divide ``dim``, whose halves a rotation mixes.
+
+    Source: Su and others, RoFormer (2021), section 3.2.
+    """
+
+    over: str = "sequence"
+    dim: str = "head_dim"
+
+    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+        """Return three operations an element."""
+        shape = one_input(inputs, self.over, self.dim)
+        if shape[self.dim] % 2:
+            raise ShapeError(f"found {self.dim} of {shape[self.dim]}; allowed: an even size")
+        return same_shape(batch, inputs, together=frozenset({self.dim}), operations=3 * elements_of(shape))
+
+    def value(self, run: Run) -> Var:
+        """Return the rotated elements; the longest period is 10,000 times two pi, as in the source."""
+        read, half = run.input(), run.nest.sizes[self.dim] // 2
+        pair = np.arange(2 * half) % half
+        angle = run.index(self.over)[:, None] * 10_000.0 ** (-pair / half)
+        cosine, sine = (Var((self.over, self.dim), turn(angle)) for turn in (np.cos, np.sin))
+        sign = Var((self.dim,), np.where(np.arange(2 * half) < half, -1.0, 1.0))
+        other = read.gather(self.dim, np.roll(np.arange(2 * half), half), (self.dim,))
+        return read * cosine + other * sine * sign
+
+
+plugins: dict[str, type[Op]] = {
+    "add": Add, "dropout": Dropout, "gelu": Gelu, "layer_scale": LayerScale, "multiply": Multiply, "pointwise": Pointwise,
+    "position": Position, "prelu": Prelu, "relu": Relu, "rope": Rope, "silu": Silu,
+}  # fmt: skip

@@ -1,0 +1,493 @@
+"""What an op is: a loop nest over named dims, with how the loops index each tensor, and all that follows from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from hypar.ops.dims import CUTTABLE, KERNEL, atom_of, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypar.ops.windows import Window
+
+IN_GROUP = "channels_in_group"
+"""The name in tensors of the channels of each group: no consecutive channels, which a neighbour may cut."""
+
+Role = Literal["activation", "weight", "parameter"]
+"""A tensor that comes from another layer, a trained one that is contracted, or one that meets each element."""
+
+
+class Projection(NamedTuple):
+    """How loop dims index one axis of a tensor.
+
+    Attributes:
+        size: elements of the axis.
+        dims: the loop dims, of several the first outermost; none for an axis that is read whole.
+        window: the window along the axis; ``dims`` are then its output and its tap.
+        first: the index of the loop dim at which the axis begins, as an input of a concatenation.
+        turns: whether the places of the dims go round the axis, as round the rows of a table.
+    """
+
+    size: int
+    dims: tuple[str, ...] = ()
+    window: Window | None = None
+    first: int = 0
+    turns: bool = False
+
+
+class Operand(NamedTuple):
+    """A tensor of an op.
+
+    Attributes:
+        axes: how its axes are indexed, by their own names, in the order of its array.
+        role: what it is.
+        start: of a trained tensor, the mean of its first values.
+    """
+
+    axes: Mapping[str, Projection]
+    role: Role = "activation"
+    start: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of its axes."""
+        return tuple(own.size for own in self.axes.values())
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """The loop dims that its axes are indexed by."""
+        return tuple(dim for own in self.axes.values() for dim in own.dims)
+
+    @property
+    def windows(self) -> dict[str, Window]:
+        """The window along each axis that has one."""
+        return {axis: own.window for axis, own in self.axes.items() if own.window is not None}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The axis that each loop dim indexes, but the taps of windows; the channels of a group have a name of their own."""
+        found: dict[str, str] = {}
+        for axis, own in self.axes.items():
+            if "groups" in own.dims:
+                found |= {"groups": axis, own.dims[-1]: IN_GROUP}
+            elif own.dims:
+                found[own.dims[0]] = axis
+        return found
+
+
+class Sum(NamedTuple):
+    """A partial sum that devices add up on the way through a phase, over the loop dims that it does not keep.
+
+    Attributes:
+        dims: the loop dims that it keeps.
+        backward: whether the backward phase needs it; one named as a parameter is its gradient.
+        together: of some of these dims how many indices next to each other need the sums of each other.
+    """
+
+    dims: tuple[str, ...]
+    backward: bool = False
+    together: Mapping[str, int] = {}
+
+
+class Saved(NamedTuple):
+    """The memory that an op keeps from its forward phase until its backward phase.
+
+    Attributes:
+        input: whether it keeps its input.
+        output: whether it keeps its output.
+        elements: further numbers of the network's number format.
+        mask_bytes: bytes of a mask or of indices.
+        statistics: numbers of the network's number format, for all samples together.
+    """
+
+    input: bool = False
+    output: bool = False
+    elements: int = 0
+    mask_bytes: int = 0
+    statistics: int = 0
+
+
+NOTHING = Saved()
+
+
+class Traffic(NamedTuple):
+    """The elements that an op reads from memory and writes to it besides the tensors of a product, and its operations.
+
+    Attributes:
+        forward: elements that the forward phase reads and writes.
+        backward: elements that the backward phase reads and writes.
+        mask_bytes: bytes of a mask or of indices that the forward phase writes and the backward phase reads.
+        flop: operations of the forward phase; the backward phase takes as many if it moves anything.
+        contracted: of an op behind a layer, the dims of the layer's output that ops before it have summed over.
+    """
+
+    forward: float = 0
+    backward: float = 0
+    mask_bytes: float = 0
+    flop: float = 0
+    contracted: frozenset[str] = frozenset()
+
+
+class Phase(NamedTuple):
+    """One contraction of a layer's training, of operands to a result."""
+
+    operands: tuple[str, ...]
+    result: str
+
+
+PHASES = {
+    "forward": Phase(("input", "weight"), "output"),
+    "backward": Phase(("output", "weight"), "input"),
+    "gradient": Phase(("input", "output"), "weight"),
+}
+"""The three contractions of a layer with a weight."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Nest:
+    """An op on a mini-batch. Nests are compared by identity, so that results can be cached by nest.
+
+    Forward ``F_out = F_in . W``, backward ``E_in = E_out . W'``, gradient ``dW = F_in' . E_out``. A loop dim is one dim of a
+    tensor, under the tensor's own name for it: the ``in_channels`` of the loops are the ``channels`` of F_in.
+
+    Attributes:
+        sizes: size of each loop dim; height and width are those of the output. Whole numbers, except that an uneven split
+            into fractional shares may give its dim a real size.
+        operands: the tensors that it reads by name: ``input``, ``input 1`` and so on, ``weight`` and other trained ones.
+        result: the axes of its output.
+        reduce: what becomes of the dims that the output lacks.
+        products: the loop dims of each product of two tensors, where the op is a chain of several; empty for one product.
+        fraction: the part of these products that is computed, as a half below the diagonal of causal attention.
+        whole: loop dims that no choice may divide.
+        together: axes of its input that the maker of the input may not divide.
+        rounds: indices that it takes at a time of some axes, where these are more than one.
+        sums: the partial sums that devices add up on the way, by name.
+        saved: what it keeps for its backward phase.
+        operations: floating-point operations, forward, of an op without a product.
+        more: elements that the forward and the backward phase move besides what all ops move.
+        passes: whether the error of an input is the error of the output, or a part of it.
+        view: whether its output is its input in another shape, without memory of its own.
+        untrained: numbers that it has besides its trained ones, such as running means.
+        zeros: fraction of zeros in ``input`` and ``output``, where the network gives it.
+        behind: what the ops behind the layer read and write, an element of its output.
+        input_sizes: sizes of the input along the windows of an image.
+        input_elements: elements of the input.
+    """
+
+    sizes: Mapping[str, Any]
+    operands: Mapping[str, Operand]
+    result: Operand
+    reduce: Literal["sum", "max", "mean"] = "sum"
+    products: tuple[tuple[str, ...], ...] = ()
+    fraction: float = 1.0
+    whole: frozenset[str] = frozenset()
+    together: frozenset[str] = frozenset()
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    sums: Mapping[str, Sum] = field(default_factory=dict)
+    saved: Saved = NOTHING
+    operations: int = 0
+    more: tuple[int, int] = (0, 0)
+    passes: bool = False
+    view: bool = False
+    untrained: int = 0
+    zeros: Mapping[str, float] = field(default_factory=dict)
+    behind: tuple[Traffic, ...] = ()
+    input_sizes: Mapping[str, Any] = field(default_factory=dict)
+    input_elements: Any = 0
+
+    @classmethod
+    def of(
+        cls, sizes: Mapping[str, int], operands: Mapping[str, Operand], result: Operand, **facts: Any
+    ) -> Nest:
+        """Return the nest of an op, of facts about one sample; the sizes of its input are those of the first operand."""
+        axes, whole = operands["input"].axes, facts.get("whole", ())
+        slid = {dim: axes[dim] for dim in ("height", "width") if dim in axes and dim not in whole}
+        read = {dim: own.size for dim, own in slid.items() if own.window is not None and own.dims[0] == dim}
+        elements: dict[str, Any] = {"input_elements": math.prod(operands["input"].shape), "input_sizes": read}
+        found = cls(sizes=sizes, operands=operands, result=result, **elements | facts)
+        batch, saved, (forward, backward) = sizes["batch"], found.saved, found.more
+        return replace(
+            found,
+            saved=saved._replace(elements=batch * saved.elements, mask_bytes=batch * saved.mask_bytes),
+            operations=batch * found.operations,
+            more=(batch * forward, batch * backward),
+        )
+
+    # Tensors
+
+    @cached_property
+    def inputs(self) -> tuple[Operand, ...]:
+        """The tensors that come from other layers."""
+        return tuple(own for own in self.operands.values() if own.role == "activation")
+
+    @cached_property
+    def trained(self) -> Mapping[str, Operand]:
+        """The trained tensors by their names in frameworks."""
+        return {name: own for name, own in self.operands.items() if own.role != "activation"}
+
+    @cached_property
+    def input(self) -> Mapping[str, str]:
+        """The loop dims that F_in and E_in carry, with the tensor's name for each."""
+        return self.inputs[0].names
+
+    @cached_property
+    def weight(self) -> tuple[str, ...]:
+        """The loop dims that W and dW carry; none without a weight that is contracted."""
+        return next((own.dims for own in self.operands.values() if own.role == "weight"), ())
+
+    @cached_property
+    def output(self) -> Mapping[str, str]:
+        """The loop dims that F_out and E_out carry, with the tensor's name for each."""
+        return self.result.names
+
+    @cached_property
+    def others(self) -> tuple[Mapping[str, str], ...]:
+        """The loop dims of the further inputs of a product of activations, with the tensor's name for each."""
+        return tuple(own.names for own in self.inputs[1:]) if self.products else ()
+
+    @cached_property
+    def windows(self) -> Mapping[str, Window]:
+        """The windows along the dims of an image that a choice may divide."""
+        axes = self.inputs[0].axes
+        return {
+            axis: own.window
+            for axis, own in axes.items()
+            if own.window is not None and own.dims[0] == axis and axis in self.input_sizes
+        }
+
+    @cached_property
+    def _names(self) -> Mapping[str, Mapping[str, str]]:
+        operands = {operand_name(number): own for number, own in enumerate((self.input, *self.others))}
+        return {**operands, "output": self.output}
+
+    def names(self, tensor: str) -> Mapping[str, str]:
+        """Return the tensor's name for each loop dim that it carries; none for a weight."""
+        return self._names.get(tensor, {})
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of the tensors: ``input``, ``weight``, ``output``, and ``input 1`` and so on for further inputs."""
+        return (
+            "input",
+            "weight",
+            "output",
+            *(operand_name(number) for number in range(1, len(self.others) + 1)),
+        )
+
+    @cached_property
+    def _carried(self) -> Mapping[str, frozenset[str]]:
+        return {
+            name: frozenset(self.weight if name == "weight" else self.names(name)) for name in self.tensors
+        }
+
+    def dims(self, tensor: str) -> frozenset[str]:
+        """Return the loop dims of a tensor: ``input``, ``weight``, ``output`` or ``input 1``."""
+        return self._carried[tensor]
+
+    def elements(self, tensor: str) -> int:
+        """Return the elements of the whole tensor; 0 for the weight of an op without one."""
+        if tensor == "input":
+            return self.input_elements  # type: ignore[no-any-return]  # of real sizes a real number
+        dims = self.weight if tensor == "weight" else tuple(self.names(tensor))
+        return math.prod([self.sizes[dim] for dim in dims]) if dims else 0
+
+    # What a choice may divide
+
+    @cached_property
+    def cuttable(self) -> tuple[str, ...]:
+        """The dims that a choice may divide, in their order in plan files."""
+        return tuple(
+            in_order(dim for dim in self.sizes if not dim.startswith(KERNEL) and dim not in self.whole)
+        )
+
+    @cached_property
+    def extra(self) -> tuple[str, ...]:
+        """The dims besides those of convolutions that the tensors carry, in their order on devices."""
+        dims = frozenset().union(*self._carried.values())
+        return tuple(dim for dim in in_order(dims) if not (dim in CUTTABLE or dim.startswith(KERNEL)))
+
+    @cached_property
+    def counted(self) -> tuple[str, ...]:
+        """The dims for which degrees are counted: those of convolutions, and the layer's own."""
+        return (*CUTTABLE, *self.extra)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether tensors are multiplied: by a weight, by each other, or by a selection of elements."""
+        return bool(self.weight or self.others or self.products)
+
+    @cached_property
+    def reduced(self) -> frozenset[str]:
+        """The axes of its input that a pool reduces to one element, so that no op behind it finds them divided."""
+        pools = self.reduce != "sum"
+        return frozenset(axis for axis in self.inputs[0].windows if pools and self.sizes[axis] == 1)
+
+    @property
+    def opaque(self) -> bool:
+        """Whether an output may depend on all elements of a sample of every input."""
+        return not any(own.dims for axis, own in self.inputs[0].axes.items() if axis != "batch")
+
+    @property
+    def concatenates(self) -> bool:
+        """Whether its output is its inputs' channels one behind the other."""
+        return any(axis.first for own in self.inputs for axis in own.axes.values())
+
+    # Operations and memory
+
+    @cached_property
+    def steps(self) -> Mapping[str, Any]:
+        """The loop counts of the contraction: ``sizes``, but for inputs instead of outputs along transposed windows."""
+        over = {
+            dim: window.steps(self.input_sizes[dim], self.sizes[dim]) for dim, window in self.windows.items()
+        }
+        return {**self.sizes, **over} if over else self.sizes
+
+    @cached_property
+    def macs(self) -> int:
+        """Number of multiply-accumulates in the forward phase; 0 where nothing is multiplied."""
+        if self.products:
+            return int(self.fraction * self.products_among({}))
+        return math.prod(self.steps.values()) if self.multiplies else 0
+
+    def macs_among(self, degrees: Mapping[str, Any]) -> Any:
+        """Return the multiply-accumulates of each of the devices that divide some dims alike."""
+        if self.products:
+            return self.fraction * self.products_among(degrees)
+        return self.macs / math.prod(degrees.get(dim, 1) for dim in self.sizes)
+
+    def products_among(self, degrees: Mapping[str, Any]) -> Any:
+        """Return the multiply-accumulates of a chain's products on each of the devices that divide some dims."""
+        if not degrees:
+            return sum(math.prod(self.sizes[dim] for dim in dims) for dims in self.products)
+        return sum(math.prod(self.sizes[dim] / degrees.get(dim, 1) for dim in dims) for dims in self.products)
+
+    def flop(self, phase: str) -> int:
+        """Return the floating-point operations of a phase: ``2 n - 1`` for every result element that contracts n terms.
+
+        A contraction of less than one term, which a fractional share may leave, needs no additions. The outputs of
+        transposed windows contract fewer terms at a border, so their products are counted together.
+
+        Source: AccPar (HPCA 2020), the operation counts of its computation cost.
+        """
+        return _flop(self, phase)
+
+    @cached_property
+    def step_flop(self) -> int:
+        """The floating-point operations of the three phases."""
+        return sum(self.flop(phase) for phase in PHASES)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """What it reads and writes of a mini-batch besides the tensors of a product.
+
+        The forward phase reads each input once, and writes the output and what else is kept. The backward phase reads the
+        error of the output and what was kept, and writes the error of each input, unless that is the error of the output.
+        """
+        forward, backward = self.more
+        if self.view or self.multiplies:
+            return Traffic(forward, backward)
+        read = sum(math.prod(own.shape) for own in self.inputs)
+        made, saved = math.prod(self.result.shape), self.saved
+        again = read * saved.input + made * saved.output + saved.elements
+        return Traffic(
+            forward=read + made + saved.elements + forward,
+            backward=backward + (0 if self.passes else made + again + read),
+            mask_bytes=saved.mask_bytes,
+            flop=self.operations,
+        )
+
+    # The same op with other sizes, or as one of its tensors sees it
+
+    def read_at(self, operand: int) -> Nest:
+        """Return the nest as a tensor's transfer to one of its inputs sees it: with that one as ``input``.
+
+        The input that was first changes places with it, so that every dim keeps the tensors that carry it.
+        """
+        return self._read_at[operand] if operand else self
+
+    @cached_property
+    def _read_at(self) -> tuple[Nest, ...]:
+        found = [self]
+        for number, own in enumerate(self.others, start=1):
+            ends = {operand_name(0): self.inputs[number], operand_name(number): self.inputs[0]}
+            elements = math.prod([self.sizes[dim] for dim in own])
+            found.append(replace(self, operands={**self.operands, **ends}, input_elements=elements))
+        return tuple(found)
+
+    @cached_property
+    def of_weight(self) -> Nest:
+        """The nest as the transfers of its weight see it: with the weight as F_in and as F_out, without windows."""
+        axes = {atom_of(dim): Projection(self.sizes[dim], (dim,)) for dim in self.weight}
+        operands = {**self.operands, "input": Operand(axes)}
+        size = self.elements("weight")
+        return replace(self, operands=operands, result=Operand(axes), input_elements=size, input_sizes={})
+
+    @property
+    def content(self) -> object:
+        """A key that nests of equal fields share, as joins of two and of three inputs do."""
+        mappings = (
+            self.sizes,
+            self.input,
+            self.output,
+            self.windows,
+            self.input_sizes,
+            self.zeros,
+            *self.others,
+        )
+        chain = (self.products, self.fraction, self.whole, self.behind)
+        return self.weight, self.input_elements, chain, *[tuple(mapping.items()) for mapping in mappings]
+
+    def resized(self, **fields: Any) -> Nest:
+        """Return the nest with other sizes of the same dims, which share all that does not depend on sizes."""
+        found = replace(self, **fields)
+        found.__dict__.update(
+            {name: getattr(self, name) for name in (*_WITHOUT_SIZES, "windows", "_unsized")}
+        )
+        if self.sizes:
+            found.__dict__["cuttable"] = self.cuttable
+        return found
+
+    def unsized(self) -> Nest:
+        """Return the nest of the same dims without sizes; nests with equal dims share one object."""
+        return self._unsized
+
+    @cached_property
+    def _unsized(self) -> Nest:
+        key = (self.weight, *(tuple(own.items()) for own in (self.input, self.output, *self.others)))
+        if key not in _UNSIZED:
+            found = Nest(sizes={}, operands={}, result=self.result)
+            found.__dict__.update(
+                {name: getattr(self, name) for name in _WITHOUT_SIZES}, windows={}, _unsized=found
+            )
+            _UNSIZED[key] = found
+        return _UNSIZED[key]
+
+
+_UNSIZED: dict[object, Nest] = {}
+
+_WITHOUT_SIZES = (
+    "inputs", "trained", "input", "weight", "output", "others", "_names", "tensors", "_carried", "extra", "counted",
+)  # fmt: skip
+"""What is computed of the dims of a nest alone."""
+
+
+@lru_cache(maxsize=16384)
+def _flop(nest: Nest, phase: str) -> int:
+    if not nest.macs:
+        return 0
+    if nest.products:
+        return 2 * nest.macs
+    result, steps = PHASES[phase].result, nest.steps
+    contracted = math.prod(size for dim, size in steps.items() if dim not in nest.dims(result))
+    if result == "output" and steps != nest.sizes:
+        return nest.macs + max(0, nest.macs - nest.elements(result))
+    return nest.elements(result) * (contracted + max(0, contracted - 1))  # type: ignore[no-any-return]
+
+
+def operand_name(number: int) -> str:
+    """Return the name of an input by its number among the operands, ``input`` or ``input 1``."""
+    return f"input {number}" if number else "input"
