@@ -27,7 +27,7 @@ from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import faster_than, format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
@@ -90,27 +90,23 @@ def _peak_share(ran: ScoredStep | None) -> str:
 
 
 _UNITS = {
-    "group": "text", "stage": "whole", "chunk": "whole", "layers": "text", "devices": "whole", "computes": "seconds",
-    "receives": "seconds", "idle": "seconds", "in flight": "whole", "staleness": "whole", "memory": "bytes", "of": "bytes",
-    **dict.fromkeys(("weights", "gradients", "activations", "errors", "buffers"), "bytes"), "ready": "seconds", "begins": "seconds", "ends": "seconds",
-    "level": "text", "layer": "text", "forward": "bytes", "backward": "bytes", "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar", "": "text",
+    "name": "text", "group": "text", "stage": "whole", "chunk": "whole", "layers": "text", "bytes": "bytes", "devices": "whole",
+    "computing_s": "seconds", "communicating_s": "seconds", "idle_s": "seconds", "in_flight": "whole", "staleness": "whole",
+    "memory_bytes": "bytes", "capacity_bytes": "bytes", **dict.fromkeys(("weights", "gradients", "activations", "errors", "buffers"), "bytes"),
+    "ready_s": "seconds", "start_s": "seconds", "end_s": "seconds", "level": "text", "layer": "text", "forward": "bytes", "backward": "bytes",
+    "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar", "said": "text",
 }  # fmt: skip
-"""The columns of groups, stages, chunks and levels, in their order."""
+_HEADS = {
+    "name": "", "bytes": "gradients", "computing_s": "computes", "communicating_s": "receives", "idle_s": "idle", "in_flight": "in flight",
+    "memory_bytes": "memory", "capacity_bytes": "of", "ready_s": "ready", "start_s": "begins", "end_s": "ends", "bar": "", "said": "",
+}  # fmt: skip
+_COLUMNS = tuple(
+    Column(key=key, head=_HEADS.get(key), unit=unit, prose=key == "layers") for key, unit in _UNITS.items()
+)
+"""The columns of groups, stages, chunks and levels, in their order; a table shows those of which its rows have values."""
 
 LAYER_HELD = ("weights, gradients, state", "activations kept")
 """What a device holds of a layer."""
-
-
-def _table(rows: Sequence[dict[str, Any]], title: str = "", total: dict[str, Any] | None = None) -> Table:
-    """Return a table of rows whose keys are the heads of columns."""
-    named = dict.fromkeys(key for row in rows for key in row)
-    units = {"": "text", **_UNITS} if "" in next(iter(rows), {}) and "bar" in named else _UNITS
-    columns = (
-        Column(key=head, head="" if unit == "bar" else None, unit=unit, prose=head == "layers")
-        for head, unit in units.items()
-        if head in named
-    )
-    return Table(tuple(columns), [*rows], total, title)
 
 
 def step_rows(ran: ScoredStep) -> StepRows:
@@ -128,47 +124,30 @@ def groups_table(
         return []
     held = (step_rows(ran).stages if ran else []) or [{} for _ in score.groups]
     rows = [{**_group_row(group, stages), **own} for group, own in zip(score.groups, held, strict=True)]
-    alike = [key for key in ("devices", "staleness", "of") if len({row.get(key) for row in rows}) == 1]
-    return [_table([{**row, **dict.fromkeys(alike)} for row in rows])]
+    alike = ("devices", "staleness", "capacity_bytes")
+    same = dict.fromkeys(key for key in alike if len({row.get(key) for row in rows}) == 1)
+    return [Table(_COLUMNS, [{**row, **same} for row in rows])]
 
 
 def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]:
-    tone = tone_of(group)
-    row = {
-        "devices": group.devices,
-        "computes": group.computing_s,
-        "receives": group.communicating_s,
-        "idle": group.idle_s,
-        "memory": group.memory_bytes,
-        "of": group.capacity_bytes,
-        "": "" if group.fits else "does not fit",
-        "tone": "" if tone == "good" else tone,
-    }
+    unfit = {"said": "does not fit" * (not group.fits), "tone": tone_of(group).replace("good", "")}
+    row = {**dict(group), **unfit}
     if stages is None or not stages.pipelined:
-        return {"group": group.group, **row}
+        return row
     at = stage_of(group.group)
     stage, own = stages.stages[at], group.group.removeprefix(stage_name(at)).strip()
-    row |= {"stage": at + 1, "layers": stage.ends, "in flight": stage.in_flight, "staleness": stage.staleness}
-    return row | {"devices": f"{group.devices} {own or stage.group or ''}".rstrip()}
+    devices = f"{group.devices} {own or stage.group or ''}".rstrip()
+    return {**row, **dict(stage), "group": None, "stage": at + 1, "layers": stage.ends, "devices": devices}
 
 
 def chunks_table(ran: ScoredStep | None) -> list[Table]:
     """Return the exchange of each chunk of gradients; no table without chunks."""
-    rows = [
-        {
-            "chunk": row["chunk"],
-            "layers": Part(
-                " to ".join(dict.fromkeys((row["layers"][0], row["layers"][-1]))), row["layers"]
-            ).title,
-            "gradients": row["bytes"],
-            "ready": row["ready_s"],
-            "begins": row["start_s"],
-            "ends": row["end_s"],
-            "": "critical" * row["critical"],
-        }
-        for row in (step_rows(ran).chunks if ran else ())
-    ]
-    return [_table(rows)] if rows else []
+    rows = []
+    for row in [] if ran is None else step_rows(ran).chunks:
+        layers = row["layers"]
+        part = Part(" to ".join(dict.fromkeys((layers[0], layers[-1]))), layers)
+        rows.append({**row, "layers": part.title, "said": "critical" * row["critical"]})
+    return [Table(_COLUMNS, rows)] if rows else []
 
 
 def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = MOST_ROWS) -> list[Timeline]:
@@ -279,38 +258,40 @@ def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
 def shares_table(title: str, unit: str, amounts: Mapping[str, float]) -> Table:
     """Return the parts of an amount of a step, as its joules by place."""
     whole, head = math.fsum(amounts.values()), "energy" if unit == "joules" else "time"
-    rows = [{"": name, head: own, "share": own / whole, "bar": own} for name, own in amounts.items() if own]
-    return _table(rows, title, {"": "a step", head: whole})
+    rows = [
+        {"name": name, head: own, "share": own / whole, "bar": own} for name, own in amounts.items() if own
+    ]
+    return Table(_COLUMNS, rows, {"name": "a step", head: whole}, title)
 
 
 def levels_table(rows: StepRows) -> Table:
     """Return the bytes, the seconds on the critical path and the joules of the transfers of each level."""
-    listed = [{"level": level.name, **_spent(rows, [level])} for level in rows.levels]
-    return _table(listed, "What devices receive, by level from the outermost")
+    parts = [*rows.parts.values()][len(rows.ran.plan.layers) :]
+    named = zip(rows.ran.score.communication, parts, strict=True)
+    listed = [{"level": level, **_spent([part])} for level, part in named]
+    return Table(_COLUMNS, listed, title="What devices receive, by level from the outermost")
 
 
 def layers_spent(ran: ScoredStep) -> Callable[[Sequence[str]], dict[str, Any]]:
     """Return what some layers take of a step, with the memory of a device; kept activations not where microbatches share them."""
     rows = step_rows(ran)
-    own = {part.name: part for part in rows.layers}
 
     def spent(layers: Sequence[str]) -> dict[str, Any]:
         weights, kept = map(math.fsum, zip(*(rows.layer_memory[layer] for layer in layers), strict=True))
         held = dict(zip(LAYER_HELD, (weights, None if ran.stages else kept), strict=True))
-        return _spent(rows, [own[layer] for layer in layers]) | held
+        return _spent([rows.parts[layer] for layer in layers]) | held
 
     return spent
 
 
-def _spent(rows: StepRows, parts: Sequence[Spent]) -> dict[str, Any]:
+def _spent(parts: Iterable[Spent]) -> dict[str, Any]:
     """Return the bytes, the seconds on the critical path and the joules of parts of a step."""
-    spans = [(part.computes_s, part.receives_s) for part in parts]
-    computes, receives = map(math.fsum, zip(*spans, strict=True))
+    received, computes, receives, joules = zip(*parts, strict=True)
     return {
-        "received": math.fsum(part.num_bytes for part in parts),
-        "time": computes + receives,
-        "bar": (computes, receives),
-        "energy": rows.energy and math.fsum(rows.energy[part.name] for part in parts),
+        "received": math.fsum(received),
+        "time": math.fsum((*computes, *receives)),
+        "bar": (math.fsum(computes), math.fsum(receives)),
+        "energy": None if None in joules else math.fsum(joules),
     }
 
 
@@ -320,7 +301,11 @@ def memory_tables(rows: StepRows) -> Iterator[Table]:
         found = [_held(memory, part) for part in parts_of(rows.ran.plan)]
         of = "" if memory.group == WHOLE_ARRAY else f" of {memory.group}"
         top, always = (format_bytes(own) for own in (max(row["bar"] for row in found), memory.always_bytes))
-        yield _table(found, f"Memory of a device{of} by phase, up to {top}, of which {always} all along")
+        yield Table(
+            _COLUMNS,
+            found,
+            title=f"Memory of a device{of} by phase, up to {top}, of which {always} all along",
+        )
 
 
 def _held(memory: DeviceMemory, part: Part) -> dict[str, Any]:
