@@ -11,7 +11,7 @@ import pytest
 
 import hypar
 from hypar.machine.load import load_machine
-from hypar.reports.of.plan import plan_document, planned_document
+from hypar.reports.of.plan import plan_document
 from hypar.reports.words import MOST_ROWS, cells_of, fold
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def test_a_plan_that_is_read_has_the_document_of_its_file_alone(tmp_path: Any) -
     plan.write(tmp_path / "plan.json")
     read = hypar.read_plan(tmp_path / "plan.json").document()
     machine = load_machine("hmc", {})
-    assert plan.document() == planned_document(plan, hypar.load_model("lenet-c"), machine)
+    assert plan.document() == plan_document(plan, hypar.load_model("lenet-c"), machine)
     assert read == plan_document(plan)
     assert {*read.notes} - {*plan.document().notes} <= {note for note in read.notes if note.label == "time"}
 

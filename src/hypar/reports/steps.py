@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.document import Column, Note, Span, Table, Timeline
 from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
-from hypar.reports.words import (
-    MOST_ROWS,
-    Part,
-    cells_of,
-    fit,
-    grouped,
-    items,
-    levels_of,
-    on_machine,
-    parts_of,
-    rows_of,
-    tone_of,
-)
+from hypar.reports import words
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import faster_than, format_bytes, format_joules, format_seconds
@@ -33,15 +21,14 @@ if TYPE_CHECKING:
     from hypar.plan.score import GroupScore, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
-    from hypar.studies.step import DeviceMemory, StepRows, StepTask
-    from hypar.studies.step import Part as Spent
+    from hypar.studies.step import DeviceMemory, Part, StepRows, StepTask
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:
     """Return the answer in a line: a step's time on a network, empty if it is not known, its fit, and a comparison with dp's score."""
-    where = on_machine(score)
+    where = words.on_machine(score)
     subject = f"{name} {where}" if name else where.removeprefix("on ")
-    parts = [f"{format_seconds(score.time_s)} a step", fit(score)]
+    parts = [f"{format_seconds(score.time_s)} a step", words.fit(score)]
     if base is not None:
         parts.append(faster_than("dp", base.time_s, score.time_s))
         parts += ["which does not fit" + " either" * (not score.fits)] * (not base.fits)
@@ -55,24 +42,25 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
         added = format_seconds(math.fsum(score.time.values()))
         overlap = f"; together {added}, of which {format_seconds(score.overlapped_s)} overlap"
     yield Note(
-        "time", f"{format_seconds(score.time_s)}: {items(score.time, 'seconds')}{overlap}{_peak_share(ran)}"
+        "time",
+        f"{format_seconds(score.time_s)}: {words.items(score.time, 'seconds')}{overlap}{_peak_share(ran)}",
     )
     if score.overlapped_s:
         yield Note(
-            "critical", f"the path that sets the time: {items(score.critical, 'seconds')}", detail=True
+            "critical", f"the path that sets the time: {words.items(score.critical, 'seconds')}", detail=True
         )
     moved = f"{format_bytes(score.communication_bytes)} received"
     convention = MOVED if plan is None else score_convention(plan, score)
     counted = "" if convention == MOVED else f" by the convention {convention!r}"
-    yield Note("bytes", f"{moved}{counted}: {items(score.communication, 'bytes')}")
+    yield Note("bytes", f"{moved}{counted}: {words.items(score.communication, 'bytes')}")
     energy = "not known: the machine's file gives none"
     if score.energy_j is not None:
-        listed = f": {items(score.energy, 'joules')}" if score.energy else ""
+        listed = f": {words.items(score.energy, 'joules')}" if score.energy else ""
         energy = f"{format_joules(score.energy_j)}{listed}"
     yield Note("energy", energy)
     of = "" if score.capacity_bytes is None else f" of {format_bytes(score.capacity_bytes)}"
     held = f"{format_bytes(score.memory_bytes)}{of} on {'the fullest' if score.groups else 'each'} device"
-    yield Note("memory", f"{held}: {items(score.memory, 'bytes')} ({score.optimizer})")
+    yield Note("memory", f"{held}: {words.items(score.memory, 'bytes')} ({score.optimizer})")
     if score.element_bytes != score.word_bytes:
         sizes = f"{score.element_bytes} B each in the network, {score.word_bytes:g} B on {score.hardware}"
         yield Note("numbers", f"{sizes}, whose speed and energy are those of its own", detail=True)
@@ -130,7 +118,7 @@ def groups_table(
 
 
 def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]:
-    unfit = {"said": "does not fit" * (not group.fits), "tone": tone_of(group).replace("good", "")}
+    unfit = {"said": "does not fit" * (not group.fits), "tone": words.tone_of(group).replace("good", "")}
     row = {**dict(group), **unfit}
     if stages is None or not stages.pipelined:
         return row
@@ -145,19 +133,19 @@ def chunks_table(ran: ScoredStep | None) -> list[Table]:
     rows = []
     for row in [] if ran is None else step_rows(ran).chunks:
         layers = row["layers"]
-        part = Part(" to ".join(dict.fromkeys((layers[0], layers[-1]))), layers)
+        part = words.Part(" to ".join(dict.fromkeys((layers[0], layers[-1]))), layers)
         rows.append({**row, "layers": part.title, "said": "critical" * row["critical"]})
     return [Table(_COLUMNS, rows)] if rows else []
 
 
-def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = MOST_ROWS) -> list[Timeline]:
+def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = words.MOST_ROWS) -> list[Timeline]:
     """Return when each task runs: a track for each row of layers, of several device groups for each row on each.
 
     Of stages there is a track for each stage, with the microbatches' numbers on their forward and backward phases.
     """
     if ran is None:
         return []
-    rows, row_of = step_rows(ran), rows_of(ran.plan, most=most)
+    rows, row_of = step_rows(ran), words.rows_of(ran.plan, most=most)
 
     def track(layer: str, group: str) -> str:
         return group if ran.stages else _track(row_of[layer], group)
@@ -195,8 +183,8 @@ def step_trace(ran: ScoredStep) -> str:
     """
     tasks, groups = step_rows(ran).tasks, step_rows(ran).groups
     choices = {layer: _choices(ran.plan, layer) for layer in ran.plan.layers}
-    places = grouped((_track(task.layer, groups[lane]), task) for task in tasks for lane in task.lanes)
-    resources = grouped((task.resource, task) for task in tasks)
+    places = words.grouped((_track(task.layer, groups[lane]), task) for task in tasks for lane in task.lanes)
+    resources = words.grouped((task.resource, task) for task in tasks)
     events = [*_process(1, "layers", places, choices), *_process(2, "resources", resources, choices)]
     lines = ",\n".join(json.dumps(event) for event in events)
     return f'{{"displayTimeUnit": "ms", "traceEvents": [\n{lines}\n]}}\n'
@@ -204,8 +192,8 @@ def step_trace(ran: ScoredStep) -> str:
 
 def _choices(plan: Plan, layer: str) -> str:
     """Return a layer's choices in words, level by level."""
-    cells = cells_of(plan)
-    named = ((levels_of(split.group, [split.level]), cells(split, layer).text) for split in plan.splits)
+    cells = words.cells_of(plan)
+    named = ((words.levels_of(split.group, [split.level]), cells(split, layer).text) for split in plan.splits)
     return ", ".join(f"{level} {word}" for level, word in named if word)
 
 
@@ -284,7 +272,7 @@ def layers_spent(ran: ScoredStep) -> Callable[[Sequence[str]], dict[str, Any]]:
     return spent
 
 
-def _spent(parts: Iterable[Spent]) -> dict[str, Any]:
+def _spent(parts: Iterable[Part]) -> dict[str, Any]:
     """Return the bytes, the seconds on the critical path and the joules of parts of a step."""
     received, computes, receives, joules = zip(*parts, strict=True)
     return {
@@ -298,7 +286,7 @@ def _spent(parts: Iterable[Spent]) -> dict[str, Any]:
 def memory_tables(rows: StepRows) -> Iterator[Table]:
     """Yield the most bytes of a device of each group during the phases of layers; none with stages, whose microbatches share them."""
     for memory in (own for own in rows.memory if own.phases):
-        found = [_held(memory, part) for part in parts_of(rows.ran.plan)]
+        found = [_held(memory, part) for part in words.parts_of(rows.ran.plan)]
         of = "" if memory.group == WHOLE_ARRAY else f" of {memory.group}"
         top, always = (format_bytes(own) for own in (max(row["bar"] for row in found), memory.always_bytes))
         yield Table(
@@ -308,7 +296,7 @@ def memory_tables(rows: StepRows) -> Iterator[Table]:
         )
 
 
-def _held(memory: DeviceMemory, part: Part) -> dict[str, Any]:
+def _held(memory: DeviceMemory, part: words.Part) -> dict[str, Any]:
     both = zip(*(memory.phases[layer] for layer in part.layers), strict=True)
     forward, backward = (memory.always_bytes + max(own) for own in both)
     return {"layer": part.title, "forward": forward, "backward": backward, "bar": max(forward, backward)}
