@@ -18,10 +18,7 @@ from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports import steps, words
-from hypar.reports.of.catalogue import document_of as machine_document
-from hypar.reports.of.explanation import document_of as explanation_document
 from hypar.reports.of.plan import plan_document
-from hypar.reports.of.runs import document_of as comparison_document
 from hypar.reports.renderers import page
 from hypar.sharding.conventions import PAPER
 from hypar.studies.alternatives import explain_plan
@@ -118,7 +115,7 @@ def report_document(found: Reported) -> Document:
     spent = {own.label: own for own in whole.notes if own.label in OF_STEP}
     choices = [own for own in whole.notes if own.label == "choices"]
     claimed = [own for own in whole.notes if own.label not in {*OF_STEP, "choices"}]
-    strategies = _asked("Strategies side by side", lambda: comparison_document(compared(found)))
+    strategies = _asked("Strategies side by side", lambda: compared(found).document())
     best = strategies.about.partition(": ")[2]
     answer = f"of the strategies compared, {best}" if best else "not compared with other strategies"
     about = "A row is a layer or several alike; levels go from the outermost to the innermost."
@@ -214,7 +211,7 @@ def _why(found: Reported) -> Document:
     known = explain_plan(found.plan, found.graph, machine=found.machine, profile=found.profile)
     firsts = {part.layers[0] for part in words.parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
-    return explanation_document(replace(known, explained=few))
+    return replace(known, explained=few).document()
 
 
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
@@ -234,7 +231,7 @@ def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Iterat
         changed = f"The plan itself was scored {words.on_machine(planned)}."
     elif score is not None and planned is not None and planned.hardware_digest != score.hardware_digest:
         changed = "The machine's file has changed since the plan was made."
-    document = machine_document(machine)
+    document = machine.document()
     notes = [Note("", text) for text in (changed, document.title) if text]
     every = Section("Every number and its source", document.parts, document.about)
     yield Section("Machine", (*notes, every))
