@@ -104,7 +104,6 @@ class Picture:
         return f'<svg {box} font-family="{SANS}" font-size="{TEXT}">{body}\n</svg>\n'
 
     def _repr_svg_(self) -> str:
-        """Return it as the content of a file."""
         return self.svg().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
 
 
@@ -174,7 +173,6 @@ def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None
 
 
 def _columns(found: Picture, columns: Iterable[Shown]) -> _Axis:
-    """Draw the heads, texts and choices of rows, and return the axis beside them."""
     told = [own for own in columns if own.column.unit != "bar" and not own.column.prose]
     found.y += ROW * any(own.column.title for own in told)
     x = 0.0
@@ -203,7 +201,6 @@ def _column(found: Picture, own: Shown, x: float) -> float:
 
 
 def _dims(columns: Iterable[Shown]) -> dict[str, str]:
-    """Return what the colour of each dim of choices means, with its word."""
     cells = dict.fromkeys(value for own in columns for value in own.values if isinstance(value, Cell))
     found: dict[str, str] = {}
     for word, dim in (part for cell in cells for part in cell.parts):
@@ -299,7 +296,6 @@ def require_plot(file: str | Path, also: str = "") -> None:
 
 
 def _with_matplotlib(found: Picture, ending: str) -> bytes:
-    """Return a picture as the bytes of a .png or .pdf."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
 
@@ -316,7 +312,6 @@ def _with_matplotlib(found: Picture, ending: str) -> bytes:
 
 
 def _draw(axes: Any, kind: str, look: Mapping[str, str], words: str) -> None:
-    """Draw an element of SVG on axes whose units are pixels."""
     if kind == "polyline":
         at = [*map(float, look["points"].split())]
         axes.plot(at[::2], at[1::2], color=look["stroke"], linewidth=0.8, zorder=1)

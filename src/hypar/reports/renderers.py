@@ -217,7 +217,6 @@ def _content(own: Shown, at: int) -> Content:
 
 
 def _choice(value: Cell) -> Content:
-    """Return a choice in the colours of the dims that it cuts."""
     parts = []
     for word, dim in value.parts:
         ground, text, _ = colours_of(dim)

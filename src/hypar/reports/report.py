@@ -207,7 +207,6 @@ def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[
 
 
 def _why(found: Reported) -> Document:
-    """Explain the choices of each row of layers, level by level."""
     known = explain_plan(found.plan, found.graph, machine=found.machine, profile=found.profile)
     firsts = {part.layers[0] for part in words.parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)

@@ -191,7 +191,6 @@ def step_trace(ran: ScoredStep) -> str:
 
 
 def _choices(plan: Plan, layer: str) -> str:
-    """Return a layer's choices in words, level by level."""
     cells = words.cells_of(plan)
     named = ((words.levels_of(split.group, [split.level]), cells(split, layer).text) for split in plan.splits)
     return ", ".join(f"{level} {word}" for level, word in named if word)
@@ -211,7 +210,6 @@ def _apart(tasks: Sequence[StepTask]) -> list[list[StepTask]]:
 def _process(
     number: int, name: str, places: Mapping[str, Sequence[StepTask]], choices: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the names of a process and of its tracks, and its slices."""
     tracks = [(title, track) for title, own in places.items() for track in _apart(own)]
     yield {"ph": "M", "pid": number, "name": "process_name", "args": {"name": name}}
     yield {"ph": "M", "pid": number, "name": "process_sort_index", "args": {"sort_index": number}}
@@ -273,7 +271,6 @@ def layers_spent(ran: ScoredStep) -> Callable[[Sequence[str]], dict[str, Any]]:
 
 
 def _spent(parts: Iterable[Part]) -> dict[str, Any]:
-    """Return the bytes, the seconds on the critical path and the joules of parts of a step."""
     received, computes, receives, joules = zip(*parts, strict=True)
     return {
         "received": math.fsum(received),

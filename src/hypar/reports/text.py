@@ -155,7 +155,6 @@ def _block(part: Part, width: int, style: str = "bold") -> list[Line]:
 
 
 def _colour(value: Any) -> str:
-    """Return the colour of a choice; none for several dims at once and for other values."""
     if not isinstance(value, Cell) or len(value.parts) > 1:
         return ""
     return colours_of(value.parts[0][1] if value.parts else None).terminal

@@ -215,7 +215,6 @@ def _share(part: Score | GroupScore) -> float:
 
 
 def _fullest(score: Score | GroupScore) -> Score | GroupScore:
-    """Return the step on the group of devices that is the fullest."""
     return max(getattr(score, "groups", None) or (score,), key=_share)
 
 

@@ -85,7 +85,6 @@ def _networks(before: Plan, after: Plan) -> str:
 
 
 def _count(plans: Sequence[Plan], changes: Sequence[Change]) -> str:
-    """Count the choices that differ, or for arrays whose levels do not correspond the layers that are cut otherwise."""
     before, after = plans
     differing = sum(change.what in {"choice", "cut"} for change in changes)
     if alike(before, after):
@@ -126,7 +125,6 @@ def _parts(changes: Sequence[Change], after: Plan) -> tuple[Table | Note, ...]:
 
 
 def _kind(change: Change, totals: bool) -> str:
-    """Return the table of a difference that is of no total."""
     if change.layer and change.what in OF_LAYERS:
         return OF_LAYERS[change.what]
     return "parts" if totals and PART.fullmatch(change.what) else "other"
@@ -169,12 +167,10 @@ def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
 
 
 def _name(change: Change) -> str:
-    """Return the place and the name of a difference."""
     return " ".join(filter(None, [change.layer, levels_of(change.group, [change.level]), change.what]))
 
 
 def _compared(label: str, change: Change, after: Plan) -> dict[str, Any]:
-    """Return a difference as a row, with units and percent if it is of amounts."""
     unit = UNITS.get(change.what.rpartition("_")[2], "")
     unit = after.cost.unit if change.what in {"cost", "bound"} else unit
     old, new = change.before, change.after

@@ -137,7 +137,6 @@ def _answer(plan: Plan, one: LayerExplanation, rows: Sequence[dict[str, Any]]) -
 
 
 def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Table:
-    """Return a table of the cheapest choices, always with the plan's own."""
     shown = [row for rank, row in enumerate(rows) if rank < FEW or row["chosen"]]
     costs = [key for key in ("received", "sent", *one.chosen.items) if any(row[key] for row in shown)]
     unit = rows[0]["unit"]
@@ -153,7 +152,6 @@ def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Tabl
 
 
 def _lacks(one: LayerExplanation) -> Iterator[Note]:
-    """Yield what the table of a layer lacks."""
     hidden = len(one.alternatives) - FEW
     if hidden > 0:
         yield Note("", f"{hidden} more expensive choices not shown")

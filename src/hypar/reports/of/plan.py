@@ -115,7 +115,6 @@ def score_document(score: Score, ran: ScoredStep | None = None) -> Document:
 
 
 def _item_rows(score: Score) -> Iterator[dict[str, Any]]:
-    """Yield a row for each item of each quantity, the totals first."""
     time, critical, busy = ((score.time_s, own) for own in (score.time, score.critical, score.busy))
     quantities = {
         ("time", "s"): time,
@@ -198,7 +197,6 @@ def _levels(plan: Plan) -> list[tuple[Column, Split]]:
 
 
 def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
-    """Yield the schedule of several stages and the time of the costliest."""
     if stages is None or not stages.pipelined:
         return
     parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
@@ -244,7 +242,6 @@ def _request_notes(plan: Plan) -> Iterator[Note]:
 
 
 def _shares(split: Split) -> str:
-    """Name the shares of the device groups at an uneven split, and the idle groups."""
     pairs = zip(split.sides or (), split.shares, strict=True)
     named = ", ".join(f"{side.group} {format(share, '.4g') if share else 'idle'}" for side, share in pairs)
     own = len(split.layer_shares or ())

@@ -158,7 +158,6 @@ def _rows(runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any
 
 
 def _totals(run: Run) -> dict[str, float | None]:
-    """Return the totals of a step by their keys; without a step the keys alone."""
     return {own.key: getattr(run.totals, own.key, None) for own in TOTALS}
 
 
@@ -247,7 +246,6 @@ def _swept_row(runs: Sweep, run: Run) -> dict[str, Any]:
 
 
 def _asked(runs: Sweep) -> dict[str, str]:
-    """Return the arguments that were given for all runs, as text."""
     return {
         name: " ".join(map(str, value)) if isinstance(value, list | tuple) else _text(value)
         for name, value in runs.asked.items()
@@ -255,7 +253,6 @@ def _asked(runs: Sweep) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    """Format a value on an axis, or of an argument."""
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     if isinstance(value, Path):
