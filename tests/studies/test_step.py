@@ -61,16 +61,6 @@ def test_energies_sum_to_the_scores(rows: StepRows) -> None:
     assert math.isclose(math.fsum(of_levels), sent)
 
 
-def test_weights_of_the_fullest_device_are_the_scores(rows: StepRows) -> None:
-    score = rows.ran.score
-    weights = math.fsum(score.memory[item] for item in ("weights", "gradients", "optimizer"))
-    fullest = {*rows.ran.plan.layers}
-    if rows.ran.stages is not None:
-        fullest = {*rows.ran.stages.stages[rows.fullest].layers}
-        assert all(held > 0 for held, _ in rows.layer_memory.values())
-    assert math.isclose(math.fsum(rows.layer_memory[layer][0] for layer in fullest), weights)
-
-
 def test_memory_over_the_step_peaks_at_the_scores(rows: StepRows) -> None:
     score = rows.ran.score
     held = [group.memory_bytes for group in score.groups or ()] or [score.memory_bytes]

@@ -93,9 +93,6 @@ _COLUMNS = tuple(
 )
 """The columns of groups, stages, chunks and levels, in their order; a table shows those of which its rows have values."""
 
-LAYER_HELD = ("weights, gradients, state", "activations kept")
-"""What a device holds of a layer."""
-
 
 def step_rows(ran: ScoredStep) -> StepRows:
     """Return the rows of a step, whose modules a plan without a machine does not need."""
@@ -259,15 +256,9 @@ def levels_table(rows: StepRows) -> Table:
 
 
 def layers_spent(ran: ScoredStep) -> Callable[[Sequence[str]], dict[str, Any]]:
-    """Return what some layers take of a step, with the memory of a device; kept activations not where microbatches share them."""
-    rows = step_rows(ran)
-
-    def spent(layers: Sequence[str]) -> dict[str, Any]:
-        weights, kept = map(math.fsum, zip(*(rows.layer_memory[layer] for layer in layers), strict=True))
-        held = dict(zip(LAYER_HELD, (weights, None if ran.stages else kept), strict=True))
-        return _spent([rows.parts[layer] for layer in layers]) | held
-
-    return spent
+    """Return the function that gives what some layers take of a step: bytes, seconds on the critical path and joules."""
+    parts = step_rows(ran).parts
+    return lambda layers: _spent(parts[layer] for layer in layers)
 
 
 def _spent(parts: Iterable[Part]) -> dict[str, Any]:

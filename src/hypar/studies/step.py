@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.machine.numbers import phase_of
 from hypar.network.gradients import gradients_of
-from hypar.network.training import OPTIMIZERS, PHASES
+from hypar.network.training import PHASES
 from hypar.planning.replay import run_plan
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
 from hypar.schedule.memory import course_on, memory_of
@@ -185,29 +185,6 @@ class StepRows:
                 sums = {"communication_s": sum(each["time_s"] for each in moved), "transfers": moved}
                 found.append({**group, "layer": layer, "phase": phase, **own, **sums})
         return found
-
-    @cached_property
-    def layer_memory(self) -> dict[str, tuple[float, float]]:
-        """Each layer's bytes on a device of the fullest group, or of its stage.
-
-        They are those of its weights, gradients and optimizer state, and those that one microbatch keeps for its backward phase.
-        """
-        found = {layer: [0.0, 0.0] for layer in self.ran.plan.layers}
-        for number in range(len(self.ran.lanes)) if self.ran.stages is not None else (self.fullest,):
-            lane, times = self.ran.lanes[number], self.ran.step.work[number].times
-            each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-            for own, time in zip(found.values(), times, strict=True):
-                own[0] += 0.0 if time is None else each * time.fullest["weight"]
-            for kept in course_on(lane).kept:
-                found[lane.graph.layers[kept.layer].name][1] += kept.num_bytes
-        return {layer: (own, kept) for layer, (own, kept) in found.items()}
-
-    @cached_property
-    def fullest(self) -> int:
-        """The index of the group whose memory the score names."""
-        held = [group.memory_bytes for group in self.ran.score.groups or ()]
-        own = self.ran.score.memory_bytes
-        return held.index(own) if own in held else 0
 
     @cached_property
     def memory(self) -> tuple[DeviceMemory, ...]:

@@ -155,7 +155,7 @@ def layers_table(
 ) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices what it takes of a step, or else the cost.
 
-    Seconds are those on the critical path, which add up to the step. With ``costs`` a row of any step has its energy and memory too.
+    Seconds are those on the critical path, which add up to the step. With ``costs`` a row of any step has its energy too.
     """
     parts, levels, cells = words.parts_of(plan, most=most), _levels(plan), words.cells_of(plan)
     folded, stages = len(parts) < len(plan.layers), words.stage_numbers(plan)
@@ -176,7 +176,6 @@ def layers_table(
         Column(key="received", unit="bytes"),
         Column(key="time", unit="seconds"),
         Column(key="energy", unit="joules", show=costs),
-        *(Column(key=key, unit="bytes", show=costs) for key in steps.LAYER_HELD),
         Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
         Column(key="devices", unit="whole"),
         Column(key="bar", head="", unit="bar"),
