@@ -39,7 +39,11 @@ WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
 GAP, UNIT, TRACK = 14, 30, 440
 """A gap, the least width of a part of a choice, and that of a track."""
 
-WORDS = {**dict.fromkeys(("computes", "receives")), **dict.fromkeys(TIMES), "communication": "receives"}
+WORDS = {
+    **dict.fromkeys(("computes", "receives", "energy")),
+    **dict.fromkeys(TIMES),
+    "communication": "receives",
+}
 """The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
 
 ENDINGS = (".png", ".svg", ".pdf")

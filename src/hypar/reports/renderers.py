@@ -229,7 +229,7 @@ def _bar(parts: Sequence[float], scale: float) -> Markup:
     """Return a bar of parts in a cell that the longest one fills; what is longer is cut, with a mark."""
     whole = sum(parts)
     each = 100 / max(whole, scale) if scale else 0.0
-    kinds = zip(parts, ("first", "second"), strict=False)
+    kinds = zip(parts, ("first", "second", "third"), strict=False)
     pieces = [tag("span", class_=kind, style=f"width:{each * part:.1f}%") for part, kind in kinds if part]
     return tag("span", pieces, class_="bars cut" if 0 < scale < whole else "bars")
 

@@ -149,11 +149,11 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
     work = score.critical if score.overlapped_s or score.groups else score.time
     energy: Part = notes["energy"]
     if score.energy:
-        energy = steps.shares_table("Energy of a step by place", "joules", score.energy)
+        energy = steps.shares_table("Energy of a step by place", "energy", score.energy)
     yield Section(
         title="Costs of a step",
         parts=(
-            steps.shares_table("Time of a step by kind of work", "seconds", work),
+            steps.shares_table("Time of a step by kind of work", "time", work),
             *(notes[label] for label in ("time", "critical", "numbers") if label in notes),
             steps.levels_table(rows),
             energy,

@@ -238,13 +238,12 @@ def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def shares_table(title: str, unit: str, amounts: Mapping[str, float]) -> Table:
-    """Return the parts of an amount of a step, as its joules by place."""
-    whole, head = math.fsum(amounts.values()), "energy" if unit == "joules" else "time"
-    rows = [
-        {"name": name, head: own, "share": own / whole, "bar": own} for name, own in amounts.items() if own
-    ]
-    return Table(_COLUMNS, rows, {"name": "a step", head: whole}, title)
+def shares_table(title: str, key: str, amounts: Mapping[str, float]) -> Table:
+    """Return the parts of the ``time`` or of the ``energy`` of a step, as its joules by place."""
+    whole, before = math.fsum(amounts.values()), (0.0, 0.0) * (key == "energy")
+    shown = ((name, own) for name, own in amounts.items() if own)
+    rows = [{"name": name, key: own, "share": own / whole, "bar": (*before, own)} for name, own in shown]
+    return Table(_COLUMNS, rows, {"name": "a step", key: whole}, title)
 
 
 def levels_table(rows: StepRows) -> Table:
