@@ -128,8 +128,9 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
     for part, after in zip(parts, [*parts[1:], None], strict=False):
         if isinstance(part, Section):
             head = part.title
-        if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == _names(part):
-            table = part._replace(total=None)
+        bare = part._replace(total=None) if isinstance(part, Table) else None
+        if bare and isinstance(after, Timeline) and after.tracks == tuple(columns_of(bare)[0].texts):
+            table = bare
         elif isinstance(part, Timeline) or (isinstance(part, Table) and part.has_bars):
             if found.elements:
                 found.text(0, found.y + 40, part.title or head)
@@ -141,10 +142,6 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
                 _times(found, columns_of(table or tracks), part)
             table = None
     return found
-
-
-def _names(table: Table) -> tuple[str, ...]:
-    return tuple(columns_of(table)[0].texts[: len(table.rows)]) if table.shown else ()
 
 
 def _bars(found: Picture, columns: Sequence[Shown]) -> None:

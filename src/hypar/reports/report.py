@@ -129,7 +129,7 @@ def report_document(found: Reported) -> Document:
             strategies,
             _asked("Why this cut", lambda: _why(found)),
             Section(title="Claim and assumptions", parts=(*claimed, _assumed(found.machine))),
-            *(_machine(found, found.machine) if found.machine else ()),
+            *([_machine(found, found.machine)] if found.machine else []),
         ),
     )
 
@@ -223,8 +223,8 @@ def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
     return Note("model", said)
 
 
-def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Iterator[Section]:
-    """Yield every number of the machine with its source, and whether the plan was made for another."""
+def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Section:
+    """Return every number of the machine with its source, and whether the plan was made for another."""
     score, planned, changed = found.plan.score, found.planned, ""
     if score is not None and planned is not None and words.on_machine(planned) != words.on_machine(score):
         changed = f"The plan itself was scored {words.on_machine(planned)}."
@@ -233,4 +233,4 @@ def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Iterat
     document = machine.document()
     notes = [Note("", text) for text in (changed, document.title) if text]
     every = Section("Every number and its source", document.parts, document.about)
-    yield Section("Machine", (*notes, every))
+    return Section("Machine", (*notes, every))

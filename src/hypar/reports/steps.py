@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import GroupScore, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
-    from hypar.studies.step import DeviceMemory, Part, StepRows, StepTask
+    from hypar.studies.step import Part, StepRows, StepTask
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:
@@ -273,17 +273,13 @@ def _spent(parts: Iterable[Part]) -> dict[str, Any]:
 def memory_tables(rows: StepRows) -> Iterator[Table]:
     """Yield the most bytes of a device of each group during the phases of layers; none with stages, whose microbatches share them."""
     for memory in (own for own in rows.memory if own.phases):
-        found = [_held(memory, part) for part in words.parts_of(rows.ran.plan)]
+        found = []
+        for part in words.parts_of(rows.ran.plan):
+            both = zip(*(memory.phases[layer] for layer in part.layers), strict=True)
+            forward, backward = (memory.always_bytes + max(own) for own in both)
+            held = {"forward": forward, "backward": backward, "bar": max(forward, backward)}
+            found.append({"layer": part.title, **held})
         of = "" if memory.group == WHOLE_ARRAY else f" of {memory.group}"
         top, always = (format_bytes(own) for own in (max(row["bar"] for row in found), memory.always_bytes))
-        yield Table(
-            _COLUMNS,
-            found,
-            title=f"Memory of a device{of} by phase, up to {top}, of which {always} all along",
-        )
-
-
-def _held(memory: DeviceMemory, part: words.Part) -> dict[str, Any]:
-    both = zip(*(memory.phases[layer] for layer in part.layers), strict=True)
-    forward, backward = (memory.always_bytes + max(own) for own in both)
-    return {"layer": part.title, "forward": forward, "backward": backward, "bar": max(forward, backward)}
+        title = f"Memory of a device{of} by phase, up to {top}, of which {always} all along"
+        yield Table(_COLUMNS, found, title=title)

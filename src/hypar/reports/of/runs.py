@@ -82,7 +82,10 @@ def _document(
 ) -> Document:
     """Return a document; ``cells`` are the first ones of a row, by which a run is named, and what it is compared with ``base``."""
     best = min((run for run in runs if run.fits), key=runs.value, default=None)
-    title = f"{subject}: {_answer(runs, best, cells) if best else _none_fits(runs, cells)}"
+    rows = [
+        {key: _text(own) if isinstance(own, dict) else own for key, own in row.items()}
+        for row in rows_of(runs)
+    ]
     than = "faster" if any(run.totals for run in runs) else "cheaper"
     unfit = {str(run.axes.get("batch")): "" for run in runs if run.totals and not runs.base(run).fits}
     which = f", which {FITS_NOT}" + f" at batch {', '.join(unfit)}" * base.endswith("batch")
@@ -91,23 +94,20 @@ def _document(
     said = Column(key="said", head=""), Column(key="bar", head="", unit="bar")
     columns = (*heads, TOTALS[0], Column(key="gain", unit="ratio"), *TOTALS[1:], *said)
     return Document(
-        title=title,
+        title=f"{subject}: {_answer(runs, best, cells)}",
         about=", ".join([*about, *counted]),
         tone=_tone(best) if best else "bad",
-        parts=(data(_plain_rows(runs)), Table(columns, _rows(runs, shown, cells))),
+        parts=(data(rows), Table(columns, _rows(runs, shown, cells))),
         notes=(gain, *notes, *(best or runs[0]).remarks),
     )
 
 
-def _plain_rows(runs: Runs) -> list[dict[str, Any]]:
-    return [
-        {key: _text(value) if isinstance(value, dict) else value for key, value in row.items()}
-        for row in rows_of(runs)
-    ]
-
-
-def _answer(runs: Runs, best: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
-    """Say which of the runs that fit is best, strategies that are alike together, and by how much."""
+def _answer(runs: Runs, best: Run | None, cells: Callable[[Run], dict[str, Any]]) -> str:
+    """Say which of the runs that fit is best, strategies that are alike together, and by how much; or what needs least."""
+    if best is None:
+        needs = ((run.totals.memory_bytes, _name(run, cells)) for run in runs if run.totals)
+        held, least = min(needs, default=(0.0, ""))
+        return f"none fits; {least} needs least, {format_bytes(held)}" if least else "none fits"
     first, base, alike = runs.value(best), runs.base(best), [best]
     if isinstance(runs, Comparison):
         most = first * (1 + ALIKE * (best.totals is not None))
@@ -126,12 +126,6 @@ def _answer(runs: Runs, best: Run, cells: Callable[[Run], dict[str, Any]]) -> st
     else:
         more = faster_than(base.name, base.time_s, best.time_s) + f", which {FITS_NOT}" * (not base.fits)
     return answer if base in alike else f"{answer}, {more}"
-
-
-def _none_fits(runs: Runs, cells: Callable[[Run], dict[str, Any]]) -> str:
-    needs = ((run.totals.memory_bytes, _name(run, cells)) for run in runs if run.totals)
-    held, least = min(needs, default=(0.0, ""))
-    return f"none fits; {least} needs least, {format_bytes(held)}" if least else "none fits"
 
 
 def _name(run: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
