@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key")
 
+TOTALS = (
+    Column(key="time_s", head="time", unit="seconds"),
+    Column(key="energy_j", head="energy", unit="joules"),
+    Column(key="communication_bytes", head="received", unit="bytes"),
+    Column(key="memory_bytes", head="memory", unit="bytes"),
+)
+"""The totals of a step."""
+
 MOST_ROWS = 24
 """The most layers that are shown one by one."""
 

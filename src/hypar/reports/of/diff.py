@@ -9,7 +9,7 @@ from hypar.document import Column, Document, Note, Table
 from hypar.errors import HyparError
 from hypar.plan.diff import alike
 from hypar.planning.counting import cost_convention, score_convention
-from hypar.reports.words import fold, grouped, headline, levels_of, on_machine
+from hypar.reports.words import TOTALS, fold, grouped, headline, levels_of, on_machine
 from hypar.units import amount, faster_than
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
     from hypar.studies.check import Verdict
-
-TOTALS = {"time_s": "time", "energy_j": "energy", "communication_bytes": "received", "memory_bytes": "memory"}
-"""The totals of a score, and their words."""
 
 OF_LAYERS = {"choice": "choices", "cut": "choices", "layer": "layers", "stage": "stages"}
 """The tables of differences of single layers, by their names."""
@@ -112,7 +109,7 @@ def _gain(before: Plan, after: Plan) -> str:
 
 def _parts(changes: Sequence[Change], after: Plan) -> tuple[Table | Note, ...]:
     """Return the tables of differences, and how many parts of totals that differ themselves are in none of them."""
-    words = {**TOTALS, "cost": after.cost.name}
+    words = {own.key: own.title for own in TOTALS} | {"cost": after.cost.name}
     totals = {own.what: own for own in changes if own.what in words and not own.layer and own.level is None}
     kinds = grouped((_kind(own, bool(totals)), own) for own in changes if own not in totals.values())
     tables = {name: _folded(kinds[name], after) for name in OF_LAYERS.values() if name in kinds}

@@ -14,7 +14,7 @@ from hypar.document import Column, Document, Note, Table
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
-from hypar.reports.words import asked, data, fit, grouped, levels_of, on_machine, texts_of, tone_of
+from hypar.reports.words import TOTALS, asked, data, fit, grouped, levels_of, on_machine, texts_of, tone_of
 from hypar.sharding.conventions import DIRECT, MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
@@ -36,13 +36,6 @@ ALIKE = 1e-3
 
 NAMED, NUMBERS = {"hardware", "array"}, {"levels", "array", "batch"}
 """The axes whose values are texts, and those whose values stand at the right of a column."""
-
-TOTALS = (
-    Column(key="time_s", head="time", unit="seconds"),
-    Column(key="energy_j", head="energy", unit="joules"),
-    Column(key="communication_bytes", head="received", unit="bytes"),
-    Column(key="memory_bytes", head="memory", unit="bytes"),
-)
 
 FITS_NOT, NOT_PLANNED = "does not fit", "not planned"
 """What is said in place of a bar: of a plan that a device's memory does not hold, and of a run that a note refuses."""
