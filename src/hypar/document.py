@@ -93,11 +93,8 @@ class Table(NamedTuple):
     def records(self) -> list[dict[str, Any]]:
         """Return the rows with every key, as JSON, CSV and data frames have them; one without any is none."""
         keys = [own.key for own in self.columns if own.data and own.unit != "bar"]
-        found = [{key: row.get(key) for key in keys} for row in self.rows]
-        texts = (
-            {key: str(own) if isinstance(own, Cell) else own for key, own in row.items()} for row in found
-        )
-        return [row for row in texts if any(value is not None for value in row.values())]
+        found = ({key: row.get(key) for key in keys} for row in self.rows)
+        return [row for row in found if any(value is not None for value in row.values())]
 
 
 class Note(NamedTuple):

@@ -113,8 +113,8 @@ def _parts(changes: Sequence[Change], after: Plan) -> tuple[Table | Note, ...]:
     totals = {own.what: own for own in changes if own.what in words and not own.layer and own.level is None}
     kinds = grouped((_kind(own, bool(totals)), own) for own in changes if own not in totals.values())
     tables = {name: _folded(kinds[name], after) for name in OF_LAYERS.values() if name in kinds}
-    tables["costs"] = [_compared(words[what], totals[what], after) for what in words if what in totals]
-    tables["other"] = [_compared(_name(own), own, after) for own in kinds.get("other", ())]
+    tables["costs"] = [_compared(totals[what], after, words[what]) for what in words if what in totals]
+    tables["other"] = [_compared(own, after) for own in kinds.get("other", ())]
     number = len(kinds.get("parts", ()))
     text = f"and {number} part{'s' * (number > 1)} of these costs, which --json lists"
     shown = (_table(title, rows) for title, rows in tables.items() if rows)
@@ -133,18 +133,14 @@ def _row(label: str, before: str, after: str, percent: str = "", level: str = ""
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     """Return rows of differences as a table; the numbers among them stand below each other."""
-    sizes = [
-        max(map(len, own)) for own in zip(*(row["sides"] for row in rows if row["percent"]), strict=True)
-    ]
+    numbers = [row["sides"] for row in rows if row["percent"]]
+    sizes = [max(map(len, own)) for own in zip(*numbers, strict=True)]
     for row in rows:
         sides = zip(row["sides"], sizes if row["percent"] else (0, 0), strict=True)
         row["change"] = " -> ".join(side.rjust(size) for side, size in sides)
-    keys = ("label", "level", "change", "percent")
-    units = {"percent": "percent"}
-    columns = (
-        Column(key=key, head="", unit=units.get(key, "text"), prose=key == "change" and not sizes)
-        for key in keys
-    )
+    units = {"label": "text", "level": "text", "change": "text", "percent": "percent"}
+    prose = set() if sizes else {"change"}
+    columns = (Column(key=key, head="", unit=unit, prose=key in prose) for key, unit in units.items())
     return Table(tuple(columns), rows, title=title)
 
 
@@ -163,11 +159,11 @@ def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _name(change: Change) -> str:
-    return " ".join(filter(None, [change.layer, levels_of(change.group, [change.level]), change.what]))
-
-
-def _compared(label: str, change: Change, after: Plan) -> dict[str, Any]:
+def _compared(change: Change, after: Plan, label: str = "") -> dict[str, Any]:
+    """Return a difference as a row, by default with its place and name; one of amounts with units and percent."""
+    label = label or " ".join(
+        filter(None, [change.layer, levels_of(change.group, [change.level]), change.what])
+    )
     unit = UNITS.get(change.what.rpartition("_")[2], "")
     unit = after.cost.unit if change.what in {"cost", "bound"} else unit
     old, new = change.before, change.after
