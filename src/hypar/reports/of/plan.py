@@ -150,9 +150,7 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
             yield first
 
 
-def layers_table(
-    plan: Plan, ran: ScoredStep | None = None, *, most: int = words.MOST_ROWS, costs: bool = False
-) -> Table:
+def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices what it takes of a step, or else the cost.
 
     Seconds are those on the critical path, which add up to the step. With ``costs`` a row of any step has its energy too.
