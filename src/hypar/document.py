@@ -14,22 +14,14 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from hypar.errors import OptionError
 from hypar.registry import load_plugin
-from hypar.units import amount, format_count, format_gain
+from hypar.units import amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
-
-_FORMATS: dict[str, Callable[[Any], str]] = {
-    "text": lambda value: str(plain(value)),
-    "count": format_count,
-    "whole": lambda value: f"{value:,}" if value == int(value) else f"{value:,.1f}",
-    "ratio": lambda value: format_gain(value, 1),
-    "percent": lambda value: f"{value:.1%}",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +53,7 @@ class Column:
         """Format a value; a number that is not known is a dash, and a bar has no text."""
         if value is None or (self.unit == "bar" and not isinstance(value, str)):
             return "-" * self.numeric
-        if isinstance(value, str):
-            return value
-        return _FORMATS.get(self.unit, lambda number: amount(number, self.unit))(value)
+        return str(value) if self.unit == "text" or isinstance(value, str) else amount(value, self.unit)
 
 
 class Cell(NamedTuple):
@@ -72,10 +62,9 @@ class Cell(NamedTuple):
     text: str
     parts: tuple[tuple[str, str], ...] = ()
 
-
-def plain(value: Any) -> Any:
-    """Return a value of a row as data: the text of a cell."""
-    return value.text if isinstance(value, Cell) else value
+    def __str__(self) -> str:
+        """Return its text."""
+        return self.text
 
 
 class Table(NamedTuple):
@@ -104,7 +93,7 @@ class Table(NamedTuple):
     def records(self) -> list[dict[str, Any]]:
         """Return the rows with every key, as JSON, CSV and data frames have them; one without any is none."""
         keys = [own.key for own in self.columns if own.data and own.unit != "bar"]
-        found = ({key: plain(row.get(key)) for key in keys} for row in self.rows)
+        found = ({key: row.get(key) for key in keys} for row in self.rows)
         return [row for row in found if any(value is not None for value in row.values())]
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 DTYPE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 """Size of one element of each number format."""
 
@@ -76,12 +80,6 @@ def format_joules(joules: float) -> str:
     return format_seconds(joules, "J")
 
 
-def amount(number: float, unit: str) -> str:
-    """Format a cost with its unit."""
-    shown = {"bytes": format_bytes, "seconds": format_seconds, "joules": format_joules}.get(unit)
-    return shown(number) if shown else f"{format_count(number)} {unit}"
-
-
 def _rounded(number: float, digits: int = 3) -> str:
     return f"{number:#.{digits}g}".rstrip(".")
 
@@ -101,3 +99,20 @@ def faster_than(name: str, first: float, own: float) -> str:
         return f"as fast as {name}"
     ratio = format_gain(slow, fast) if slow >= 1.1 * fast else f"{slow / fast - 1:.1%}"
     return f"{ratio} {'faster' if own < first else 'slower'} than {name}"
+
+
+_AMOUNTS: dict[str, Callable[[float], str]] = {
+    "bytes": format_bytes,
+    "seconds": format_seconds,
+    "joules": format_joules,
+    "count": format_count,
+    "whole": lambda number: f"{number:,}" if number == int(number) else f"{number:,.1f}",
+    "ratio": lambda number: format_gain(number, 1),
+    "percent": lambda number: f"{number:.1%}",
+}
+
+
+def amount(number: float, unit: str) -> str:
+    """Format an amount of a unit: ``whole`` has all digits, a ``ratio`` is ``3.31x``, ``percent`` is of 1."""
+    shown = _AMOUNTS.get(unit)
+    return shown(number) if shown else f"{format_count(number)} {unit}"

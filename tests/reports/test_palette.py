@@ -19,6 +19,7 @@ from hypar.reports.palette import (
     RULE,
     TIMES,
     WHITE,
+    colour_of,
     colours_of,
 )
 from hypar.reports.renderers import style
@@ -104,7 +105,7 @@ def test_texts_and_marks_of_a_page_are_legible(dark: bool) -> None:
     for name in ("ink", "muted", "good", "warn", "bad"):
         assert contrast(found[name], found["ground"]) >= 4.5
         assert contrast(found[name], found["surface"]) >= 4.5
-    for name in ("rule", "computes", "receives"):
+    for name in ("rule", "computes", "receives", "energy"):
         assert contrast(found[name], found["ground"]) >= 3
 
 
@@ -118,6 +119,7 @@ def test_a_light_page_has_the_colours_of_pictures() -> None:
         RULE,
     ]
     assert [found["computes"], found["receives"]] == [TIMES["backward"], TIMES["communication"]]
+    assert found["energy"] == colour_of("energy")
 
 
 def test_marks_of_pictures_are_seen_and_texts_on_choices_are_legible() -> None:
@@ -138,7 +140,7 @@ def told_apart(colours: Iterable[str], least: float, sight: str) -> None:
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_dims_and_kinds_of_time_are_told_apart(sight: str) -> None:
     told_apart(DIMS.values(), 9, sight)
-    told_apart(TIMES.values(), 9, sight)
+    told_apart([*TIMES.values(), colour_of("energy")], 9, sight)
 
 
 def test_no_two_dims_of_a_network_share_a_colour() -> None:

@@ -166,7 +166,7 @@ def ran(request: pytest.FixtureRequest) -> ScoredStep:
 
 
 def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: ScoredStep) -> None:
-    document = plan_document(ran.plan, ran=ran)
+    document = plan_document(ran.plan, ran.graph, ran.machine)
     text = plot(document)._repr_svg_()
     root = ET.fromstring(text)
     _, table, timeline = document.parts
@@ -185,7 +185,7 @@ def test_a_picture_of_a_plan_has_a_row_for_each_row_of_both_its_parts(ran: Score
 
 def test_bars_of_a_timeline_are_as_long_as_the_tasks(ran: ScoredStep) -> None:
     rows = StepRows(ran=ran)
-    timeline = plan_document(ran.plan, ran=ran).parts[2]
+    timeline = plan_document(ran.plan, ran.graph, ran.machine).parts[2]
     assert isinstance(timeline, Timeline)
     spent = {
         kind: sum(span.end - span.start for span in timeline.spans if span.kind == kind) for kind in TIMES

@@ -9,7 +9,7 @@ import pytest
 
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan
-from hypar.studies.step import StepRows
+from hypar.studies.step import Part, StepRows
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "identical": ("lenet-c", {"hardware": "hmc"}),
@@ -30,37 +30,35 @@ def rows(request: pytest.FixtureRequest) -> StepRows:
     return StepRows(ran=run_plan(plan_model(model, **asked)))
 
 
+def layers(rows: StepRows) -> list[Part]:
+    return [rows.parts[layer] for layer in rows.ran.plan.layers]
+
+
+def levels(rows: StepRows) -> list[Part]:
+    return [*rows.parts.values()][len(layers(rows)) :]
+
+
 def test_layers_and_levels_sum_to_the_score(rows: StepRows) -> None:
     score = rows.ran.score
     between = score.communication.get("stages", 0)
-    received = math.fsum(layer.num_bytes for layer in rows.layers)
+    received = math.fsum(layer.num_bytes for layer in layers(rows))
     assert math.isclose(received + between, score.communication_bytes)
-    assert math.isclose(math.fsum(level.num_bytes for level in rows.levels), score.communication_bytes)
-    spent = math.fsum(layer.computes_s + layer.receives_s for layer in rows.layers)
+    assert [level.num_bytes for level in levels(rows)] == pytest.approx([*score.communication.values()])
+    spent = math.fsum(layer.computes_s + layer.receives_s for layer in layers(rows))
     assert math.isclose(spent, score.time_s)
-    assert [level.name for level in rows.levels] == list(score.communication)
 
 
 def test_energies_sum_to_the_scores(rows: StepRows) -> None:
-    score, energy = rows.ran.score, rows.energy
-    if score.energy is None or energy is None:
-        assert score.energy is energy is None
+    score, joules = rows.ran.score, [part.joules for part in rows.parts.values()]
+    if score.energy is None:
+        assert {*joules} == {None}
         return
-    between = energy.get("stages", 0)
-    joules = math.fsum(energy[layer.name] for layer in rows.layers)
-    assert math.isclose(joules + between + score.energy.get("static", 0), score.energy_j or 0)
+    energy = [own or 0 for own in joules]
+    of_layers, of_levels = energy[: len(layers(rows))], energy[len(layers(rows)) :]
+    between = of_levels[0] if rows.ran.stages else 0
+    assert math.isclose(math.fsum(of_layers) + between + score.energy.get("static", 0), score.energy_j or 0)
     sent = score.energy.get("communication", 0) + score.energy.get("link", 0)
-    assert math.isclose(math.fsum(energy[level.name] for level in rows.levels), sent)
-
-
-def test_weights_of_the_fullest_device_are_the_scores(rows: StepRows) -> None:
-    score = rows.ran.score
-    weights = math.fsum(score.memory[item] for item in ("weights", "gradients", "optimizer"))
-    fullest = {layer.name for layer in rows.layers}
-    if rows.ran.stages is not None:
-        fullest = {*rows.ran.stages.stages[rows.fullest].layers}
-        assert all(held > 0 for held, _ in rows.layer_memory.values())
-    assert math.isclose(math.fsum(rows.layer_memory[layer][0] for layer in fullest), weights)
+    assert math.isclose(math.fsum(of_levels), sent)
 
 
 def test_memory_over_the_step_peaks_at_the_scores(rows: StepRows) -> None:

@@ -77,7 +77,7 @@ def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> Non
         for remark in use("studies.remarks:remarks")(*made):
             use("reports.terminal:note")(f"{remark.label}: {remark.text}" if remark.label else remark.text)
     else:
-        document = use("reports.of.plan:planned_document")(*made, full=full)
+        document = use("reports.of.plan:plan_document")(*made, full=full)
         if found is None:
             rows.show_plan(document, len(plan.layers), full=full)
             return

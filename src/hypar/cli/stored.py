@@ -43,7 +43,7 @@ def score(
     if picture is not None:
         scored = ran.plan.model_copy(update={"score": ran.score})
         use("reports.plots:plot")(
-            use("reports.of.plan:planned_document")(scored, ran.graph, ran.machine), Path(picture)
+            use("reports.of.plan:plan_document")(scored, ran.graph, ran.machine), Path(picture)
         )
     if trace is not None:
         use("files.text:write_text")(Path(trace), use("reports.steps:step_trace")(ran))

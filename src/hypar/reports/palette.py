@@ -27,7 +27,7 @@ TIMES = {"forward": "#7a91a6", "backward": "#52677a", "gradient": "#2b3a48", "up
          "communication": "#c4472b"}  # fmt: skip
 
 _NAMED = {"ink": INK, "muted": MUTED, "line": LINE, "rule": RULE, "ground": WHITE, **TIMES,
-          "computes": TIMES["backward"], "receives": TIMES["communication"]}  # fmt: skip
+          "computes": TIMES["backward"], "receives": TIMES["communication"], "energy": "#bd8b13"}  # fmt: skip
 
 _DIMS = {"batch": ("#bddaf3", "bright_blue"), "in_channels": ("#f0a02e", "yellow"), "out_channels": ("#8a3577", "magenta"),
          "height": ("#1f9e7a", "green"), "width": ("#f4e96a", "cyan"), "groups": ("#5c4636", "red"),

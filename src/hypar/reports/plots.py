@@ -39,7 +39,11 @@ WIDTH, TEXT, HEAD, ROW, MARGIN = 880.0, 12, 16, 19, 20
 GAP, UNIT, TRACK = 14, 30, 440
 """A gap, the least width of a part of a choice, and that of a track."""
 
-WORDS = {**dict.fromkeys(("computes", "receives")), **dict.fromkeys(TIMES), "communication": "receives"}
+WORDS = {
+    **dict.fromkeys(("computes", "receives", "energy")),
+    **dict.fromkeys(TIMES),
+    "communication": "receives",
+}
 """The kinds of spans, which are the names of their colours, first those of a bar's parts, with the word for one whose name is none."""
 
 ENDINGS = (".png", ".svg", ".pdf")
@@ -58,11 +62,14 @@ class Picture:
     y: float = field(default=0.0, repr=False)
     elements: list[str] = field(default_factory=list, repr=False)
 
-    def text(self, x: float, y: float, words: str, colour: str = "ink", anchor: str = "start") -> None:
-        """Write words on a base line, with their start, middle or end at a place."""
+    def text(
+        self, x: float, y: float, words: str, colour: str = "ink", anchor: str = "start", size: int = TEXT
+    ) -> None:
+        """Write words on a base line, with their start, middle or end at a place; those of another size are bold."""
         if words:
-            at = f'x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}"'
-            self.elements.append(f"<text {at} {_fill(colour)}>{escape(words)}</text>")
+            look = f'text-anchor="{anchor}" {_fill(colour)}'
+            look += f' font-size="{size}" font-weight="700"' * (size != TEXT)
+            self.elements.append(f'<text x="{_n(x)}" y="{_n(y)}" {look}>{escape(words)}</text>')
 
     def rect(self, x: float, y: float, width: float, height: float, colour: str) -> None:
         """Draw a rectangle, if it has a width, so that it is seen."""
@@ -70,11 +77,6 @@ class Picture:
             at = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.4))}" height="{_n(height)}"'
             edge = f' stroke="{RULE}"' if colour == "whole" else ""
             self.elements.append(f"<rect {at} {_fill(colour)}{edge}/>")
-
-    def line(self, *at: float, colour: str = "line") -> None:
-        """Draw a line through places, the x and y of each."""
-        look = f'class="{colour}" fill="none" stroke="{colour_of(colour)}"'
-        self.elements.append(f'<polyline points="{" ".join(map(_n, at))}" {look}/>')
 
     def legend(self, words: Mapping[str, str]) -> None:
         """Draw a mark and words for each colour, in as many lines as they need."""
@@ -90,21 +92,17 @@ class Picture:
     def svg(self) -> str:
         """Return it as an element of a page, with its title, on a ground of its own."""
         lines = wrap(self.title, int(self.width / (0.6 * HEAD)))
-        top, room = -1.3 * HEAD * len(lines) - 0.9 * HEAD, 2 * MARGIN
-        ground = Picture("", width=self.width + room, y=self.y - top + room)
+        top = -1.3 * HEAD * len(lines) - 0.9 * HEAD
+        ground = Picture("", self.width + 2 * MARGIN, self.y - top + 2 * MARGIN)
         ground.rect(-MARGIN, top - MARGIN, ground.width, ground.y, "ground")
         for at, line in enumerate(lines):
-            ground.text(0, top + HEAD * (1 + 1.3 * at), line)
-        bold = (
-            own.replace("<text", f'<text font-size="{HEAD}" font-weight="700"', 1) for own in ground.elements
-        )
+            ground.text(0, top + HEAD * (1 + 1.3 * at), line, size=HEAD)
         width, height = _n(ground.width), _n(ground.y)
         box = f'viewBox="-{MARGIN} {_n(top - MARGIN)} {width} {height}" width="{width}" height="{height}"'
-        body = "\n".join([f"<title>{escape(self.title)}</title>", *bold, *self.elements])
+        body = "\n".join([f"<title>{escape(self.title)}</title>", *ground.elements, *self.elements])
         return f'<svg {box} font-family="{SANS}" font-size="{TEXT}">{body}\n</svg>\n'
 
     def _repr_svg_(self) -> str:
-        """Return it as the content of a file."""
         return self.svg().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
 
 
@@ -130,8 +128,9 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
     for part, after in zip(parts, [*parts[1:], None], strict=False):
         if isinstance(part, Section):
             head = part.title
-        if isinstance(part, Table) and isinstance(after, Timeline) and after.tracks == _names(part):
-            table = part._replace(total=None)
+        bare = part._replace(total=None) if isinstance(part, Table) else None
+        if bare and isinstance(after, Timeline) and after.tracks == tuple(columns_of(bare)[0].texts):
+            table = bare
         elif isinstance(part, Timeline) or (isinstance(part, Table) and part.has_bars):
             if found.elements:
                 found.text(0, found.y + 40, part.title or head)
@@ -143,10 +142,6 @@ def picture(parts: Sequence[Part], title: str) -> Picture:
                 _times(found, columns_of(table or tracks), part)
             table = None
     return found
-
-
-def _names(table: Table) -> tuple[str, ...]:
-    return tuple(columns_of(table)[0].texts[: len(table.rows)]) if table.shown else ()
 
 
 def _bars(found: Picture, columns: Sequence[Shown]) -> None:
@@ -165,7 +160,7 @@ def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None
     axis, bottom = _columns(found, columns)._replace(most=most), found.y + ROW * len(columns[0].texts)
     for tick in axis.ticks(5):
         x, anchor = axis.place(tick), "middle" if tick else "start"
-        found.line(x, found.y - 2, x, bottom)
+        found.rect(x - 0.5, found.y - 2, 1, bottom - found.y + 2, "line")
         found.text(x, bottom + 15, format_seconds(tick), "muted", anchor=anchor)
     rows = [_merged(timeline.spans, name, most / WIDTH / 4) for name in columns[0].texts]
     used = _spans(found, rows, axis)
@@ -174,7 +169,6 @@ def _times(found: Picture, columns: Sequence[Shown], timeline: Timeline) -> None
 
 
 def _columns(found: Picture, columns: Iterable[Shown]) -> _Axis:
-    """Draw the heads, texts and choices of rows, and return the axis beside them."""
     told = [own for own in columns if own.column.unit != "bar" and not own.column.prose]
     found.y += ROW * any(own.column.title for own in told)
     x = 0.0
@@ -203,7 +197,6 @@ def _column(found: Picture, own: Shown, x: float) -> float:
 
 
 def _dims(columns: Iterable[Shown]) -> dict[str, str]:
-    """Return what the colour of each dim of choices means, with its word."""
     cells = dict.fromkeys(value for own in columns for value in own.values if isinstance(value, Cell))
     found: dict[str, str] = {}
     for word, dim in (part for cell in cells for part in cell.parts):
@@ -299,7 +292,6 @@ def require_plot(file: str | Path, also: str = "") -> None:
 
 
 def _with_matplotlib(found: Picture, ending: str) -> bytes:
-    """Return a picture as the bytes of a .png or .pdf."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an extra, and slow to import)
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
 
@@ -316,11 +308,7 @@ def _with_matplotlib(found: Picture, ending: str) -> bytes:
 
 
 def _draw(axes: Any, kind: str, look: Mapping[str, str], words: str) -> None:
-    """Draw an element of SVG on axes whose units are pixels."""
-    if kind == "polyline":
-        at = [*map(float, look["points"].split())]
-        axes.plot(at[::2], at[1::2], color=look["stroke"], linewidth=0.8, zorder=1)
-    elif kind == "text":
+    if kind == "text":
         side = {"start": "left", "middle": "center", "end": "right"}[look["text-anchor"]]
         size, weight = 0.66 * float(look.get("font-size", TEXT)), look.get("font-weight", 400)
         font = {"color": look["fill"], "ha": side, "size": size, "weight": int(weight)}

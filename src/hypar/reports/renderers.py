@@ -58,7 +58,9 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: _harmless(cell) for key, cell in row.items()} for row in rows)
+    for row in rows:
+        risky = {key for key, own in row.items() if isinstance(own, str) and own[:1] in FORMULA}
+        writer.writerow({key: f"'{own}" if key in risky else own for key, own in row.items()})
     return stream.getvalue()
 
 
@@ -69,10 +71,6 @@ def timeline_csv(timeline: Timeline) -> str:
         for task, start, end in zip(timeline.tasks, timeline.starts, timeline.ends, strict=True)
     ]
     return csv_text(rows)
-
-
-def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell
 
 
 def _markdown(part: Part, depth: int) -> list[str]:
@@ -126,7 +124,7 @@ def fragment(document: Document) -> str:
 
 
 def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> str:
-    """Return the page of a document, with the commands that make it again and a last line.
+    """Return the page of a document of sections, with the commands that make it again and a last line.
 
     The ids of its sections are the first words of their titles.
     """
@@ -136,11 +134,6 @@ def page(document: Document, commands: Sequence[str] = (), footer: str = "") -> 
         "header",
         tag("h1", document.title, class_=document.tone or None),
         tag("p", document.about, class_="lead"),
-        [
-            _part(own)
-            for own in (*document.parts, *document.shortened().notes)
-            if not isinstance(own, Section)
-        ],
         tag("nav", [tag("a", own, href=f"#{name}") for name, own in titles.items()], aria_label="Sections"),
         id="headline",
     )
@@ -217,7 +210,6 @@ def _content(own: Shown, at: int) -> Content:
 
 
 def _choice(value: Cell) -> Content:
-    """Return a choice in the colours of the dims that it cuts."""
     parts = []
     for word, dim in value.parts:
         ground, text, _ = colours_of(dim)
@@ -230,7 +222,7 @@ def _bar(parts: Sequence[float], scale: float) -> Markup:
     """Return a bar of parts in a cell that the longest one fills; what is longer is cut, with a mark."""
     whole = sum(parts)
     each = 100 / max(whole, scale) if scale else 0.0
-    kinds = zip(parts, ("first", "second"), strict=False)
+    kinds = zip(parts, ("first", "second", "third"), strict=False)
     pieces = [tag("span", class_=kind, style=f"width:{each * part:.1f}%") for part, kind in kinds if part]
     return tag("span", pieces, class_="bars cut" if 0 < scale < whole else "bars")
 

@@ -17,19 +17,9 @@ from hypar.plan.records import of_score
 from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, model_of, profile_of
-from hypar.reports.of.catalogue import document_of as machine_document
-from hypar.reports.of.explanation import document_of as explanation_document
-from hypar.reports.of.plan import planned_document
-from hypar.reports.of.runs import document_of as comparison_document
+from hypar.reports import steps, words
+from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import page
-from hypar.reports.steps import (
-    groups_table,
-    levels_table,
-    memory_tables,
-    shares_table,
-    step_timeline,
-)
-from hypar.reports.words import on_machine, parts_of
 from hypar.sharding.conventions import PAPER
 from hypar.studies.alternatives import explain_plan
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
@@ -121,11 +111,11 @@ def report_page(found: Reported, version: str) -> str:
 def report_document(found: Reported) -> Document:
     """Return the document of a report."""
     plan = found.plan
-    whole = planned_document(plan, found.graph, found.machine, found.profile, costs=True)
+    whole = plan_document(plan, found.graph, found.machine, found.profile, costs=True)
     spent = {own.label: own for own in whole.notes if own.label in OF_STEP}
     choices = [own for own in whole.notes if own.label == "choices"]
     claimed = [own for own in whole.notes if own.label not in {*OF_STEP, "choices"}]
-    strategies = _asked("Strategies side by side", lambda: comparison_document(compared(found)))
+    strategies = _asked("Strategies side by side", lambda: compared(found).document())
     best = strategies.about.partition(": ")[2]
     answer = f"of the strategies compared, {best}" if best else "not compared with other strategies"
     about = "A row is a layer or several alike; levels go from the outermost to the innermost."
@@ -139,7 +129,7 @@ def report_document(found: Reported) -> Document:
             strategies,
             _asked("Why this cut", lambda: _why(found)),
             Section(title="Claim and assumptions", parts=(*claimed, _assumed(found.machine))),
-            *(_machine(found, found.machine) if found.machine else ()),
+            *([_machine(found, found.machine)] if found.machine else []),
         ),
     )
 
@@ -159,21 +149,21 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
     work = score.critical if score.overlapped_s or score.groups else score.time
     energy: Part = notes["energy"]
     if score.energy:
-        energy = shares_table("Energy of a step by place", "joules", score.energy)
+        energy = steps.shares_table("Energy of a step by place", "energy", score.energy)
     yield Section(
         title="Costs of a step",
         parts=(
-            shares_table("Time of a step by kind of work", "seconds", work),
+            steps.shares_table("Time of a step by kind of work", "time", work),
             *(notes[label] for label in ("time", "critical", "numbers") if label in notes),
-            levels_table(rows),
+            steps.levels_table(rows),
             energy,
             *([AT_REST] if "static" in (score.energy or {}) else []),
         ),
     )
     about = "A row is a layer or several alike, or a stage; what runs beside the critical path is low."
-    yield Section("Step over time", (*step_timeline(ran, "A step"),), about)
-    stages = groups_table(score, ran.stages, ran) if ran.stages else ()
-    yield Section("Memory over the step", (notes["memory"], *memory_tables(rows), *stages))
+    yield Section("Step over time", (*steps.step_timeline(ran, "A step"),), about)
+    stages = steps.groups_table(score, ran.stages, ran) if ran.stages else ()
+    yield Section("Memory over the step", (notes["memory"], *steps.memory_tables(rows), *stages))
 
 
 def compared(found: Reported) -> Comparison:
@@ -217,11 +207,10 @@ def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[
 
 
 def _why(found: Reported) -> Document:
-    """Explain the choices of each row of layers, level by level."""
     known = explain_plan(found.plan, found.graph, machine=found.machine, profile=found.profile)
-    firsts = {part.layers[0] for part in parts_of(found.plan)}
+    firsts = {part.layers[0] for part in words.parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
-    return explanation_document(replace(known, explained=few))
+    return replace(known, explained=few).document()
 
 
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
@@ -234,14 +223,14 @@ def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
     return Note("model", said)
 
 
-def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Iterator[Section]:
-    """Yield every number of the machine with its source, and whether the plan was made for another."""
+def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Section:
+    """Return every number of the machine with its source, and whether the plan was made for another."""
     score, planned, changed = found.plan.score, found.planned, ""
-    if score is not None and planned is not None and on_machine(planned) != on_machine(score):
-        changed = f"The plan itself was scored {on_machine(planned)}."
+    if score is not None and planned is not None and words.on_machine(planned) != words.on_machine(score):
+        changed = f"The plan itself was scored {words.on_machine(planned)}."
     elif score is not None and planned is not None and planned.hardware_digest != score.hardware_digest:
         changed = "The machine's file has changed since the plan was made."
-    document = machine_document(machine)
+    document = machine.document()
     notes = [Note("", text) for text in (changed, document.title) if text]
     every = Section("Every number and its source", document.parts, document.about)
-    yield Section("Machine", (*notes, every))
+    return Section("Machine", (*notes, every))

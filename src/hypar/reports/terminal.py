@@ -134,7 +134,6 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _watch(state: dict[str, str], ended: threading.Event) -> None:
-    """Show the state of some work until it has ended."""
     began_s, stream, drawn = time.monotonic(), sys.stderr, False
     live = stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     while not ended.wait(REFRESH_S if live else EVERY_S):

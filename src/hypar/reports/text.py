@@ -111,7 +111,8 @@ def columns_of(table: Table) -> list[Shown]:
         values = [row.get(own.key) for row in rows]
         texts = [own.text(row.get(own.key)) * (own.key in row or row is not table.total) for row in rows]
         styles = [f"{_colour(value)} {tone}".strip() for value, tone in zip(values, tones, strict=True)]
-        bars = [_lengths(value) if own.unit == "bar" else () for value in values]
+        parts = (value if isinstance(value, tuple) else (value,) for value in values)
+        bars = [each if own.unit == "bar" and not isinstance(each[0], str | None) else () for each in parts]
         found.append(Shown(own, texts, styles, values, bars, _scale(bars, whole=table.total is not None)))
     return found
 
@@ -155,14 +156,9 @@ def _block(part: Part, width: int, style: str = "bold") -> list[Line]:
 
 
 def _colour(value: Any) -> str:
-    """Return the colour of a choice; none for several dims at once and for other values."""
     if not isinstance(value, Cell) or len(value.parts) > 1:
         return ""
     return colours_of(value.parts[0][1] if value.parts else None).terminal
-
-
-def _lengths(value: Any) -> tuple[float, ...]:
-    return value if isinstance(value, tuple) else () if value is None or isinstance(value, str) else (value,)
 
 
 def _drawn(columns: Sequence[Shown], width: int) -> list[Shown]:

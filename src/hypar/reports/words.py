@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from hypar.document import Tone
     from hypar.plan.plan import Plan
     from hypar.plan.score import GroupScore, Score
+    from hypar.sharding.placement import Choice
 
 Key = TypeVar("Key")
+
+TOTALS = (
+    Column(key="time_s", head="time", unit="seconds"),
+    Column(key="energy_j", head="energy", unit="joules"),
+    Column(key="communication_bytes", head="received", unit="bytes"),
+    Column(key="memory_bytes", head="memory", unit="bytes"),
+)
+"""The totals of a step."""
 
 MOST_ROWS = 24
 """The most layers that are shown one by one."""
@@ -97,13 +106,14 @@ def _runs(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
     return rows
 
 
-def words_of(plan: Plan) -> int:
-    """Return the index of the words in which a plan's choices are shown: those of grids for all if one is a grid."""
+def texts_of(plan: Plan) -> Callable[[Choice, int], str]:
+    """Return the function that names a choice on some ways in the words of one paper for the whole plan: of grids if one is a grid."""
     space = parse_space(plan.space, None)
     choices = {(split.choice(layer), split.ways) for split in plan.splits for layer in split.choices}
     words = vocabulary({dim for choice, _ in choices for dim, _ in choice.degrees}.union(space.dims))
     texts = (choice_word(choice.degrees, ways, words, grids=space.grids) for choice, ways in choices)
-    return GRIDS if any(text[-1].isdecimal() for text in texts) else words
+    words = GRIDS if any(text[-1].isdecimal() for text in texts) else words
+    return lambda choice, ways: choice_word(choice.degrees, ways, words, grids=space.grids)
 
 
 def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
@@ -111,13 +121,12 @@ def cells_of(plan: Plan) -> Callable[[Split, str], Cell]:
 
     At a split inside the stages of another device group a layer has no choice, and the cell is empty.
     """
-    grids, words = parse_space(plan.space, None).grids, words_of(plan)
+    text_of = texts_of(plan)
 
     def cell(split: Split, layer: str) -> Cell:
         if layer not in split.choices:
             return Cell("")
-        choice = split.choice(layer)
-        text = choice_word(choice.degrees, split.ways, words, grids=grids)
+        text = text_of(split.choice(layer), split.ways)
         grid = zip(text.split(), _grid(text).items(), strict=True) if _grid(text) else ()
         parts = [(word, dim) for word, (dim, degree) in grid if degree > 1]
         return Cell(text, (*parts,) or ((text, split.dim(layer) or "whole"),))
@@ -214,7 +223,6 @@ def _share(part: Score | GroupScore) -> float:
 
 
 def _fullest(score: Score | GroupScore) -> Score | GroupScore:
-    """Return the step on the group of devices that is the fullest."""
     return max(getattr(score, "groups", None) or (score,), key=_share)
 
 

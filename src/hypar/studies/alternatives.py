@@ -154,7 +154,6 @@ def explain_plan(
 
 
 def _explained(plan: Plan, own: LevelChoices, nodes: Sequence[int]) -> Iterator[LayerExplanation]:
-    """Yield the explanations of some layers at a level."""
     space = parse_space(plan.space, None)
     known = nodes and own.adds_up and load_solver(cheapest((own.problem.structure,))).exact
     least = min_marginals(own.problem) if known else []
@@ -181,6 +180,10 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
             sent += edge.of_target(picked[edge.target])
     total = own.problem.nodes[node] + received + sent
     parts = {name: part.reshape(-1) for name, part in own.items(node).items()}
+    # A difference within rounding is none.
+    more = (
+        None if least is None else np.where(np.isclose(least, least.min(), 1e-12, 0), 0, least - least.min())
+    )
     return tuple(
         Alternative(
             choice=options[at],
@@ -189,15 +192,10 @@ def _alternatives(own: LevelChoices, node: int, least: Costs | None) -> tuple[Al
             received=float(received[at]),
             sent=float(sent[at]),
             total=float(total[at]),
-            replanned=None if least is None else _increase(float(least[at]), float(least.min())),
+            replanned=None if more is None else float(more[at]),
         )
         for at in np.argsort(total, kind="stable").tolist()
     )
-
-
-def _increase(cost: float, best: float) -> float:
-    """Return a difference of costs; one within rounding is zero."""
-    return 0.0 if math.isclose(cost, best, rel_tol=1e-12) else cost - best
 
 
 class Exploration(Runs):
@@ -334,7 +332,6 @@ def _with(plan: Plan, places: Mapping[Place, Nodes], chosen: Mapping[Place, Choi
 
 
 def _scored(point: Plan, request: Resolved, graph: LayerGraph, machine: AnyMachine) -> Score:
-    """Return the score of a point, with chunks as the plan asks for them."""
     choices = choices_of(point, graph, Path("plan"))
     work, ran, _ = run_again(point, request, graph, choices, "chunks")
     if request.chunks is not None and not point.staged:

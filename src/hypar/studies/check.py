@@ -159,7 +159,6 @@ def _again(
 
 
 def _priced(stored: Plan, request: Resolved, graph: LayerGraph) -> Plan:
-    """Return a plan with its choices priced and run again."""
     fresh = recosted(stored, graph, request)
     if stored.score is None:
         return fresh

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hypar.activity import tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
-from hypar.network.build import load_model
-from hypar.network.graph import LayerGraph
 from hypar.ops.windows import TransposedWindow
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
@@ -31,12 +29,14 @@ from hypar.sharding.grids.bounds import bounds
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import MOST_DEVICES
+from hypar.studies.grid import network_of
 from hypar.units import DTYPE_BYTES, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
@@ -127,7 +127,7 @@ def profile_model(
     Raises:
         InputError: the request cannot be met: PyTorch is missing, or a shard does not fit.
     """
-    network = model if isinstance(model, LayerGraph) else load_model(model)
+    network = network_of(model)
     network = network if batch is None else network.with_batch(batch)
     for name, number, least, most in (("ways", ways, 2, MOST_DEVICES), ("repeats", repeats, 1, MOST_REPEATS)):
         if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
@@ -286,7 +286,6 @@ class TorchBench:
 
 
 def _centre(image: Any, sizes: Sequence[int]) -> Any:
-    """Return the middle of an image, as high and as wide as a shard's output."""
     for dim in (2, 3):
         image = image.narrow(dim, (image.shape[dim] - sizes[dim]) // 2, sizes[dim])
     return image

@@ -127,7 +127,6 @@ def _faster(plan: Plan, scores: Mapping[str, Score]) -> Iterator[Note]:
 
 
 def _too_fine(plan: Plan, graph: LayerGraph) -> Iterator[Note]:
-    """Yield the dims of layers with more shards than elements of a sample or microbatch."""
     if plan.heterogeneous:
         return
     microbatches, found = 1 if plan.stages is None else plan.stages.microbatches, []

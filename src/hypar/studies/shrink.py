@@ -57,7 +57,6 @@ def even_degrees(plan: Plan) -> Degrees:
 
 
 def _samples(degrees: Degrees, samples: int) -> int:
-    """Return the least number of samples of a microbatch."""
     cuts = [own.get("batch", 1) for own in degrees.values()]
     ways = math.lcm(*cuts)
     even = any(samples % own == 0 for own in cuts)
@@ -77,7 +76,6 @@ def named_dims(graph: LayerGraph) -> dict[str, int]:
 
 
 def _stated(op: Op) -> dict[str, tuple[tuple[str, int], ...]]:
-    """Return the fields of an op that state the sizes of dims."""
     return {name: sizes for name in op.sized if (sizes := getattr(op, name))}
 
 
@@ -143,7 +141,6 @@ class _Halved:
         return found
 
     def _op(self, layer: Layer) -> Op:
-        """Return the op of a layer with smaller sizes."""
         changes: dict[str, Any] = {
             name: tuple((dim, _divided(size, self.halvings[dim])) for dim, size in sizes)
             for name, sizes in _stated(layer.op).items()
@@ -170,7 +167,6 @@ class _Halved:
                 yield from self._halved(dim)
 
     def _of_dim(self, layer: Layer, dim: str) -> list[str]:
-        """Return the sizes on which a dim of a layer depends."""
         if self.named or dim in IMAGE:
             return [atom_of(dim) if self.named else ""]
         if dim == "in_channels" or layer.name not in self.ties:

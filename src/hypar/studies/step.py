@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.machine.numbers import phase_of
 from hypar.network.gradients import gradients_of
-from hypar.network.training import OPTIMIZERS
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import run_plan
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
 from hypar.schedule.memory import course_on, memory_of
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE
-from hypar.schedule.totals import level_name
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -73,13 +71,14 @@ class Part(NamedTuple):
     """The part in a step of a layer, or of a level, as ``H1`` or ``stages``.
 
     ``num_bytes`` are those that all devices receive, of a layer without those from other stages; seconds are of computation
-    and of receiving on the critical path, which sum to the step over all layers.
+    and of receiving on the critical path, which sum to the step over all layers; ``joules`` are those of all devices, of a
+    layer without power at rest and transfers between stages, None if the machine's file gives no energies.
     """
 
-    name: str
-    num_bytes: float
-    computes_s: float
-    receives_s: float
+    num_bytes: float = 0.0
+    computes_s: float = 0.0
+    receives_s: float = 0.0
+    joules: float | None = None
 
 
 class DeviceMemory(NamedTuple):
@@ -139,21 +138,31 @@ class StepRows:
         )
 
     @cached_property
-    def layers(self) -> tuple[Part, ...]:
-        """The part of each layer, in topological order."""
-        found = defaultdict[str, list[StepTask]](list)
-        for task in self.tasks:
-            found[task.layer].append(task)
-        return tuple(_part(name, found[name]) for name in self.ran.plan.layers)
+    def parts(self) -> dict[str | int, Part]:
+        """The part of each layer by its name, in topological order, then of each level by its number, the stages first."""
+        outermost = 0 if self.ran.stages is None else BETWEEN_STAGES
+        levels = range(outermost, outermost + len(self.ran.score.communication))
+        known = {} if self.ran.score.energy is None else {"joules": 0.0}
+        found = {place: defaultdict[str, float](float, known) for place in (*self.ran.plan.layers, *levels)}
+        for place, amount, value in self._amounts:
+            if place is not None:
+                found[place][amount] += value
+        return {place: Part(**own) for place, own in found.items()}
 
-    @cached_property
-    def levels(self) -> tuple[Part, ...]:
-        """The part of each level, the stages first, then from the outermost level inwards."""
-        sent = [(level_name(task.level), task) for task in self.tasks if task.level is not None]
-        amounts = self.ran.score.communication
-        return tuple(
-            _part(name, [task for level, task in sent if level == name], amounts[name]) for name in amounts
-        )
+    @property
+    def _amounts(self) -> Iterator[tuple[str | int | None, str, float]]:
+        """Yield each amount of a ``Part`` by its name, with the layer or the level that it belongs to."""
+        names, step = self.ran.plan.layers, self.ran.step
+        for task in self.tasks:
+            spent = "receives_s" if task.kind == "communication" else "computes_s"
+            yield from ((place, spent, task.seconds * task.critical) for place in (task.layer, task.level))
+            for place in _places(task.layer, task.level):
+                yield place, "num_bytes", task.num_bytes or 0.0
+        for number, lane in enumerate(self.ran.lanes) if self.ran.score.energy is not None else ():
+            yield from ((names[layer], "joules", own) for layer, _, own in energy_items(lane, step, number))
+            for moved in moved_items(lane, step, number):
+                for place in _places(names[moved.layer], moved.move.level):
+                    yield place, "joules", moved_energy(lane, moved)
 
     @cached_property
     def phases(self) -> Rows:
@@ -176,49 +185,6 @@ class StepRows:
                 sums = {"communication_s": sum(each["time_s"] for each in moved), "transfers": moved}
                 found.append({**group, "layer": layer, "phase": phase, **own, **sums})
         return found
-
-    @cached_property
-    def energy(self) -> dict[str, float] | None:
-        """Joules on all devices by layer and, of transfers, by level; None if the machine's file gives no energies.
-
-        A layer's are those without power at rest and transfers between stages.
-        """
-        if self.ran.score.energy is None:
-            return None
-        names = self.ran.plan.layers
-        found = dict.fromkeys((*names, *self.ran.score.communication), 0.0)
-        for number, lane in enumerate(self.ran.lanes):
-            for layer, _, joules in energy_items(lane, self.ran.step, number):
-                found[names[layer]] += joules
-            for moved in moved_items(lane, self.ran.step, number):
-                joules = moved_energy(lane, moved)
-                found[level_name(moved.move.level)] += joules
-                if moved.move.level != BETWEEN_STAGES:
-                    found[names[moved.layer]] += joules
-        return found
-
-    @cached_property
-    def layer_memory(self) -> dict[str, tuple[float, float]]:
-        """Each layer's bytes on a device of the fullest group, or of its stage.
-
-        They are those of its weights, gradients and optimizer state, and those that one microbatch keeps for its backward phase.
-        """
-        found = {layer: [0.0, 0.0] for layer in self.ran.plan.layers}
-        for number in range(len(self.ran.lanes)) if self.ran.stages is not None else (self.fullest,):
-            lane, times = self.ran.lanes[number], self.ran.step.work[number].times
-            each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
-            for own, time in zip(found.values(), times, strict=True):
-                own[0] += 0.0 if time is None else each * time.fullest["weight"]
-            for kept in course_on(lane).kept:
-                found[lane.graph.layers[kept.layer].name][1] += kept.num_bytes
-        return {layer: (own, kept) for layer, (own, kept) in found.items()}
-
-    @cached_property
-    def fullest(self) -> int:
-        """The index of the group whose memory the score names."""
-        held = [group.memory_bytes for group in self.ran.score.groups or ()]
-        own = self.ran.score.memory_bytes
-        return held.index(own) if own in held else 0
 
     @cached_property
     def memory(self) -> tuple[DeviceMemory, ...]:
@@ -286,14 +252,9 @@ class StepRows:
         return next((task for task in [*behind][::-1] if task.exchanges), None)
 
 
-def _part(name: str, tasks: Sequence[StepTask], num_bytes: float | None = None) -> Part:
-    """Sum tasks; bytes between stages belong to no layer."""
-    inside = (task.num_bytes or 0.0 for task in tasks if task.level != BETWEEN_STAGES)
-    computes, receives = (
-        math.fsum(task.seconds for task in tasks if task.critical and (task.kind == "communication") is sent)
-        for sent in (False, True)
-    )
-    return Part(name, math.fsum(inside) if num_bytes is None else num_bytes, computes, receives)
+def _places(layer: str, level: int | None) -> tuple[str | int, ...]:
+    """Return where bytes and joules belong: those of a transfer between stages to no layer."""
+    return (layer,) if level is None else (level,) if level == BETWEEN_STAGES else (layer, level)
 
 
 def score_layers(

@@ -233,7 +233,6 @@ def _levels(plan: Plan, count: int) -> list[str]:
 def _transfers(
     program: Program, parts: int, numbers: Verification | None, levels: Sequence[str]
 ) -> Iterator[Transfer]:
-    """Yield each transfer of a mini-batch at each level that it crosses."""
     size = program.graph.element_bytes
     moved = repeat(None) if numbers is None else (each.moved for each in numbers.transfers)
     for (item, own), ran in zip(counted(program, parts), moved, strict=False):
@@ -283,7 +282,6 @@ def _planned(
 
 
 def _again(plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine | None) -> Plan:
-    """Return a plan with its results counted again: its cost, and on the machine of its score stages and score."""
     again = recosted(plan, graph, Resolved.of(plan, machine, times_of(plan)))
     if machine is None:
         return again
@@ -292,7 +290,6 @@ def _again(plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachin
 
 
 def _notes(plan: Plan, whole: LayerGraph, graph: LayerGraph) -> Iterator[str]:
-    """Yield what differs between a plan and what was run."""
     if changes := changes_of(whole, graph):
         yield f"smaller than planned: {', '.join(changes)}"
     if plan.uneven:

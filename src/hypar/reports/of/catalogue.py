@@ -197,7 +197,6 @@ def _of_machine(machine: Machine | HeterogeneousMachine) -> Document:
 
 
 def _text(value: Any, unit: str) -> str:
-    """Format a value with its unit."""
     if unit in {"J", "s"}:
         return format_seconds(value, unit)
     if unit:

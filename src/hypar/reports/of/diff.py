@@ -9,7 +9,7 @@ from hypar.document import Column, Document, Note, Table
 from hypar.errors import HyparError
 from hypar.plan.diff import alike
 from hypar.planning.counting import cost_convention, score_convention
-from hypar.reports.words import fold, grouped, headline, levels_of, on_machine
+from hypar.reports.words import TOTALS, fold, grouped, headline, levels_of, on_machine
 from hypar.units import amount, faster_than
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from hypar.plan.diff import Change
     from hypar.plan.plan import Plan
     from hypar.studies.check import Verdict
-
-TOTALS = {"time_s": "time", "energy_j": "energy", "communication_bytes": "received", "memory_bytes": "memory"}
-"""The totals of a score, and their words."""
 
 OF_LAYERS = {"choice": "choices", "cut": "choices", "layer": "layers", "stage": "stages"}
 """The tables of differences of single layers, by their names."""
@@ -85,7 +82,6 @@ def _networks(before: Plan, after: Plan) -> str:
 
 
 def _count(plans: Sequence[Plan], changes: Sequence[Change]) -> str:
-    """Count the choices that differ, or for arrays whose levels do not correspond the layers that are cut otherwise."""
     before, after = plans
     differing = sum(change.what in {"choice", "cut"} for change in changes)
     if alike(before, after):
@@ -113,12 +109,12 @@ def _gain(before: Plan, after: Plan) -> str:
 
 def _parts(changes: Sequence[Change], after: Plan) -> tuple[Table | Note, ...]:
     """Return the tables of differences, and how many parts of totals that differ themselves are in none of them."""
-    words = {**TOTALS, "cost": after.cost.name}
+    words = {own.key: own.title for own in TOTALS} | {"cost": after.cost.name}
     totals = {own.what: own for own in changes if own.what in words and not own.layer and own.level is None}
     kinds = grouped((_kind(own, bool(totals)), own) for own in changes if own not in totals.values())
     tables = {name: _folded(kinds[name], after) for name in OF_LAYERS.values() if name in kinds}
-    tables["costs"] = [_compared(words[what], totals[what], after) for what in words if what in totals]
-    tables["other"] = [_compared(_name(own), own, after) for own in kinds.get("other", ())]
+    tables["costs"] = [_compared(totals[what], after, words[what]) for what in words if what in totals]
+    tables["other"] = [_compared(own, after) for own in kinds.get("other", ())]
     number = len(kinds.get("parts", ()))
     text = f"and {number} part{'s' * (number > 1)} of these costs, which --json lists"
     shown = (_table(title, rows) for title, rows in tables.items() if rows)
@@ -126,7 +122,6 @@ def _parts(changes: Sequence[Change], after: Plan) -> tuple[Table | Note, ...]:
 
 
 def _kind(change: Change, totals: bool) -> str:
-    """Return the table of a difference that is of no total."""
     if change.layer and change.what in OF_LAYERS:
         return OF_LAYERS[change.what]
     return "parts" if totals and PART.fullmatch(change.what) else "other"
@@ -138,18 +133,14 @@ def _row(label: str, before: str, after: str, percent: str = "", level: str = ""
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     """Return rows of differences as a table; the numbers among them stand below each other."""
-    sizes = [
-        max(map(len, own)) for own in zip(*(row["sides"] for row in rows if row["percent"]), strict=True)
-    ]
+    numbers = [row["sides"] for row in rows if row["percent"]]
+    sizes = [max(map(len, own)) for own in zip(*numbers, strict=True)]
     for row in rows:
         sides = zip(row["sides"], sizes if row["percent"] else (0, 0), strict=True)
         row["change"] = " -> ".join(side.rjust(size) for side, size in sides)
-    keys = ("label", "level", "change", "percent")
-    units = {"percent": "percent"}
-    columns = (
-        Column(key=key, head="", unit=units.get(key, "text"), prose=key == "change" and not sizes)
-        for key in keys
-    )
+    units = {"label": "text", "level": "text", "change": "text", "percent": "percent"}
+    prose = set() if sizes else {"change"}
+    columns = (Column(key=key, head="", unit=unit, prose=key in prose) for key, unit in units.items())
     return Table(tuple(columns), rows, title=title)
 
 
@@ -168,13 +159,11 @@ def _folded(changes: Iterable[Change], after: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _name(change: Change) -> str:
-    """Return the place and the name of a difference."""
-    return " ".join(filter(None, [change.layer, levels_of(change.group, [change.level]), change.what]))
-
-
-def _compared(label: str, change: Change, after: Plan) -> dict[str, Any]:
-    """Return a difference as a row, with units and percent if it is of amounts."""
+def _compared(change: Change, after: Plan, label: str = "") -> dict[str, Any]:
+    """Return a difference as a row, by default with its place and name; one of amounts with units and percent."""
+    label = label or " ".join(
+        filter(None, [change.layer, levels_of(change.group, [change.level]), change.what])
+    )
     unit = UNITS.get(change.what.rpartition("_")[2], "")
     unit = after.cost.unit if change.what in {"cost", "bound"} else unit
     old, new = change.before, change.after

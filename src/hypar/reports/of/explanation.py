@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Section, Table
-from hypar.reports.words import data, words_of
-from hypar.sharding.dims import choice_word
+from hypar.reports.words import data, texts_of
 from hypar.studies.remarks import proven
 from hypar.units import amount
 
@@ -95,7 +94,7 @@ def _costs(one: Alternative) -> dict[str, float | None]:
 
 def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
     """Return a row for each choice: its costs, and what it costs more than the plan's, all else planned anew and as planned."""
-    own, words, grids, rows = one.chosen, words_of(found.plan), found.plan.in_grids, []
+    own, text, rows = one.chosen, texts_of(found.plan), []
     for each in one.alternatives:
         anew, stays = None, each.total - own.total
         if each.replanned is not None and own.replanned is not None:
@@ -103,7 +102,7 @@ def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
         row = {
             "layer": one.layer,
             "level": one.place,
-            "choice": choice_word(each.choice.degrees, one.ways, words, grids=grids),
+            "choice": text(each.choice, one.ways),
             "chosen": each.chosen,
             "devices": each.choice.devices(one.ways),
             "received": each.received,
@@ -138,7 +137,6 @@ def _answer(plan: Plan, one: LayerExplanation, rows: Sequence[dict[str, Any]]) -
 
 
 def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Table:
-    """Return a table of the cheapest choices, always with the plan's own."""
     shown = [row for rank, row in enumerate(rows) if rank < FEW or row["chosen"]]
     costs = [key for key in ("received", "sent", *one.chosen.items) if any(row[key] for row in shown)]
     unit = rows[0]["unit"]
@@ -154,7 +152,6 @@ def _alternatives(one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> Tabl
 
 
 def _lacks(one: LayerExplanation) -> Iterator[Note]:
-    """Yield what the table of a layer lacks."""
     hidden = len(one.alternatives) - FEW
     if hidden > 0:
         yield Note("", f"{hidden} more expensive choices not shown")

@@ -12,32 +12,12 @@ from hypar.errors import InputError
 from hypar.plan.records import origin_of
 from hypar.plan.score import Score
 from hypar.planning.counting import cost_convention
-from hypar.reports.steps import (
-    LAYER_HELD,
-    chunks_table,
-    groups_table,
-    headed,
-    layers_spent,
-    step_notes,
-    step_timeline,
-)
-from hypar.reports.words import (
-    MOST_ROWS,
-    asked,
-    cells_of,
-    choice_notes,
-    data,
-    layers_cost,
-    levels_of,
-    parts_of,
-    stage_numbers,
-    tone_of,
-)
+from hypar.reports import steps, words
 from hypar.studies.remarks import baseline_scores, on_this_machine, remarks
 from hypar.units import amount, faster_than, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
@@ -46,17 +26,14 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
-    from hypar.reports.words import Part
     from hypar.sharding.tree import Split
 
 
 @singledispatch
 def document_of(plan: Any) -> Document:
-    """Return the document of a plan, with its step and the remarks on it, where it is known what it was made of; or of a score."""
+    """Return the document of a plan with what it was made of, where that is known; or of a score."""
     origin = origin_of(plan)
-    if origin.network is None:
-        return plan_document(plan)
-    return planned_document(plan, origin.network, origin.machine, origin.profile)
+    return plan_document(plan, origin.network, origin.machine, origin.profile)
 
 
 @document_of.register(Score)
@@ -73,55 +50,44 @@ def _of_score(score: Score) -> Document:
 plugin = document_of
 
 
-def planned_document(
-    plan: Plan,
-    graph: LayerGraph,
-    machine: Machine | HeterogeneousMachine | None = None,
-    profile: Profile | None = None,
-    **shown: bool,
-) -> Document:
-    """Return the document of a plan of a network, ``shown`` as by ``plan_document``, with its step on the machine of its score and the remarks on it."""
-    scores = baseline_scores(plan, graph, machine, profile)
-    ran = None if machine is None else _run(plan, machine, graph)
-    said = remarks(plan, graph, machine, profile, scores)
-    return plan_document(plan, ran=ran, base=scores.get("dp"), said=said, **shown)
-
-
 def plan_document(
     plan: Plan,
+    graph: LayerGraph | None = None,
+    machine: Machine | HeterogeneousMachine | None = None,
+    profile: Profile | None = None,
     *,
-    ran: ScoredStep | None = None,
-    base: Score | None = None,
-    said: Sequence[Note] = (),
     full: bool = False,
     costs: bool = False,
 ) -> Document:
-    """Return the document of a plan; ``full`` gives a large network a row for each layer too, ``costs`` more of its step.
+    """Return the document of a plan, of a network with the remarks on it, on the machine of its score with its step.
 
-    Its step gives the bytes and the time of each layer; without pins it is compared with ``base``, the score of dp.
+    ``full`` gives a large network a row for each layer too, ``costs`` more of its step. Without pins it is compared with dp.
     """
-    score, cells, most = plan.score, cells_of(plan), len(plan.layers) if full else MOST_ROWS
-    base = None if plan.pins or plan.strategy == "dp" else base
+    score, cells, most = plan.score, words.cells_of(plan), len(plan.layers) if full else words.MOST_ROWS
+    scores = {} if graph is None else baseline_scores(plan, graph, machine, profile)
+    said = [] if graph is None else remarks(plan, graph, machine, profile, scores)
+    ran = None if graph is None or machine is None else _run(plan, machine, graph)
+    base = None if plan.pins or plan.strategy == "dp" else scores.get("dp")
     cost = f"{plan.model.name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     return Document(
-        title=cost if score is None else headed(plan.model.name, score, base),
-        about=f"strategy {plan.strategy}, {asked(plan)}",
-        tone=tone_of(score),
+        title=cost if score is None else steps.headed(plan.model.name, score, base),
+        about=f"strategy {plan.strategy}, {words.asked(plan)}",
+        tone=words.tone_of(score),
         parts=(
-            data([*_choice_rows(plan)]),
+            words.data([*_choice_rows(plan)]),
             layers_table(plan, ran, most=most, costs=costs),
-            *step_timeline(ran, most=most),
-            *groups_table(score, plan.stages, ran if full else None),
-            *chunks_table(ran),
+            *steps.step_timeline(ran, most=most),
+            *steps.groups_table(score, plan.stages, ran if full else None),
+            *steps.chunks_table(ran),
         ),
         notes=(
             *_schedule_notes(plan.stages),
             _cost_note(plan),
-            *([] if score is None else step_notes(plan, score, ran)),
+            *([] if score is None else steps.step_notes(plan, score, ran)),
             *_request_notes(plan),
             *(Note("" if at else "search", line) for at, line in enumerate(plan.claim.splitlines())),
             *said,
-            *choice_notes(cells(split, layer) for split in plan.splits for layer in plan.layers),
+            *words.choice_notes(cells(split, layer) for split in plan.splits for layer in plan.layers),
         ),
     )
 
@@ -136,20 +102,19 @@ def score_document(score: Score, ran: ScoredStep | None = None) -> Document:
     """Return the document of a score, with its step if that is known."""
     plan = None if ran is None else ran.plan
     return Document(
-        title=headed(plan.model.name if plan else "", score),
-        about=f"strategy {plan.strategy}, {asked(plan)}" if plan else "",
-        tone=tone_of(score),
+        title=steps.headed(plan.model.name if plan else "", score),
+        about=f"strategy {plan.strategy}, {words.asked(plan)}" if plan else "",
+        tone=words.tone_of(score),
         parts=(
-            data([*_item_rows(score)]),
-            *groups_table(score, ran.stages if ran else None),
-            *step_timeline(ran),
+            words.data([*_item_rows(score)]),
+            *steps.groups_table(score, ran.stages if ran else None),
+            *steps.step_timeline(ran),
         ),
-        notes=(*step_notes(plan, score, ran), *(on_this_machine(ran.plan, ran.machine) if ran else ())),
+        notes=(*steps.step_notes(plan, score, ran), *(on_this_machine(ran.plan, ran.machine) if ran else ())),
     )
 
 
 def _item_rows(score: Score) -> Iterator[dict[str, Any]]:
-    """Yield a row for each item of each quantity, the totals first."""
     time, critical, busy = ((score.time_s, own) for own in (score.time, score.critical, score.busy))
     quantities = {
         ("time", "s"): time,
@@ -166,7 +131,7 @@ def _item_rows(score: Score) -> Iterator[dict[str, Any]]:
 
 def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
     """Yield a row for each layer and level, for data frames; one for each layer if no level cuts it."""
-    stages, cells = stage_numbers(plan), cells_of(plan)
+    stages, cells = words.stage_numbers(plan), words.cells_of(plan)
     for layer in plan.layers:
         first: dict[str, Any] = {"layer": layer, **({"stage": stages[layer]} if stages else {})}
         own = [split for split in plan.splits if layer in split.choices]
@@ -185,19 +150,17 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
             yield first
 
 
-def layers_table(
-    plan: Plan, ran: ScoredStep | None = None, *, most: int = MOST_ROWS, costs: bool = False
-) -> Table:
+def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices what it takes of a step, or else the cost.
 
-    Seconds are those on the critical path, which add up to the step. With ``costs`` a row of any step has its energy and memory too.
+    Seconds are those on the critical path, which add up to the step. With ``costs`` a row of any step has its energy too.
     """
-    parts, levels, cells = parts_of(plan, most=most), _levels(plan), cells_of(plan)
-    folded, stages = len(parts) < len(plan.layers), stage_numbers(plan)
+    parts, levels, cells = words.parts_of(plan, most=most), _levels(plan), words.cells_of(plan)
+    folded, stages = len(parts) < len(plan.layers), words.stage_numbers(plan)
     ran = ran if costs or not (plan.heterogeneous or plan.staged) else None
-    takes = layers_cost(plan) if ran is None else layers_spent(ran)
+    takes = words.layers_cost(plan) if ran is None else steps.layers_spent(ran)
 
-    def row(part: Part) -> dict[str, Any]:
+    def row(part: words.Part) -> dict[str, Any]:
         first = part.layers[0]
         choices = {column.key: cells(split, first) for column, split in levels}
         devices = plan.devices(first) if plan.in_grids else None
@@ -211,7 +174,6 @@ def layers_table(
         Column(key="received", unit="bytes"),
         Column(key="time", unit="seconds"),
         Column(key="energy", unit="joules", show=costs),
-        *(Column(key=key, unit="bytes", show=costs) for key in LAYER_HELD),
         Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
         Column(key="devices", unit="whole"),
         Column(key="bar", head="", unit="bar"),
@@ -222,17 +184,16 @@ def layers_table(
 
 def _levels(plan: Plan) -> list[tuple[Column, Split]]:
     """Return a column, as ``H1-H4``, of each group's successive levels at which every layer has one choice, and the first one."""
-    cell, found = cells_of(plan), []
+    cell, found = words.cells_of(plan), []
     for (group, _), run in groupby(
         plan.splits, lambda split: (split.group, [cell(split, layer) for layer in plan.layers])
     ):
         own = [*run]
-        found.append((Column(key=levels_of(group, [split.level for split in own])), own[0]))
+        found.append((Column(key=words.levels_of(group, [split.level for split in own])), own[0]))
     return found
 
 
 def _schedule_notes(stages: StagesRecord | None) -> Iterator[Note]:
-    """Yield the schedule of several stages and the time of the costliest."""
     if stages is None or not stages.pipelined:
         return
     parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
@@ -248,7 +209,7 @@ def _count(number: int, name: str, plural: str = "s") -> str:
 def _cost_note(plan: Plan) -> Note:
     """Return the cost that was minimised, level by level; a detail beside a score."""
     levels = ", ".join(
-        f"{levels_of(split.group, [split.level])} {amount(split.cost, plan.cost.unit)}"
+        f"{words.levels_of(split.group, [split.level])} {amount(split.cost, plan.cost.unit)}"
         for split in plan.splits
     )
     total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
@@ -278,9 +239,8 @@ def _request_notes(plan: Plan) -> Iterator[Note]:
 
 
 def _shares(split: Split) -> str:
-    """Name the shares of the device groups at an uneven split, and the idle groups."""
     pairs = zip(split.sides or (), split.shares, strict=True)
     named = ", ".join(f"{side.group} {format(share, '.4g') if share else 'idle'}" for side, share in pairs)
     own = len(split.layer_shares or ())
     apart = f"; {_count(own, 'layer')} with shares of their own" if own else ""
-    return f"{levels_of(split.group, [split.level])}: {named}{apart}"
+    return f"{words.levels_of(split.group, [split.level])}: {named}{apart}"

@@ -6,7 +6,7 @@ Each has the answer over what fits, a row of data for each run, and a table of t
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,8 @@ from hypar.document import Column, Document, Note, Table
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
-from hypar.reports.words import asked, data, fit, grouped, levels_of, on_machine, tone_of, words_of
+from hypar.reports.words import TOTALS, asked, data, fit, grouped, levels_of, on_machine, texts_of, tone_of
 from hypar.sharding.conventions import DIRECT, MOVED
-from hypar.sharding.dims import choice_word
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
 from hypar.studies.grid import Comparison
@@ -35,31 +34,11 @@ SHOWN = 10
 ALIKE = 1e-3
 """The relative difference of times below which strategies are alike."""
 
-NUMBERS = {"levels", "array", "batch"}
-"""The axes whose values stand at the right of a column."""
-
-TOTALS = (
-    Column(key="time_s", head="time", unit="seconds"),
-    Column(key="energy_j", head="energy", unit="joules"),
-    Column(key="communication_bytes", head="received", unit="bytes"),
-    Column(key="memory_bytes", head="memory", unit="bytes"),
-)
+NAMED, NUMBERS = {"hardware", "array"}, {"levels", "array", "batch"}
+"""The axes whose values are texts, and those whose values stand at the right of a column."""
 
 FITS_NOT, NOT_PLANNED = "does not fit", "not planned"
 """What is said in place of a bar: of a plan that a device's memory does not hold, and of a run that a note refuses."""
-
-
-def document_of(runs: Runs, **shown: int) -> Document:
-    """Return the document of some runs; of an exploration ``top`` points are shown, while its data has all."""
-    return _KINDS[type(runs)][0](runs, **shown)
-
-
-plugin = document_of
-
-
-def rows_of(runs: Runs) -> list[dict[str, Any]]:
-    """Return one row for each run: its axes, what all runs share, and the totals of its score."""
-    return [_KINDS[type(runs)][1](runs, run) for run in runs]
 
 
 def comparison_data(found: Comparison) -> list[dict[str, Any]]:
@@ -96,7 +75,10 @@ def _document(
 ) -> Document:
     """Return a document; ``cells`` are the first ones of a row, by which a run is named, and what it is compared with ``base``."""
     best = min((run for run in runs if run.fits), key=runs.value, default=None)
-    title = f"{subject}: {_answer(runs, best, cells) if best else _none_fits(runs, cells)}"
+    rows = [
+        {key: _text(own) if isinstance(own, dict) else own for key, own in row.items()}
+        for row in rows_of(runs)
+    ]
     than = "faster" if any(run.totals for run in runs) else "cheaper"
     unfit = {str(run.axes.get("batch")): "" for run in runs if run.totals and not runs.base(run).fits}
     which = f", which {FITS_NOT}" + f" at batch {', '.join(unfit)}" * base.endswith("batch")
@@ -105,23 +87,20 @@ def _document(
     said = Column(key="said", head=""), Column(key="bar", head="", unit="bar")
     columns = (*heads, TOTALS[0], Column(key="gain", unit="ratio"), *TOTALS[1:], *said)
     return Document(
-        title=title,
+        title=f"{subject}: {_answer(runs, best, cells)}",
         about=", ".join([*about, *counted]),
         tone=_tone(best) if best else "bad",
-        parts=(data(_plain_rows(runs)), Table(columns, _rows(runs, shown, cells))),
+        parts=(data(rows), Table(columns, _rows(runs, shown, cells))),
         notes=(gain, *notes, *(best or runs[0]).remarks),
     )
 
 
-def _plain_rows(runs: Runs) -> list[dict[str, Any]]:
-    return [
-        {key: _text(value) if isinstance(value, dict) else value for key, value in row.items()}
-        for row in rows_of(runs)
-    ]
-
-
-def _answer(runs: Runs, best: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
-    """Say which of the runs that fit is best, strategies that are alike together, and by how much."""
+def _answer(runs: Runs, best: Run | None, cells: Callable[[Run], dict[str, Any]]) -> str:
+    """Say which of the runs that fit is best, strategies that are alike together, and by how much; or what needs least."""
+    if best is None:
+        needs = ((run.totals.memory_bytes, _name(run, cells)) for run in runs if run.totals)
+        held, least = min(needs, default=(0.0, ""))
+        return f"none fits; {least} needs least, {format_bytes(held)}" if least else "none fits"
     first, base, alike = runs.value(best), runs.base(best), [best]
     if isinstance(runs, Comparison):
         most = first * (1 + ALIKE * (best.totals is not None))
@@ -140,12 +119,6 @@ def _answer(runs: Runs, best: Run, cells: Callable[[Run], dict[str, Any]]) -> st
     else:
         more = faster_than(base.name, base.time_s, best.time_s) + f", which {FITS_NOT}" * (not base.fits)
     return answer if base in alike else f"{answer}, {more}"
-
-
-def _none_fits(runs: Runs, cells: Callable[[Run], dict[str, Any]]) -> str:
-    needs = ((run.totals.memory_bytes, _name(run, cells)) for run in runs if run.totals)
-    held, least = min(needs, default=(0.0, ""))
-    return f"none fits; {least} needs least, {format_bytes(held)}" if least else "none fits"
 
 
 def _name(run: Run, cells: Callable[[Run], dict[str, Any]]) -> str:
@@ -172,7 +145,6 @@ def _rows(runs: Runs, shown: Sequence[Run], cells: Callable[[Run], dict[str, Any
 
 
 def _totals(run: Run) -> dict[str, float | None]:
-    """Return the totals of a step by their keys; without a step the keys alone."""
     return {own.key: getattr(run.totals, own.key, None) for own in TOTALS}
 
 
@@ -183,7 +155,9 @@ def _tone(run: Run) -> Tone:
 # Comparisons: strategies by the times of their steps, or without a machine by their costs
 
 
-def _compared(found: Comparison) -> Document:
+@singledispatch
+def document_of(found: Any, **_top: int) -> Document:
+    """Return the document of some runs; of an exploration ``top`` points are shown, while its data has all."""
     plan, unit = found.plan, found.plan.cost.unit
     ranked = sorted(found, key=lambda run: (not run.fits, found.value(run)))
     heads = [Column(key="strategy")]
@@ -195,7 +169,13 @@ def _compared(found: Comparison) -> Document:
     return _document(found, subject, [asked(plan)], heads, lambda run: {"strategy": run.name}, ranked, *notes)
 
 
-def _compared_row(found: Comparison, run: Run) -> dict[str, Any]:
+def rows_of(runs: Runs) -> list[dict[str, Any]]:
+    """Return one row for each run: its axes, what all runs share, and the totals of its score."""
+    return [_row_of(runs, run) for run in runs]
+
+
+@singledispatch
+def _row_of(found: Any, run: Run) -> dict[str, Any]:
     own = run.plan
     scored = {**_totals(run), "fits": run.totals and run.fits, "time_gain": found.speedup(run)}
     return {
@@ -229,6 +209,7 @@ def _claims(ranked: Sequence[Run]) -> Iterator[Note]:
 # Sweeps: combinations by the axes that vary
 
 
+@document_of.register(Sweep)
 def _swept(runs: Sweep) -> Document:
     axes = runs.varied or ("strategy",)
     heads = [Column(key=name, unit="whole" if name in NUMBERS else "text") for name in axes]
@@ -244,14 +225,14 @@ def _swept(runs: Sweep) -> Document:
     return _document(runs, runs.model, about, heads, cells, runs, *notes, base=base)
 
 
+@_row_of.register(Sweep)
 def _swept_row(runs: Sweep, run: Run) -> dict[str, Any]:
-    texts = {name: _text(run.axes[name]) for name in ("hardware", "array") if name in run.axes}
+    axes = {name: _text(own) if name in NAMED else own for name, own in run.axes.items()}
     common = {**_asked(runs), "convention": runs.convention}
-    return {**run.axes, **texts, **common, **_totals(run), "fits": run.fits, "note": run.note}
+    return {**axes, **common, **_totals(run), "fits": run.fits, "note": run.note}
 
 
 def _asked(runs: Sweep) -> dict[str, str]:
-    """Return the arguments that were given for all runs, as text."""
     return {
         name: " ".join(map(str, value)) if isinstance(value, list | tuple) else _text(value)
         for name, value in runs.asked.items()
@@ -259,7 +240,6 @@ def _asked(runs: Sweep) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    """Format a value on an axis, or of an argument."""
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     if isinstance(value, Path):
@@ -272,6 +252,7 @@ def _text(value: Any) -> str:
 # Explorations: points by the words of each free layer, level by level
 
 
+@document_of.register(Exploration)
 def _explored(found: Exploration, top: int = SHOWN) -> Document:
     plan, number, cells = found.plan, f"{len(found):,} points", partial(_words, found)
     heads = [
@@ -286,28 +267,23 @@ def _explored(found: Exploration, top: int = SHOWN) -> Document:
     return _document(found, subject, [asked(plan)], heads, cells, found[:top], note)
 
 
+@_row_of.register(Exploration)
 def _explored_row(found: Exploration, run: Run) -> dict[str, Any]:
-    texts = {
-        f"{layer} H{level + 1}": choice.text(found.ways[layer, level])
-        for (layer, level), choice in run.axes.items()
+    axes = {
+        f"{layer} H{level + 1}": own.text(found.ways[layer, level])
+        for (layer, level), own in run.axes.items()
     }
     own = {"dp_over_it": found.speedup(run), "fits": run.fits, "own": run.own}
-    return {**texts, **_totals(run), "convention": found.convention, **own}
+    return {**axes, **_totals(run), "convention": found.convention, **own}
 
 
 def _words(found: Exploration, run: Run) -> dict[str, str]:
     """Return the words of each free layer, level by level, in those of the plan's tables; one for all if they are equal."""
-    words, grids = words_of(found.plan), found.plan.in_grids
+    text = texts_of(found.plan)
     named = grouped(
-        (layer, choice_word(choice.degrees, found.ways[layer, level], words, grids=grids))
-        for (layer, level), choice in run.axes.items()
+        (layer, text(choice, found.ways[layer, level])) for (layer, level), choice in run.axes.items()
     )
     return {layer: " ".join(own if len({*own}) > 1 else own[:1]) for layer, own in named.items()}
 
 
-_KINDS: dict[type[Runs], tuple[Callable[..., Document], Callable[..., dict[str, Any]]]] = {
-    Comparison: (_compared, _compared_row),
-    Sweep: (_swept, _swept_row),
-    Exploration: (_explored, _explored_row),
-}
-"""The functions that make the document of runs and a row of its data."""
+plugin = document_of

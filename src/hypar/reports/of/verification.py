@@ -47,7 +47,6 @@ def document_of(found: Verified, *, full: bool = False) -> Document:
 
 
 def _answer(found: Verified) -> str:
-    """Say whether the numbers and the bytes agree."""
     ways = f"{found.devices:,} devices"
     if found.numbers is None:
         return f"counted on {ways}, nothing was run"
@@ -67,7 +66,6 @@ def _row(each: Received | Transfer) -> dict[str, Any]:
 
 
 def _total(found: Verified) -> Received:
-    """Return the bytes of all levels."""
     planned, counted, moved = zip(*(each[2:] for each in found.levels), strict=True)
     ran = None if found.numbers is None else sum(moved)
     return found.levels[0]._replace(
@@ -76,7 +74,6 @@ def _total(found: Verified) -> Received:
 
 
 def _notes(found: Verified) -> Iterator[Note]:
-    """Yield how the plan's count differs, the numbers, and what was changed."""
     total = _total(found)
     if total.counted and (less := 1 - total.planned / total.counted):
         who = "the paper counts" if found.planned_by == PAPER else "the plan's cost counts"
@@ -88,7 +85,6 @@ def _notes(found: Verified) -> Iterator[Note]:
 
 
 def _numbers(numbers: Verification) -> Iterator[str]:
-    """Yield the loss and a bound of the errors, or the worst error where numbers differ."""
     worst = f"{numbers.errors[numbers.worst_tensor]:.1e}, of {numbers.worst_tensor}"
     error = worst if numbers.error_below is None else f"below {numbers.error_below:.0e}"
     yield f"loss {numbers.loss:.10g}, on one device {numbers.expected_loss:.10g}"
