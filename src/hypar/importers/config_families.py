@@ -21,8 +21,8 @@ from hypar.importers.config_layers import (
     perceptron,
 )
 from hypar.network.dims import LARGEST
+from hypar.network.modelfile import MOST_REPEATS
 from hypar.network.named import DimSize
-from hypar.network.spec.schema import MOST_REPEATS
 
 FUNCTIONS = {
     "gelu": "gelu",

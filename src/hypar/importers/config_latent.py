@@ -17,8 +17,8 @@ from hypar.importers.config_layers import (
     linear,
     norm,
 )
+from hypar.network.modelfile import MOST_REPEATS
 from hypar.network.named import DimSize
-from hypar.network.spec.schema import MOST_REPEATS
 
 
 class DeepseekV3(Headed):

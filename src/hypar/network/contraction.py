@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from hypar.network.dims import atom_of
-from hypar.network.ties import ties_of
+from hypar.network.layer import ties_of
 from hypar.network.trails import traffic_behind, trails_of
 
 if TYPE_CHECKING:

@@ -1,32 +1,39 @@
-"""The graph of a network's layers with their shapes."""
+"""Networks: layers in topological order with every shape, read from model files, and their gradients."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.document import Result
-from hypar.errors import ModelError, OptionError, UnknownNameError
-from hypar.files.validation import validated
+from hypar.errors import ModelError, OptionError, UnknownNameError, together
+from hypar.files.text import read_text
+from hypar.files.validation import Faults, validated
+from hypar.files.yaml_file import parse_yaml, plain_document
 from hypar.network.contraction import ContractedGraph, contract
-from hypar.network.ops.base import LARGEST_SIZE
-from hypar.network.spec.load import digest_of
-from hypar.network.ties import ties_of
+from hypar.network.expand import LayerSpec, expanded, one_op
+from hypar.network.layer import Layer, ties_of
+from hypar.network.modelfile import read_model
+from hypar.network.ops.base import IMAGE, LARGEST_SIZE, describe
 from hypar.network.windows import ShapeError
+from hypar.registry import data_file, load_plugin
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Iterable, Sequence
 
-    import networkx as nx
-
-    from hypar.network.layer import Layer
+    from hypar.files.yaml_file import Document
+    from hypar.network.layer import Tie
     from hypar.network.ops.base import Op, Shape
-    from hypar.network.spec.expansion import LayerSpec
-    from hypar.network.ties import Tie
+
+FOREIGN = (".onnx",)
+"""Endings of files of other formats, each with a reader."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -36,7 +43,6 @@ class LayerGraph(Result):
     Attributes:
         name: bare name of the model.
         source: publication of the network.
-        digest: hash of everything that a plan depends on, except the mini-batch.
         batch: samples in a mini-batch.
         dtype: number format of every tensor.
         layers: layers in topological order, ties in the order of the file.
@@ -46,10 +52,19 @@ class LayerGraph(Result):
 
     name: str
     source: str
-    digest: str
     batch: int
     dtype: str
     layers: tuple[Layer, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything that a plan depends on, except the mini-batch."""
+        # Equal layers share their op.
+        ops = {id(layer.op): layer.op for layer in self.layers}
+        fields = {key: op.model_dump(mode="json", exclude_defaults=True) for key, op in ops.items()}
+        named = [[layer.name, layer.op_name, fields[id(layer.op)], layer.inputs] for layer in self.layers]
+        text = json.dumps([self.dtype, named], sort_keys=True)
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def element_bytes(self) -> int:
@@ -68,11 +83,11 @@ class LayerGraph(Result):
 
     @cached_property
     def kinds(self) -> tuple[tuple[Layer, int], ...]:
-        """The layers that differ in more than their names, each with the number of those that do not, as blocks repeat."""
+        """The layers that differ in more than their names, each with the number of those that do not."""
         firsts: dict[object, Layer] = {}
         counts: Counter[object] = Counter()
         for layer in self.layers:
-            # Layers of a repeated block share their op and their shapes.
+            # Equal layers share their op and their shapes.
             key = (id(layer.op), *map(id, layer.input_shapes))
             firsts.setdefault(key, layer)
             counts[key] += 1
@@ -134,9 +149,7 @@ class LayerGraph(Result):
             for layer, fields in layers.items()
         }
         found = self.with_ops(ops)
-        dtype = self.dtype if dtype is None else dtype
-        digest = digest_of(dtype, found.layers)
-        return replace(found, name=self.name if name is None else name, dtype=dtype, digest=digest)
+        return replace(found, name=name or self.name, dtype=dtype or self.dtype)
 
     def with_ops(self, ops: Mapping[str, Op]) -> LayerGraph:
         """Return the network with other ops in some of its layers, and infer all shapes again.
@@ -144,16 +157,12 @@ class LayerGraph(Result):
         Raises:
             ModelError: an op does not accept its inputs; ``where`` is the name of its layer.
         """
-        shapes: dict[str, Shape] = {}
-        layers = []
-        for layer in self.layers:
-            op, inputs = ops.get(layer.name, layer.op), tuple(shapes[name] for name in layer.inputs)
-            try:
-                shapes[layer.name] = op.output_shape(inputs)
-            except ShapeError as error:
-                raise ModelError(layer.name, str(error)) from None
-            layers.append(replace(layer, op=op, input_shapes=inputs, shape=shapes[layer.name]))
-        return replace(self, layers=tuple(layers))
+        others = {name: one_op(op) for name, op in ops.items()}
+        specs = (
+            LayerSpec(layer.name, layer.op_name, others.get(layer.name, layer.op), layer.inputs)
+            for layer in self.layers
+        )
+        return replace(self, layers=_shaped(specs))
 
     @cached_property
     def _by_batch(self) -> dict[int, LayerGraph]:
@@ -164,11 +173,6 @@ class LayerGraph(Result):
     def ties(self) -> tuple[Tie, ...]:
         """The layers that use the weight of another."""
         return ties_of(self.layers)
-
-    @cached_property
-    def digraph(self) -> nx.DiGraph[str]:
-        """The graph of layer names, from producer to consumer."""
-        return digraph_of(self.layers)
 
     @cached_property
     def contracted(self) -> ContractedGraph:
@@ -190,11 +194,173 @@ class LayerGraph(Result):
         return f"<LayerGraph {self.name}: {self.num_weighted} weighted layers, {parameters} parameters>"
 
 
-def digraph_of(layers: tuple[LayerSpec, ...] | tuple[Layer, ...]) -> nx.DiGraph[str]:
-    """Return the graph of layer names, from producer to consumer."""
-    import networkx as nx  # noqa: PLC0415 (a tenth of a second that a plan need not spend)
+def load_model(
+    model: str | Path | Mapping[str, Any], *, batch: int | None = None, name: str | None = None
+) -> LayerGraph:
+    """Read a model and infer its shapes.
+
+    Args:
+        model: a path, also of an ONNX file, the bare name of a file in ``models/``, or a mapping of what such a file says.
+        batch: samples in a mini-batch, if not the file's own number.
+        name: the name of a mapping's network; ``model`` if not given.
+
+    Raises:
+        InputError: the file or the network is invalid.
+    """
+    graph: LayerGraph
+    if isinstance(model, Mapping):
+        name = "model" if name is None else name
+        graph = build_graph(plain_document(dict(model), name), name)
+    elif name is not None:
+        found = f"given together with the file {str(model)!r}"
+        raise OptionError("name", found, "a name for a mapping alone")
+    elif (file := data_file("models", str(model))).suffix in FOREIGN:
+        graph = load_plugin("readers", file.suffix[1:]).read(file)
+    else:
+        graph = _graph_of(file, Path(model).stem, read_text(file))
+    return graph if batch is None else graph.with_batch(batch)
+
+
+@lru_cache(maxsize=32)
+def _graph_of(file: Path, name: str, text: str) -> LayerGraph:
+    """Return the network of a file's text; equal texts share it, with all that is cached by its layers."""
+    return build_graph(parse_yaml(text, file), name)
+
+
+def build_graph(document: Document, name: str) -> LayerGraph:
+    """Return the network of a model file with all its shapes.
+
+    Raises:
+        ModelError: the file is no model file, layers form a cycle, shapes do not fit, nothing reads a layer, or no layer
+            has a weight.
+    """
+    content = read_model(document)
+    specs = {spec.name: spec for spec in expanded(document, content)}
+    try:
+        layers = _shaped(_in_order(specs))
+        _check(layers)
+    except ModelError as error:
+        places = ((document.at(specs[one.where].where), one) for one in (error, *error.others))
+        raise together(
+            ModelError(f"{place} {one.where!r}", one.found, one.allowed) for place, one in places
+        ) from None
+    return LayerGraph(
+        name=name, source=content.source, batch=content.batch, dtype=content.dtype, layers=layers
+    )
+
+
+def _in_order(specs: dict[str, LayerSpec]) -> list[LayerSpec]:
+    """Return layers in topological order, otherwise in the order of the file.
+
+    Raises:
+        ModelError: layers form a cycle; ``where`` is the name of one of them.
+    """
+    rank = {name: number for number, name in enumerate(specs)}
+    if all(rank[name] < rank[spec.name] for spec in specs.values() for name in spec.inputs):
+        return [*specs.values()]
+    import networkx as nx  # noqa: PLC0415 (a tenth of a second that a file in order need not spend)
 
     digraph: nx.DiGraph[str] = nx.DiGraph()
-    digraph.add_nodes_from(layer.name for layer in layers)
-    digraph.add_edges_from((name, layer.name) for layer in layers for name in layer.inputs)
-    return digraph
+    digraph.add_nodes_from(specs)
+    digraph.add_edges_from((name, spec.name) for spec in specs.values() for name in spec.inputs)
+    if nx.is_directed_acyclic_graph(digraph):
+        return [specs[name] for name in nx.lexicographical_topological_sort(digraph, key=rank.__getitem__)]
+    cycle = [edge[0] for edge in nx.find_cycle(digraph)]
+    raise ModelError(cycle[0], f"a cycle: {' -> '.join([*cycle, cycle[0]])}")
+
+
+def _shaped(specs: Iterable[LayerSpec]) -> tuple[Layer, ...]:
+    """Return layers in topological order with their shapes; equal shapes are one object.
+
+    Raises:
+        ModelError: shapes do not fit; every layer that does not accept its inputs is named, ``where`` is its name.
+    """
+    layers: dict[str, Layer] = {}
+    known: dict[object, Shape] = {}
+    faults = Faults()
+    for name, op_name, op, read, _ in specs:
+        # The shapes behind a layer with a fault are not known.
+        if all(before in layers for before in read):
+            inputs = tuple([layers[before].shape for before in read])
+            key = (id(op), *map(id, inputs))
+            with faults:
+                if key not in known:
+                    shape = _shape(name, op_name, op, inputs)
+                    known[key] = known.setdefault(tuple(shape.items()), shape)
+                layers[name] = Layer(
+                    name=name, op_name=op_name, op=op, inputs=read, input_shapes=inputs, shape=known[key]
+                )
+    faults.check()
+    return tuple(layers.values())
+
+
+def _shape(name: str, op_name: str, op: Op, inputs: tuple[Shape, ...]) -> Shape:
+    """Return the shape of a layer's output."""
+    if not inputs and op_name != "input":
+        raise ModelError(name, "reads nothing", "an input before it: {op: input, channels: ...}")
+    try:
+        found = op.output_shape(inputs)
+    except ShapeError as error:
+        raise ModelError(name, str(error)) from None
+    if max((size for dim, size in found.items() if dim in IMAGE), default=1) > LARGEST_SIZE:
+        raise ModelError(name, f"found an output of {describe(found)}", f"sizes up to {LARGEST_SIZE:,}")
+    return found
+
+
+def _check(layers: Sequence[Layer]) -> None:
+    """Check that all layers but the last are read, that some have weights, and that tied ones are alike.
+
+    Raises:
+        ModelError: they are not; ``where`` is the name of a layer.
+    """
+    read = {name for layer in layers for name in layer.inputs}
+    faults = Faults()
+    faults.found += [
+        ModelError(layer.name, "nothing reads its output", "a reader for every layer but the last")
+        for layer in layers[:-1]
+        if layer.name not in read
+    ]
+    if not any(layer.op.weighted for layer in layers):
+        faults.found.append(
+            ModelError(layers[0].name, "no layer has a weight", "one conv or linear at least")
+        )
+    faults.check()
+    ties_of(layers)
+
+
+class Gradients(NamedTuple):
+    """The gradients ready for exchange after the backward phase of a weighted layer.
+
+    Attributes:
+        layer: the weighted layer's name.
+        parameters: names of the trained tensors, in the order in which their gradients become ready.
+        num_bytes: bytes of their gradients.
+    """
+
+    layer: str
+    parameters: tuple[str, ...]
+    num_bytes: int
+
+
+def gradients_of(graph: LayerGraph) -> tuple[Gradients, ...]:
+    """Return the gradients of each weighted layer, from the first layer to the last.
+
+    Trained ops without a weight of their own, such as ``batch_norm``, belong to the weighted layer before them, whose
+    backward phase comes next; those before the first weighted layer belong to that one.
+    """
+    groups: list[list[Layer]] = [[]]
+    for layer in graph.layers:
+        if layer.op.weighted and any(member.op.weighted for member in groups[-1]):
+            groups.append([])
+        groups[-1].append(layer)
+    return tuple(_gradients(group, graph.element_bytes) for group in groups)
+
+
+def _gradients(group: list[Layer], element_bytes: int) -> Gradients:
+    """Return the gradients of consecutive layers, one of them weighted."""
+    held = {name: count for layer in reversed(group) for name, count in layer.parameters.items()}
+    return Gradients(
+        layer=next(layer.name for layer in group if layer.op.weighted),
+        parameters=tuple(held),
+        num_bytes=sum(held.values()) * element_bytes,
+    )

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hypar.activity import tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
-from hypar.network.build import load_model
-from hypar.network.graph import LayerGraph
+from hypar.network.graph import LayerGraph, load_model
 from hypar.network.ops.bases.windowed import Sliding
 from hypar.network.windows import TransposedWindow
 from hypar.planning.checks.words import space_text

@@ -1,0 +1,274 @@
+"""Expansion of a model file's entries to single layers: blocks inlined, inputs resolved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypar.errors import ModelError, UnknownNameError
+from hypar.files.validation import Faults, validated
+from hypar.network.modelfile import BlockUse, LayerHead
+from hypar.registry import load_plugin, plugin_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypar.errors import Where
+    from hypar.files.yaml_file import Document
+    from hypar.network.modelfile import Argument, Block, ModelFile
+    from hypar.network.ops.base import Op
+
+MOST_LAYERS = 20_000
+"""Largest number of layers, with blocks and repeats expanded."""
+
+MOST_BLOCKS = 32
+"""Largest nesting of blocks."""
+
+
+class LayerSpec(NamedTuple):
+    """One layer without its shapes.
+
+    Attributes:
+        name: name, unique in the network.
+        op_name: name of its op's plug-in.
+        op: its op.
+        inputs: names of the layers that it reads.
+        where: its place in the file.
+    """
+
+    name: str
+    op_name: str
+    op: Op
+    inputs: tuple[str, ...]
+    where: Where = ()
+
+
+@lru_cache(maxsize=MOST_LAYERS)
+def one_op(op: Op) -> Op:
+    """Return the first of equal ops, so that equal layers share it in whatever form a file says them."""
+    return op
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The names of the layers of one list.
+
+    Attributes:
+        prefix: prefix of their full names.
+        outer: scope and name that ``input`` refers to inside a block.
+        arguments: the values of ``$parameters``.
+        using: blocks being expanded, outermost first.
+        given: names that entries give.
+        outputs: full layer name by name.
+        counts: number of unnamed layers of each op.
+        faults: the faults of the list; behind the first one, entries are judged, not added.
+    """
+
+    prefix: str = ""
+    outer: tuple[_Scope, str] | None = None
+    arguments: dict[str, Argument] = field(default_factory=dict)
+    using: tuple[str, ...] = ()
+    given: frozenset[str] = frozenset()
+    outputs: dict[str, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: Faults = field(default_factory=Faults)
+
+
+def expanded(document: Document, content: ModelFile) -> list[LayerSpec]:
+    """Return every layer of a model file, in its order.
+
+    Raises:
+        InputError: entries are invalid; all faults of the first list that has any are named.
+    """
+    expansion, faults = _Expansion(document, content), Faults()
+    expansion.add_all(content.layers, ("layers",), _Scope())
+    expansion.check_blocks()
+    layers = []
+    for layer, scope in expansion.layers:
+        with faults:
+            layers.append(expansion.resolved(layer, scope))
+    faults.check()
+    return layers
+
+
+class _Expansion:
+    """Adds layers whose inputs are names within their list, as they may be those of later layers, then resolves these."""
+
+    def __init__(self, document: Document, content: ModelFile) -> None:
+        self.document, self.content = document, content
+        self.layers: list[tuple[LayerSpec, _Scope]] = []
+        self.used: set[str] = set()
+        self.known: dict[tuple[Where, str], LayerSpec] = {}
+
+    def place(self, where: Where, name: str = "") -> str:
+        """Return a place as ``file:line: field 'name'``."""
+        return self.document.at(where) + (f" {name!r}" if name else "")
+
+    def below(self, where: Where, name: str = "") -> Callable[[Where], str]:
+        """Return the function of places below another one."""
+        return lambda at: self.place(where + at, name)
+
+    def check_blocks(self) -> None:
+        """Check that each block is used, and names each of its parameters once."""
+        faults = Faults()
+        for name, block in self.content.blocks.items():
+            with faults:
+                if name not in self.used:
+                    raise ModelError(self.place(("blocks", name)), "an unused block")
+                if len(set(block.parameters)) < len(block.parameters):
+                    place = self.place(("blocks", name, "parameters"))
+                    raise ModelError(place, "a parameter given twice", "each once")
+        faults.check()
+
+    def add_all(self, entries: list[dict[str, Any]], where: Where, scope: _Scope) -> None:
+        """Add a list's entries in order; each reads the previous one by default."""
+        before = ["input"] if scope.outer else []
+        scope.given = frozenset(entry["name"] for entry in entries if isinstance(entry.get("name"), str))
+        for index, entry in enumerate(entries):
+            here = (*where, index)
+            with scope.faults:
+                add = self.add_block if "block" in entry else self.add_layer
+                before = [add(entry, here, scope, before)]
+        scope.faults.check()
+
+    def substituted(self, value: Any, where: Where, scope: _Scope) -> Any:
+        """Return a value with every ``$parameter`` in it replaced."""
+        if isinstance(value, dict):
+            return {key: self.substituted(item, (*where, key), scope) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.substituted(item, (*where, index), scope) for index, item in enumerate(value)]
+        if not (isinstance(value, str) and value.startswith("$")):
+            return value
+        if value[1:] not in scope.arguments:
+            raise UnknownNameError("parameter", value[1:], scope.arguments, self.place(where))
+        return scope.arguments[value[1:]]
+
+    def add_layer(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
+        """Add one layer; return its name within the list."""
+        # Wherever a block has equal arguments, an entry says the same.
+        key = where, repr(scope.arguments)
+        if key not in self.known:
+            self.known[key] = self.layer_of(self.substituted(entry, where, scope), where, scope, before)
+        layer = self.known[key]
+        self.register(layer.name, scope.prefix + layer.name, scope, where)
+        if len(self.layers) >= MOST_LAYERS:
+            place = self.place(where, scope.prefix + layer.name)
+            raise ModelError(place, "too many layers, blocks expanded", f"at most {MOST_LAYERS:,}")
+        if not scope.faults.found:
+            self.layers.append((layer, scope))
+        return layer.name
+
+    def layer_of(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> LayerSpec:
+        """Return what an entry says of a layer, with names within the list."""
+        shared = {key: entry.pop(key) for key in LayerHead.model_fields if key in entry}
+        head = validated(LayerHead, shared, place=self.below(where), error=ModelError, every=True)
+        if head.op not in plugin_names("ops"):
+            raise UnknownNameError("op", head.op, plugin_names("ops"), self.place((*where, "op")))
+        op_type: type[Op] = load_plugin("ops", head.op)
+        name = head.name or self.free_name(head.op, scope)
+        entry |= {key: self.sized(entry[key], (*where, key)) for key in op_type.sized if key in entry}
+        op = validated(
+            op_type,
+            entry,
+            place=self.below(where, scope.prefix + name),
+            error=ModelError,
+            also_allowed=LayerHead.model_fields,
+            every=True,
+        )
+        default = [] if head.op == "input" else before
+        return LayerSpec(
+            name, head.op, one_op(op), tuple(default if head.inputs is None else head.inputs), where
+        )
+
+    def sized(self, value: Any, where: Where) -> Any:
+        """Return the names of dims, one or a list, with the sizes that the file declares; anything else as it is."""
+        names, dims = [value] if isinstance(value, str) else value, self.content.dims
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            return value
+        found: dict[str, int] = {}
+        for name in names:
+            if name not in dims:
+                raise UnknownNameError("dim", name, dims, self.place(where))
+            if name in found:
+                raise ModelError(self.place(where), f"found {name!r} twice", "each dim once")
+            found[name] = dims[name]
+        return found
+
+    def add_block(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
+        """Add the layers of a block, repeated on request; return the entry's name within the list."""
+        entry = self.substituted(entry, where, scope)
+        use = validated(BlockUse, entry, place=self.below(where), error=ModelError, every=True)
+        block = self.block_of(use, where, scope)
+        inputs = before if use.inputs is None else use.inputs
+        if len(inputs) != 1:
+            raise ModelError(self.place(where, use.name), f"found {len(inputs)} inputs", "1 for a block")
+        if scope.faults.found:
+            return use.name
+        outer = scope, inputs[0]
+        for turn in range(use.repeat or 1):
+            name = use.name if use.repeat is None else f"{use.name}.{turn}"
+            inner = _Scope(f"{scope.prefix}{name}.", outer, use.arguments, (*scope.using, use.block))
+            self.add_all(block.layers, ("blocks", use.block, "layers"), inner)
+            outer = inner, [*inner.outputs][-1]
+            if use.repeat is not None:
+                scope.outputs[name] = inner.outputs[outer[1]]
+        self.register(use.name, inner.outputs[outer[1]], scope, where)
+        return use.name
+
+    def block_of(self, use: BlockUse, where: Where, scope: _Scope) -> Block:
+        """Return the block that an entry uses."""
+        blocks, place = self.content.blocks, self.place((*where, "block"))
+        if use.block not in blocks:
+            raise UnknownNameError("block", use.block, blocks, place)
+        self.used.add(use.block)
+        if use.block in scope.using:
+            chain = " -> ".join([*scope.using[scope.using.index(use.block) :], use.block])
+            raise ModelError(place, f"a block that uses itself: {chain}")
+        if len(scope.using) >= MOST_BLOCKS:
+            raise ModelError(place, "blocks nested too deeply", f"{MOST_BLOCKS} deep")
+        wanted, given = blocks[use.block].parameters, use.arguments
+        wrong = {
+            "no": [name for name in wanted if name not in given],
+            "unknown": [name for name in given if name not in wanted],
+        }
+        found = " and ".join(f"{kind} {', '.join(names)}" for kind, names in wrong.items() if names)
+        if found:
+            place = self.place((*where, "with"), use.name)
+            raise ModelError(place, f"found {found}", ", ".join(wanted) or "nothing")
+        return blocks[use.block]
+
+    def register(self, local: str, name: str, scope: _Scope, where: Where) -> None:
+        """Register a name for a layer in its list, once."""
+        if local in scope.outputs or (local == "input" and scope.outer):
+            raise ModelError(self.place(where), f"name {local!r} given twice", "each name once")
+        scope.outputs[local] = name
+
+    @staticmethod
+    def free_name(op: str, scope: _Scope) -> str:
+        """Return a generated name: ``relu1``, ``relu2``; the input is just ``input``."""
+        if op == "input" and op not in scope.given | scope.outputs.keys():
+            return op
+        while True:
+            scope.counts[op] += 1
+            if (name := f"{op}{scope.counts[op]}") not in scope.given:
+                return name
+
+    def resolved(self, layer: LayerSpec, scope: _Scope) -> LayerSpec:
+        """Return a layer with full names."""
+        op, where = layer.op, layer.where
+        if op.tied is not None:
+            tied = self.resolve(op.tied, scope, (*where, "weight"))
+            op = one_op(op.model_copy(update={"weight": tied}))
+        inputs = tuple([self.resolve(name, scope, (*where, "inputs")) for name in layer.inputs])
+        return LayerSpec(scope.prefix + layer.name, layer.op_name, op, inputs, where)
+
+    def resolve(self, local: str, scope: _Scope, where: Where) -> str:
+        """Return the full name of the layer that a name refers to."""
+        while local == "input" and scope.outer:
+            scope, local = scope.outer
+        if local not in scope.outputs:
+            known = [*scope.outputs, *(["input"] if scope.outer else [])]
+            raise UnknownNameError("layer", local, known, self.place(where))
+        return scope.outputs[local]
