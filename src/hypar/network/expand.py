@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError, UnknownNameError
 from hypar.files.validation import Faults, validated
+from hypar.network.layer import Layer
 from hypar.network.modelfile import BlockUse, LayerHead
 from hypar.registry import load_plugin, plugin_names
 
@@ -27,24 +28,6 @@ MOST_BLOCKS = 32
 """Largest nesting of blocks."""
 
 
-class LayerSpec(NamedTuple):
-    """One layer without its shapes.
-
-    Attributes:
-        name: name, unique in the network.
-        op_name: name of its op's plug-in.
-        op: its op.
-        inputs: names of the layers that it reads.
-        where: its place in the file.
-    """
-
-    name: str
-    op_name: str
-    op: Op
-    inputs: tuple[str, ...]
-    where: Where = ()
-
-
 @lru_cache(maxsize=MOST_LAYERS)
 def one_op(op: Op) -> Op:
     """Return the first of equal ops, so that equal layers share it in whatever form a file says them."""
@@ -55,15 +38,8 @@ def one_op(op: Op) -> Op:
 class _Scope:
     """The names of the layers of one list.
 
-    Attributes:
-        prefix: prefix of their full names.
-        outer: scope and name that ``input`` refers to inside a block.
-        arguments: the values of ``$parameters``.
-        using: blocks being expanded, outermost first.
-        given: names that entries give.
-        outputs: full layer name by name.
-        counts: number of unnamed layers of each op.
-        faults: the faults of the list; behind the first one, entries are judged, not added.
+    ``input`` names that of ``outer`` inside a block, ``given`` are names that entries give, ``outputs`` full names by names, and
+    ``counts`` numbers of unnamed layers of each op. Behind the first of its faults, entries are judged and not added.
     """
 
     prefix: str = ""
@@ -76,19 +52,18 @@ class _Scope:
     faults: Faults = field(default_factory=Faults)
 
 
-def expanded(document: Document, content: ModelFile) -> list[LayerSpec]:
-    """Return every layer of a model file, in its order.
+def expanded(document: Document, content: ModelFile) -> list[tuple[Layer, Where]]:
+    """Return every layer of a model file, in its order, without shapes, each with its place.
 
     Raises:
         InputError: entries are invalid; all faults of the first list that has any are named.
     """
-    expansion, faults = _Expansion(document, content), Faults()
+    expansion, layers, faults = _Expansion(document, content), [], Faults()
     expansion.add_all(content.layers, ("layers",), _Scope())
     expansion.check_blocks()
-    layers = []
-    for layer, scope in expansion.layers:
+    for layer, where, scope in expansion.layers:
         with faults:
-            layers.append(expansion.resolved(layer, scope))
+            layers.append((expansion.resolved(layer, where, scope), where))
     faults.check()
     return layers
 
@@ -98,9 +73,9 @@ class _Expansion:
 
     def __init__(self, document: Document, content: ModelFile) -> None:
         self.document, self.content = document, content
-        self.layers: list[tuple[LayerSpec, _Scope]] = []
+        self.layers: list[tuple[Layer, Where, _Scope]] = []
         self.used: set[str] = set()
-        self.known: dict[tuple[Where, str], LayerSpec] = {}
+        self.known: dict[tuple[Where, str], Layer] = {}
 
     def place(self, where: Where, name: str = "") -> str:
         """Return a place as ``file:line: field 'name'``."""
@@ -157,10 +132,10 @@ class _Expansion:
             place = self.place(where, scope.prefix + layer.name)
             raise ModelError(place, "too many layers, blocks expanded", f"at most {MOST_LAYERS:,}")
         if not scope.faults.found:
-            self.layers.append((layer, scope))
+            self.layers.append((layer, where, scope))
         return layer.name
 
-    def layer_of(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> LayerSpec:
+    def layer_of(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> Layer:
         """Return what an entry says of a layer, with names within the list."""
         shared = {key: entry.pop(key) for key in LayerHead.model_fields if key in entry}
         head = validated(LayerHead, shared, place=self.below(where), error=ModelError, every=True)
@@ -177,10 +152,8 @@ class _Expansion:
             also_allowed=LayerHead.model_fields,
             every=True,
         )
-        default = [] if head.op == "input" else before
-        return LayerSpec(
-            name, head.op, one_op(op), tuple(default if head.inputs is None else head.inputs), where
-        )
+        inputs = head.inputs if head.inputs is not None else [] if head.op == "input" else before
+        return Layer(name=name, op_name=head.op, op=one_op(op), inputs=tuple(inputs))
 
     def sized(self, value: Any, where: Where) -> Any:
         """Return the names of dims, one or a list, with the sizes that the file declares; anything else as it is."""
@@ -255,14 +228,14 @@ class _Expansion:
             if (name := f"{op}{scope.counts[op]}") not in scope.given:
                 return name
 
-    def resolved(self, layer: LayerSpec, scope: _Scope) -> LayerSpec:
+    def resolved(self, layer: Layer, where: Where, scope: _Scope) -> Layer:
         """Return a layer with full names."""
-        op, where = layer.op, layer.where
+        op = layer.op
         if op.tied is not None:
             tied = self.resolve(op.tied, scope, (*where, "weight"))
             op = one_op(op.model_copy(update={"weight": tied}))
         inputs = tuple([self.resolve(name, scope, (*where, "inputs")) for name in layer.inputs])
-        return LayerSpec(scope.prefix + layer.name, layer.op_name, op, inputs, where)
+        return replace(layer, name=scope.prefix + layer.name, op=op, inputs=inputs)
 
     def resolve(self, local: str, scope: _Scope, where: Where) -> str:
         """Return the full name of the layer that a name refers to."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -17,8 +16,8 @@ from hypar.files.text import read_text
 from hypar.files.validation import Faults, validated
 from hypar.files.yaml_file import parse_yaml, plain_document
 from hypar.network.contraction import ContractedGraph, contract
-from hypar.network.expand import LayerSpec, expanded, one_op
-from hypar.network.layer import Layer, ties_of
+from hypar.network.expand import expanded, one_op
+from hypar.network.layer import ties_of
 from hypar.network.modelfile import read_model
 from hypar.network.ops.base import IMAGE, LARGEST_SIZE, describe
 from hypar.network.windows import ShapeError
@@ -26,10 +25,10 @@ from hypar.registry import data_file, load_plugin
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from hypar.files.yaml_file import Document
-    from hypar.network.layer import Tie
+    from hypar.network.layer import Layer, Tie
     from hypar.network.ops.base import Op, Shape
 
 FOREIGN = (".onnx",)
@@ -84,14 +83,11 @@ class LayerGraph(Result):
     @cached_property
     def kinds(self) -> tuple[tuple[Layer, int], ...]:
         """The layers that differ in more than their names, each with the number of those that do not."""
-        firsts: dict[object, Layer] = {}
-        counts: Counter[object] = Counter()
+        # Equal layers share their op and their shapes.
+        equal: dict[object, list[Layer]] = {}
         for layer in self.layers:
-            # Equal layers share their op and their shapes.
-            key = (id(layer.op), *map(id, layer.input_shapes))
-            firsts.setdefault(key, layer)
-            counts[key] += 1
-        return tuple((layer, counts[key]) for key, layer in firsts.items())
+            equal.setdefault((id(layer.op), *map(id, layer.input_shapes)), []).append(layer)
+        return tuple((layers[0], len(layers)) for layers in equal.values())
 
     def macs(self, batch: int = 1) -> int:
         """Return the multiply-accumulates of all layers, forward."""
@@ -157,12 +153,8 @@ class LayerGraph(Result):
         Raises:
             ModelError: an op does not accept its inputs; ``where`` is the name of its layer.
         """
-        others = {name: one_op(op) for name, op in ops.items()}
-        specs = (
-            LayerSpec(layer.name, layer.op_name, others.get(layer.name, layer.op), layer.inputs)
-            for layer in self.layers
-        )
-        return replace(self, layers=_shaped(specs))
+        layers = [replace(layer, op=one_op(ops.get(layer.name, layer.op))) for layer in self.layers]
+        return replace(self, layers=_shaped(layers))
 
     @cached_property
     def _by_batch(self) -> dict[int, LayerGraph]:
@@ -235,75 +227,73 @@ def build_graph(document: Document, name: str) -> LayerGraph:
             has a weight.
     """
     content = read_model(document)
-    specs = {spec.name: spec for spec in expanded(document, content)}
+    found = expanded(document, content)
     try:
-        layers = _shaped(_in_order(specs))
+        layers = _shaped(_in_order([layer for layer, _ in found]))
         _check(layers)
     except ModelError as error:
-        places = ((document.at(specs[one.where].where), one) for one in (error, *error.others))
-        raise together(
-            ModelError(f"{place} {one.where!r}", one.found, one.allowed) for place, one in places
-        ) from None
+        places = {layer.name: f"{document.at(where)} {layer.name!r}" for layer, where in found}
+        faults = (error, *error.others)
+        raise together(ModelError(places[one.where], one.found, one.allowed) for one in faults) from None
     return LayerGraph(
         name=name, source=content.source, batch=content.batch, dtype=content.dtype, layers=layers
     )
 
 
-def _in_order(specs: dict[str, LayerSpec]) -> list[LayerSpec]:
+def _in_order(layers: list[Layer]) -> list[Layer]:
     """Return layers in topological order, otherwise in the order of the file.
 
     Raises:
         ModelError: layers form a cycle; ``where`` is the name of one of them.
     """
-    rank = {name: number for number, name in enumerate(specs)}
-    if all(rank[name] < rank[spec.name] for spec in specs.values() for name in spec.inputs):
-        return [*specs.values()]
+    rank = {layer.name: number for number, layer in enumerate(layers)}
+    if all(rank[name] < rank[layer.name] for layer in layers for name in layer.inputs):
+        return layers
     import networkx as nx  # noqa: PLC0415 (a tenth of a second that a file in order need not spend)
 
     digraph: nx.DiGraph[str] = nx.DiGraph()
-    digraph.add_nodes_from(specs)
-    digraph.add_edges_from((name, spec.name) for spec in specs.values() for name in spec.inputs)
+    digraph.add_nodes_from(rank)
+    digraph.add_edges_from((name, layer.name) for layer in layers for name in layer.inputs)
     if nx.is_directed_acyclic_graph(digraph):
-        return [specs[name] for name in nx.lexicographical_topological_sort(digraph, key=rank.__getitem__)]
+        order = nx.lexicographical_topological_sort(digraph, key=rank.__getitem__)
+        return [layers[rank[name]] for name in order]
     cycle = [edge[0] for edge in nx.find_cycle(digraph)]
     raise ModelError(cycle[0], f"a cycle: {' -> '.join([*cycle, cycle[0]])}")
 
 
-def _shaped(specs: Iterable[LayerSpec]) -> tuple[Layer, ...]:
+def _shaped(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     """Return layers in topological order with their shapes; equal shapes are one object.
 
     Raises:
-        ModelError: shapes do not fit; every layer that does not accept its inputs is named, ``where`` is its name.
+        ModelError: layers do not accept their inputs; ``where`` is the name of the first.
     """
-    layers: dict[str, Layer] = {}
+    found: dict[str, Layer] = {}
     known: dict[object, Shape] = {}
     faults = Faults()
-    for name, op_name, op, read, _ in specs:
+    for layer in layers:
         # The shapes behind a layer with a fault are not known.
-        if all(before in layers for before in read):
-            inputs = tuple([layers[before].shape for before in read])
-            key = (id(op), *map(id, inputs))
+        if all(name in found for name in layer.inputs):
+            inputs = tuple([found[name].shape for name in layer.inputs])
+            key = (id(layer.op), *map(id, inputs))
             with faults:
                 if key not in known:
-                    shape = _shape(name, op_name, op, inputs)
+                    shape = _shape(layer, inputs)
                     known[key] = known.setdefault(tuple(shape.items()), shape)
-                layers[name] = Layer(
-                    name=name, op_name=op_name, op=op, inputs=read, input_shapes=inputs, shape=known[key]
-                )
+                found[layer.name] = replace(layer, input_shapes=inputs, shape=known[key])
     faults.check()
-    return tuple(layers.values())
+    return tuple(found.values())
 
 
-def _shape(name: str, op_name: str, op: Op, inputs: tuple[Shape, ...]) -> Shape:
+def _shape(layer: Layer, inputs: tuple[Shape, ...]) -> Shape:
     """Return the shape of a layer's output."""
-    if not inputs and op_name != "input":
-        raise ModelError(name, "reads nothing", "an input before it: {op: input, channels: ...}")
+    if not inputs and layer.op_name != "input":
+        raise ModelError(layer.name, "reads nothing", "an input before it: {op: input, channels: ...}")
     try:
-        found = op.output_shape(inputs)
+        found = layer.op.output_shape(inputs)
     except ShapeError as error:
-        raise ModelError(name, str(error)) from None
+        raise ModelError(layer.name, str(error)) from None
     if max((size for dim, size in found.items() if dim in IMAGE), default=1) > LARGEST_SIZE:
-        raise ModelError(name, f"found an output of {describe(found)}", f"sizes up to {LARGEST_SIZE:,}")
+        raise ModelError(layer.name, f"found an output of {describe(found)}", f"sizes up to {LARGEST_SIZE:,}")
     return found
 
 
@@ -353,14 +343,9 @@ def gradients_of(graph: LayerGraph) -> tuple[Gradients, ...]:
         if layer.op.weighted and any(member.op.weighted for member in groups[-1]):
             groups.append([])
         groups[-1].append(layer)
-    return tuple(_gradients(group, graph.element_bytes) for group in groups)
-
-
-def _gradients(group: list[Layer], element_bytes: int) -> Gradients:
-    """Return the gradients of consecutive layers, one of them weighted."""
-    held = {name: count for layer in reversed(group) for name, count in layer.parameters.items()}
-    return Gradients(
-        layer=next(layer.name for layer in group if layer.op.weighted),
-        parameters=tuple(held),
-        num_bytes=sum(held.values()) * element_bytes,
-    )
+    found = []
+    for group in groups:
+        name = next(layer.name for layer in group if layer.op.weighted)
+        held = {tensor: count for layer in reversed(group) for tensor, count in layer.parameters.items()}
+        found.append(Gradients(name, tuple(held), sum(held.values()) * graph.element_bytes))
+    return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import ModelError
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One layer with its shapes.
+    """One layer.
 
     Attributes:
         name: name, unique in the network.
         op_name: name of its op's plug-in.
-        op: its op.
+        op: its op; equal ones are one object.
         inputs: names of the layers that it reads.
-        input_shapes: shape of one sample of each input.
-        shape: shape of one sample of its output.
+        input_shapes: shape of one sample of each input, once they are inferred.
+        shape: shape of one sample of its output, likewise.
     """
 
     name: str
     op_name: str
     op: Op
     inputs: tuple[str, ...]
-    input_shapes: tuple[Shape, ...]
-    shape: Shape
+    input_shapes: tuple[Shape, ...] = ()
+    shape: Shape = field(default_factory=dict)
 
     @property
     def num_parameters(self) -> int:
