@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hypar.errors import Where
     from hypar.files.yaml_file import Document
-    from hypar.network.modelfile import Argument, Block, ModelFile
+    from hypar.network.modelfile import Argument, ModelFile
     from hypar.network.ops.base import Op
 
 MOST_LAYERS = 20_000
@@ -36,19 +36,15 @@ def one_op(op: Op) -> Op:
 
 @dataclass(slots=True)
 class _Scope:
-    """The names of the layers of one list.
-
-    ``input`` names that of ``outer`` inside a block, ``given`` are names that entries give, ``outputs`` full names by names, and
-    ``counts`` numbers of unnamed layers of each op. Behind the first of its faults, entries are judged and not added.
-    """
+    """The names of the layers of one list; behind the first of its faults, entries are judged and not added."""
 
     prefix: str = ""
-    outer: tuple[_Scope, str] | None = None
+    outer: tuple[_Scope, str] | None = None  # what ``input`` names inside a block
     arguments: dict[str, Argument] = field(default_factory=dict)
     using: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
-    outputs: dict[str, str] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
+    outputs: dict[str, str] = field(default_factory=dict)  # full names by names
+    counts: Counter[str] = field(default_factory=Counter)  # of unnamed layers by op
     faults: Faults = field(default_factory=Faults)
 
 
@@ -72,14 +68,10 @@ class _Expansion:
     """Adds layers whose inputs are names within their list, as they may be those of later layers, then resolves these."""
 
     def __init__(self, document: Document, content: ModelFile) -> None:
-        self.document, self.content = document, content
+        self.place, self.content = document.at, content
         self.layers: list[tuple[Layer, Where, _Scope]] = []
         self.used: set[str] = set()
-        self.known: dict[tuple[Where, str], Layer] = {}
-
-    def place(self, where: Where, name: str = "") -> str:
-        """Return a place as ``file:line: field 'name'``."""
-        return self.document.at(where) + (f" {name!r}" if name else "")
+        self.known: dict[tuple[Where, str], Layer | BlockUse] = {}
 
     def below(self, where: Where, name: str = "") -> Callable[[Where], str]:
         """Return the function of places below another one."""
@@ -99,14 +91,31 @@ class _Expansion:
 
     def add_all(self, entries: list[dict[str, Any]], where: Where, scope: _Scope) -> None:
         """Add a list's entries in order; each reads the previous one by default."""
-        before = ["input"] if scope.outer else []
+        before = ("input",) if scope.outer else ()
         scope.given = frozenset(entry["name"] for entry in entries if isinstance(entry.get("name"), str))
         for index, entry in enumerate(entries):
             here = (*where, index)
             with scope.faults:
-                add = self.add_block if "block" in entry else self.add_layer
-                before = [add(entry, here, scope, before)]
+                found = self.entry(entry, here, scope, before)
+                if found.name in scope.outputs or (found.name == "input" and scope.outer):
+                    raise ModelError(self.place(here), f"name {found.name!r} given twice", "each name once")
+                before = (found.name,)
+                if isinstance(found, Layer):
+                    scope.outputs[found.name] = self.add_layer(found, here, scope)
+                else:
+                    scope.outputs[found.name] = self.add_block(found, here, scope)
         scope.faults.check()
+
+    def entry(
+        self, entry: dict[str, Any], where: Where, scope: _Scope, before: tuple[str, ...]
+    ) -> Layer | BlockUse:
+        """Return what an entry says, with names within the list: the same wherever its block has equal arguments."""
+        key = where, repr(scope.arguments)
+        if key not in self.known:
+            entry = self.substituted(entry, where, scope)
+            judged = self.block_of if "block" in entry else self.layer_of
+            self.known[key] = judged(entry, where, scope, before)
+        return self.known[key]
 
     def substituted(self, value: Any, where: Where, scope: _Scope) -> Any:
         """Return a value with every ``$parameter`` in it replaced."""
@@ -120,23 +129,8 @@ class _Expansion:
             raise UnknownNameError("parameter", value[1:], scope.arguments, self.place(where))
         return scope.arguments[value[1:]]
 
-    def add_layer(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
-        """Add one layer; return its name within the list."""
-        # Wherever a block has equal arguments, an entry says the same.
-        key = where, repr(scope.arguments)
-        if key not in self.known:
-            self.known[key] = self.layer_of(self.substituted(entry, where, scope), where, scope, before)
-        layer = self.known[key]
-        self.register(layer.name, scope.prefix + layer.name, scope, where)
-        if len(self.layers) >= MOST_LAYERS:
-            place = self.place(where, scope.prefix + layer.name)
-            raise ModelError(place, "too many layers, blocks expanded", f"at most {MOST_LAYERS:,}")
-        if not scope.faults.found:
-            self.layers.append((layer, where, scope))
-        return layer.name
-
-    def layer_of(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> Layer:
-        """Return what an entry says of a layer, with names within the list."""
+    def layer_of(self, entry: dict[str, Any], where: Where, scope: _Scope, before: tuple[str, ...]) -> Layer:
+        """Return the layer that an entry says."""
         shared = {key: entry.pop(key) for key in LayerHead.model_fields if key in entry}
         head = validated(LayerHead, shared, place=self.below(where), error=ModelError, every=True)
         if head.op not in plugin_names("ops"):
@@ -152,7 +146,7 @@ class _Expansion:
             also_allowed=LayerHead.model_fields,
             every=True,
         )
-        inputs = head.inputs if head.inputs is not None else [] if head.op == "input" else before
+        inputs = head.inputs if head.inputs is not None else () if head.op == "input" else before
         return Layer(name=name, op_name=head.op, op=one_op(op), inputs=tuple(inputs))
 
     def sized(self, value: Any, where: Where) -> Any:
@@ -169,39 +163,12 @@ class _Expansion:
             found[name] = dims[name]
         return found
 
-    def add_block(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
-        """Add the layers of a block, repeated on request; return the entry's name within the list."""
-        entry = self.substituted(entry, where, scope)
+    def block_of(self, entry: dict[str, Any], where: Where, _: _Scope, before: tuple[str, ...]) -> BlockUse:
+        """Return the use of a block that an entry says."""
         use = validated(BlockUse, entry, place=self.below(where), error=ModelError, every=True)
-        block = self.block_of(use, where, scope)
-        inputs = before if use.inputs is None else use.inputs
-        if len(inputs) != 1:
-            raise ModelError(self.place(where, use.name), f"found {len(inputs)} inputs", "1 for a block")
-        if scope.faults.found:
-            return use.name
-        outer = scope, inputs[0]
-        for turn in range(use.repeat or 1):
-            name = use.name if use.repeat is None else f"{use.name}.{turn}"
-            inner = _Scope(f"{scope.prefix}{name}.", outer, use.arguments, (*scope.using, use.block))
-            self.add_all(block.layers, ("blocks", use.block, "layers"), inner)
-            outer = inner, [*inner.outputs][-1]
-            if use.repeat is not None:
-                scope.outputs[name] = inner.outputs[outer[1]]
-        self.register(use.name, inner.outputs[outer[1]], scope, where)
-        return use.name
-
-    def block_of(self, use: BlockUse, where: Where, scope: _Scope) -> Block:
-        """Return the block that an entry uses."""
-        blocks, place = self.content.blocks, self.place((*where, "block"))
-        if use.block not in blocks:
-            raise UnknownNameError("block", use.block, blocks, place)
-        self.used.add(use.block)
-        if use.block in scope.using:
-            chain = " -> ".join([*scope.using[scope.using.index(use.block) :], use.block])
-            raise ModelError(place, f"a block that uses itself: {chain}")
-        if len(scope.using) >= MOST_BLOCKS:
-            raise ModelError(place, "blocks nested too deeply", f"{MOST_BLOCKS} deep")
-        wanted, given = blocks[use.block].parameters, use.arguments
+        if use.block not in self.content.blocks:
+            raise UnknownNameError("block", use.block, self.content.blocks, self.place((*where, "block")))
+        wanted, given = self.content.blocks[use.block].parameters, use.arguments
         wrong = {
             "no": [name for name in wanted if name not in given],
             "unknown": [name for name in given if name not in wanted],
@@ -210,13 +177,43 @@ class _Expansion:
         if found:
             place = self.place((*where, "with"), use.name)
             raise ModelError(place, f"found {found}", ", ".join(wanted) or "nothing")
-        return blocks[use.block]
+        inputs = before if use.inputs is None else use.inputs
+        if len(inputs) != 1:
+            raise ModelError(self.place(where, use.name), f"found {len(inputs)} inputs", "1 for a block")
+        return use.model_copy(update={"inputs": inputs})
 
-    def register(self, local: str, name: str, scope: _Scope, where: Where) -> None:
-        """Register a name for a layer in its list, once."""
-        if local in scope.outputs or (local == "input" and scope.outer):
-            raise ModelError(self.place(where), f"name {local!r} given twice", "each name once")
-        scope.outputs[local] = name
+    def add_layer(self, layer: Layer, where: Where, scope: _Scope) -> str:
+        """Add one layer; return its full name."""
+        name = scope.prefix + layer.name
+        if len(self.layers) >= MOST_LAYERS:
+            allowed = f"at most {MOST_LAYERS:,}"
+            raise ModelError(self.place(where, name), "too many layers, blocks expanded", allowed)
+        if not scope.faults.found:
+            self.layers.append((layer, where, scope))
+        return name
+
+    def add_block(self, use: BlockUse, where: Where, scope: _Scope) -> str:
+        """Add the layers of a block, repeated on request; return the full name of the last one."""
+        place, using = self.place((*where, "block")), (*scope.using, use.block)
+        if use.block in scope.using:
+            chain = " -> ".join(using[using.index(use.block) :])
+            raise ModelError(place, f"a block that uses itself: {chain}")
+        if len(using) > MOST_BLOCKS:
+            raise ModelError(place, "blocks nested too deeply", f"{MOST_BLOCKS} deep")
+        self.used.add(use.block)
+        if scope.faults.found:
+            return ""
+        (read,) = use.inputs or []
+        outer = scope, read
+        for turn in range(use.repeat or 1):
+            name = use.name if use.repeat is None else f"{use.name}.{turn}"
+            inner = _Scope(f"{scope.prefix}{name}.", outer, use.arguments, using)
+            self.add_all(self.content.blocks[use.block].layers, ("blocks", use.block, "layers"), inner)
+            last = [*inner.outputs][-1]
+            outer = inner, last
+            if use.repeat is not None:
+                scope.outputs[name] = inner.outputs[last]
+        return inner.outputs[last]
 
     @staticmethod
     def free_name(op: str, scope: _Scope) -> str:

@@ -232,7 +232,7 @@ def build_graph(document: Document, name: str) -> LayerGraph:
         layers = _shaped(_in_order([layer for layer, _ in found]))
         _check(layers)
     except ModelError as error:
-        places = {layer.name: f"{document.at(where)} {layer.name!r}" for layer, where in found}
+        places = {layer.name: document.at(where, layer.name) for layer, where in found}
         faults = (error, *error.others)
         raise together(ModelError(places[one.where], one.found, one.allowed) for one in faults) from None
     return LayerGraph(
