@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 from hypar.planning.searches.base import Question, costs_by_level
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
@@ -29,7 +28,7 @@ THREE_TYPES = "batch,in_channels,out_channels"
 def network(lines: Sequence[str], batch: int = 8) -> LayerGraph:
     """Build a network from the lines of its layers."""
     text = f"source: made up\nbatch: {batch}\nlayers:\n" + "\n".join(f"  - {line}" for line in lines)
-    return build_graph(parse_spec(parse_yaml(text, Path("made-up.yaml")), "made-up"))
+    return build_graph(parse_yaml(text, Path("made-up.yaml")), "made-up")
 
 
 def random_network(rng: random.Random) -> LayerGraph:

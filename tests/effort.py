@@ -31,11 +31,10 @@ def examples(count: int, short: int | None = None) -> int:
     return max(2, count * SHORT // LONG) if short is None else short
 
 
-_TEXTS = {name: data_file("models", name).read_text(encoding="utf-8") for name in data_names("models")}
+_FILES = {name: data_file("models", name) for name in data_names("models")}
+_TEXTS = {name: file.read_text(encoding="utf-8") for name, file in _FILES.items() if file.stem == name}
 
-NETWORKS = tuple(
-    name for name, text in _TEXTS.items() if not re.search("^(same_as|dims):", text, re.MULTILINE)
-)
+NETWORKS = tuple(name for name, text in _TEXTS.items() if not re.search("^dims:", text, re.MULTILINE))
 """All networks on images, each under one name; those that name their dims have tests of their own."""
 
 TRANSFORMERS = tuple(name for name, text in _TEXTS.items() if re.search("^dims:", text, re.MULTILINE))

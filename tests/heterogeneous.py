@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from hypar.costs.base import GroupRates
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ LINEAR = "  - {{name: {}, op: linear, out_features: {}, inputs: {}}}\n"
 def written(text: str, batch: int = 8) -> LayerGraph:
     """The network of some lines of a model file."""
     text = f"source: made up\nbatch: {batch}\nlayers:\n{text}"
-    return build_graph(parse_spec(parse_yaml(text, Path("net.yaml")), "net"))
+    return build_graph(parse_yaml(text, Path("net.yaml")), "net")
 
 
 @st.composite

@@ -33,8 +33,8 @@ from hypar.machine.schema import (
     Network,
     Outward,
 )
-from hypar.network.spec import schema
-from hypar.network.spec.expansion import MOST_LAYERS
+from hypar.network import modelfile
+from hypar.network.expand import MOST_LAYERS
 from hypar.ops.base import LARGEST_SIZE
 from hypar.plan import plan, records, score, stages
 from hypar.planning.refusals import REFUSALS
@@ -110,8 +110,8 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
 @pytest.mark.parametrize(
     ("page", "model"),
     [
-        *(("models.md", part) for part in (schema.ModelFile, schema.Block, schema.BlockUse)),
-        *(("models.md", part) for part in (schema.LayerHead, schema.SameAs)),
+        *(("models.md", part) for part in (modelfile.ModelFile, modelfile.Block)),
+        *(("models.md", part) for part in (modelfile.BlockUse, modelfile.LayerHead)),
         *(
             ("plans.md", part)
             for part in (plan.Plan, records.ModelRecord, records.FilesRecord, records.CostRecord)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.sharding.placement import WHOLE, Choice, cut
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypar.machine.accelergy import read_energies as read_energies
 from hypar.machine.load import load_machine as load_machine
 from hypar.machine.machine import Machine as Machine
 from hypar.machine.profiles import Profile as Profile, read_profile as read_profile
-from hypar.network.build import load_model as load_model
+from hypar.network.graph import load_model as load_model
 from hypar.network.graph import LayerGraph as LayerGraph
 from hypar.plan.diff import Change as Change, diff_plans as diff_plans
 from hypar.plan.plan import Plan as Plan, read_plan as read_plan

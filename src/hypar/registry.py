@@ -41,6 +41,9 @@ FAMILIES = {"ops"}
 DATA = {"hardware": "machine/catalog", "models": "models"}
 """The folder of each kind of data files, inside the installed package."""
 
+ALIASES = {"vgg-a": "vgg11", "vgg-b": "vgg13", "vgg-d": "vgg16", "vgg-e": "vgg19"}
+"""Models by their second names, the configurations of Simonyan and Zisserman, Table 1."""
+
 
 def entry_points(group: str) -> EntryPoints | tuple[()]:
     """Return the entry points of a group in all installed distributions."""
@@ -93,7 +96,8 @@ def data_folder(kind: str) -> Path:
 
 def data_names(kind: str) -> tuple[str, ...]:
     """Return the bare names of a kind of data files, for example ``models``, sorted."""
-    return tuple(sorted(file.stem for file in data_folder(kind).glob("*.yaml")))
+    names = {file.stem for file in data_folder(kind).glob("*.yaml")}
+    return tuple(sorted(names | ALIASES.keys() if kind == "models" else names))
 
 
 def data_file(kind: str, name: str) -> Path:
@@ -102,7 +106,7 @@ def data_file(kind: str, name: str) -> Path:
         return Path(name)
     if name not in data_names(kind):
         raise UnknownNameError(_singular(kind), name, data_names(kind))
-    return data_folder(kind) / f"{name}.yaml"
+    return data_folder(kind) / f"{ALIASES.get(name, name)}.yaml"
 
 
 def models() -> tuple[str, ...]:

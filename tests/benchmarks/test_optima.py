@@ -11,7 +11,7 @@ import re
 import pytest
 
 from hypar import plan_model
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.planning.searches import joint
 from tests.benchmarks.rows import DOCS, Rows
 from tests.effort import NETWORKS, TRANSFORMERS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import plan_model
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.planning.searches import joint
 from hypar.registry import plugin_names
 from hypar.sharding.conventions import BY_LEVELS

@@ -91,8 +91,10 @@ def test_blocks_without_end_come_to_an_end() -> None:
     blocks = [f"  b{n}: {{layers: [{{block: b{n - 1}, name: x, repeat: 1000}}]}}\n" for n in range(1, 30)]
     text = model(IMAGE, "{block: b29, name: y}", head=f"{HEAD}blocks:\n{inner}{''.join(blocks)}")
     Path("bad.yaml").write_text(text)
-    first, last = run("plan", "bad.yaml").stderr.splitlines()
+    (first,) = run("plan", "bad.yaml").stderr.splitlines()
     assert first.startswith("error: bad.yaml:4: blocks.b0.layers[0].kernel ")
+    Path("bad.yaml").write_text(text.replace("kernel: 0", "kernel: 1"))
+    (last,) = run("plan", "bad.yaml").stderr.splitlines()
     assert "too many layers, blocks expanded; allowed: at most 20,000" in last
 
 

@@ -118,7 +118,7 @@ def test_names_from_a_file_are_neither_escapes_nor_markup(tmp_path: Path) -> Non
 
 
 def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypar.network.build.load_model", cache(load_model))
+    monkeypatch.setattr("hypar.network.graph.load_model", cache(load_model))
     assert {row["model"] for row in json.loads(output("models", "--json"))} == set(data_names("models"))
     assert "vgg16" in output("models")
     layers = json.loads(output("models", "vgg16", "--json"))

@@ -18,8 +18,7 @@ from hypar import HyparError, diff_plans, from_onnx, load_machine, plan_model, r
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.changes import CHANGEABLE
 from hypar.machine.load import parse_change
-from hypar.network.build import build_graph, load_model
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph, load_model
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.plan import Plan
 from hypar.registry import data_folder, plugin_names
@@ -97,7 +96,7 @@ def words_of(data: Any) -> set[str]:
 
 
 WORDS_OF_FILES = sorted(
-    words_of(MODEL) | words_of(PLAN) | words_of(GRIDS) | {"same_as", *plugin_names("ops"), *CUTTABLE}
+    words_of(MODEL) | words_of(PLAN) | words_of(GRIDS) | {*plugin_names("ops"), *CUTTABLE}
 )
 words = st.sampled_from(WORDS_OF_FILES) | st.text(max_size=8)
 numbers = st.sampled_from([-1, 0, 1, 2, 3, 8, 2**24, 2**24 + 1, 10**12, 10**400]) | st.floats()
@@ -163,7 +162,7 @@ def edits(draw: st.DrawFn, good: str) -> str:
 
 
 def read_model(text: str) -> LayerGraph:
-    return build_graph(parse_spec(parse_yaml(text, Path("fuzz.yaml")), "fuzz"))
+    return build_graph(parse_yaml(text, Path("fuzz.yaml")), "fuzz")
 
 
 def read_and_plan(text: str) -> None:

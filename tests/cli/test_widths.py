@@ -113,7 +113,7 @@ STUDIES = (
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """A function that returns what one command prints with some more options, at a width."""
-    monkeypatch.setattr("hypar.network.build.load_model", cache(load_model))
+    monkeypatch.setattr("hypar.network.graph.load_model", cache(load_model))
     for study in STUDIES:
         module, _, name = f"hypar.{study}".rpartition(".")
         monkeypatch.setattr(f"{module}.{name}", once(getattr(importlib.import_module(module), name)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hypar.execution.reference import LEARNING_RATE, start, step, step_from
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

@@ -17,7 +17,7 @@ from hypar.machine.load import load_machine, parse_change
 from hypar.machine.machine import Machine
 from hypar.machine.routing import primes
 from hypar.machine.setting import Setting
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.ops.nest import PHASES
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import run_plan

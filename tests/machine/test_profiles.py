@@ -13,8 +13,7 @@ from hypar import Profile, plan_model, read_profile
 from hypar.errors import InputError, ProfileError
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.profiles import ProfiledModel
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 from tests.benches import lenet_profile
 from tests.kit import run
 
@@ -163,7 +162,7 @@ layers:
 
 @pytest.mark.parametrize("mode", ["exact", "serial"])
 def test_equal_layers_have_their_own_measured_times(mode: str) -> None:
-    graph = build_graph(parse_spec(parse_yaml(EQUAL, Path("net.yaml")), "net"))
+    graph = build_graph(parse_yaml(EQUAL, Path("net.yaml")), "net")
     model = ProfiledModel(name=graph.name, digest=graph.digest, batch=graph.batch)
     words = ("n2 c1", "n1 c2", "n1 c1")
     times: dict[str, dict[str, float]] = {

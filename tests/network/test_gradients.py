@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar import load_model
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.gradients import gradients_of
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph, gradients_of
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 def network(*layers: str, name: str = "own") -> LayerGraph:
     lines = "".join(f"  - {layer}\n" for layer in layers)
     text = f"source: made up\nbatch: 64\nlayers:\n{lines}"
-    return build_graph(parse_spec(parse_yaml(text, Path(f"{name}.yaml")), name))
+    return build_graph(parse_yaml(text, Path(f"{name}.yaml")), name)
 
 
 def test_gradients_are_all_trained_numbers_in_the_order_of_the_backward_phase() -> None:

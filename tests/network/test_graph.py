@@ -4,14 +4,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import networkx as nx
 import pytest
 
 from hypar import load_model
 from hypar.errors import DocumentError, InputError, ModelError, OptionError
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -21,7 +19,7 @@ HEAD = "source: made up\nbatch: 4\nlayers:\n  - {op: input, channels: 3, height:
 
 def build(*lines: str, head: str = HEAD) -> LayerGraph:
     text = head + "".join(f"  - {{{line}}}\n" for line in lines)
-    return build_graph(parse_spec(parse_yaml(text, Path("net.yaml")), "net"))
+    return build_graph(parse_yaml(text, Path("net.yaml")), "net")
 
 
 def test_flop_are_those_of_accpar() -> None:
@@ -64,8 +62,7 @@ def test_layers_may_stand_in_any_order() -> None:
         "name: first, op: conv, out_channels: 2, kernel: 1, inputs: input",
     )
     assert [layer.name for layer in graph.layers] == ["input", "first", "last"]
-    assert nx.is_directed_acyclic_graph(graph.digraph)
-    assert list(graph.digraph.edges) == [("input", "first"), ("first", "last")]
+    assert [layer.inputs for layer in graph.layers] == [(), ("input",), ("first",)]
 
 
 def test_f_out_is_counted_as_its_readers_see_it() -> None:
@@ -102,6 +99,40 @@ def test_the_digest_is_of_what_a_plan_depends_on() -> None:
     assert build(line, head=HEAD.replace("batch: 4", "batch: 4\ndtype: float16")).digest != base
     assert build(line.replace("2", "3")).digest != base
     assert build(line + ", stride: 1").digest == base
+
+
+BLOCKS = """source: made up
+batch: 4
+blocks:
+  pair:
+    parameters: [channels]
+    layers:
+      - {name: conv, op: conv, out_channels: $channels, kernel: 3, padding: 1}
+      - {name: relu, op: relu}
+  group:
+    parameters: [channels]
+    layers:
+      - {block: pair, name: first, with: {channels: $channels}}
+      - {block: pair, name: rest, with: {channels: $channels}, repeat: 3}
+layers:
+  - {op: input, channels: 3, height: 8, width: 8}
+  - {block: group, name: one, with: {channels: 8}}
+  - {block: group, name: two, with: {channels: 8}}
+"""
+
+
+def test_equal_layers_are_one_object_in_whatever_form_a_file_says_them() -> None:
+    blocks = build_graph(parse_yaml(BLOCKS, Path("net.yaml")), "net")
+    conv = "op: conv, out_channels: 8, kernel: [3, 3], padding: [1, 1], stride: 1"
+    written = build(*[conv, "op: relu"] * 8)
+    assert [count for _, count in blocks.kinds] == [count for _, count in written.kinds] == [1, 1, 8, 7]
+    for mine, theirs in zip(blocks.layers, written.layers, strict=True):
+        assert mine.op is theirs.op
+        assert mine.num_parameters == theirs.num_parameters
+    changed = blocks.with_fields(
+        {layer.name: {"bias": False} for layer in blocks.layers if "conv" in layer.name}
+    )
+    assert [count for _, count in changed.kinds] == [1, 1, 8, 7]
 
 
 SMALL: dict[str, object] = {

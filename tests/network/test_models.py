@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.registry import data_names
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.sharding.space import parse_space
 from tests.transformers import encoder, gated, gpt, llama, mixtral, vit
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.machine.load import load_machine
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.planning.planner import plan_model
 from tests.transformers import gpt, llama
 

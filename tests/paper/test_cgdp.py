@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.network.gradients import gradients_of
+from hypar.network.graph import gradients_of
 from hypar.schedule.chunks.sizes import rule_sizes
 
 if TYPE_CHECKING:

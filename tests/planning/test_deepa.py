@@ -11,8 +11,7 @@ import pytest
 
 from hypar import load_machine, load_model, plan_model
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 from hypar.planning.strategies.base import load_strategy
 from tests.effort import crossed
 from tests.planning.parts import scored
@@ -36,7 +35,7 @@ def equal_blocks(count: int) -> LayerGraph:
         layers.append(f"{{name: sum{n}, op: add, inputs: [{last}, conv{n}]}}")
         last = f"sum{n}"
     text = "source: made up\nbatch: 4\nlayers:\n" + "\n".join(f"  - {layer}" for layer in layers)
-    return build_graph(parse_spec(parse_yaml(text, Path("blocks.yaml")), "blocks"))
+    return build_graph(parse_yaml(text, Path("blocks.yaml")), "blocks")
 
 
 @pytest.mark.parametrize(("count", "space"), SMALL)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from hypar import load_machine, load_model, plan_model
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.space import parse_space
 from hypar.studies.remarks import remarks
@@ -60,7 +59,7 @@ def graph(name: str) -> LayerGraph:
 
 @cache
 def residual() -> LayerGraph:
-    return build_graph(parse_spec(parse_yaml(RESIDUAL, Path("residual.yaml")), "residual"))
+    return build_graph(parse_yaml(RESIDUAL, Path("residual.yaml")), "residual")
 
 
 def chosen(plan: Plan) -> list[list[Choice]]:
@@ -95,7 +94,7 @@ def test_every_strategy_states_the_volume_of_its_plan(name: str, strategy: str) 
 def test_joint_search_of_a_branching_network_equals_counting_everything_out(
     text: str, space: str, levels: int
 ) -> None:
-    network = build_graph(parse_spec(parse_yaml(text, Path("a.yaml")), "a"))
+    network = build_graph(parse_yaml(text, Path("a.yaml")), "a")
     options = [parse_space(space).choices(layer, 2) for layer in network.contracted.layers]
     plan = plan_model(network, levels=levels, space=space, search="joint")
     assert plan.cost.value == oracle.best_volume(network, options, levels)
@@ -130,7 +129,7 @@ def test_four_way_levels_receive_three_quarters() -> None:
 
 def test_half_precision_moves_half_the_bytes() -> None:
     text = RESIDUAL.replace("batch: 8", "batch: 8\ndtype: bfloat16")
-    half = build_graph(parse_spec(parse_yaml(text, Path("half.yaml")), "half"))
+    half = build_graph(parse_yaml(text, Path("half.yaml")), "half")
     assert plan_model(half).cost.value * 2 == plan_model(residual()).cost.value
 
 
@@ -183,7 +182,7 @@ def test_a_plan_is_only_fixed_where_its_joins_are_too() -> None:
 
 def test_a_pool_that_reaches_over_the_image_contracts_it_as_a_global_one() -> None:
     text = RESIDUAL.replace("mode: average, window: global", "mode: average, kernel: 6")
-    pooled = build_graph(parse_spec(parse_yaml(text, Path("a.yaml")), "a"))
+    pooled = build_graph(parse_yaml(text, Path("a.yaml")), "a")
     asked = {"levels": 1, "space": "all", "pins": ["both=h", "fc=batch"]}
     assert plan_model(pooled, **asked).cost.value == plan_model(residual(), **asked).cost.value  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import load_machine, load_model, plan_model, score_plan, verify_plan
-from hypar.network.build import load_model as built
+from hypar.network.graph import load_model as built
 from hypar.planning.replay import run_plan
 from hypar.planning.resolved import Resolved
 from hypar.planning.stages.replay import stored_stages

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 

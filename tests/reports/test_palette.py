@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.registry import data_names
 from hypar.reports.palette import (
     BLACK,

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from hypar.cli.main import main
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.schedule.lifetimes import courses_of
 from tests.effort import late
 from tests.execution.in_torch import Ops, shapes

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.setting import Setting
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 from hypar.schedule.step import Step, lower
 from hypar.sharding.space import parse_space
 from hypar.timeline import run
@@ -117,7 +116,7 @@ layers:
 
 @cache
 def written(text: str) -> LayerGraph:
-    return build_graph(parse_spec(parse_yaml(text, Path("net.yaml")), "net"))
+    return build_graph(parse_yaml(text, Path("net.yaml")), "net")
 
 
 def network_of(plan: Plan) -> LayerGraph:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypar import LayerGraph, load_model, plan_model
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 from hypar.ops.dims import CUTTABLE
 from hypar.sharding.dims import dim_of
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
@@ -38,7 +37,7 @@ layers:
 
 @pytest.fixture
 def graph() -> PlanGraph:
-    return build_graph(parse_spec(parse_yaml(TEXT, Path("net.yaml")), "net")).contracted
+    return build_graph(parse_yaml(TEXT, Path("net.yaml")), "net").contracted
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hypar import Plan, check_plan, plan_model, profile_model, read_plan
 from hypar.cli.main import main
 from hypar.errors import HyparError, PlanError
 from hypar.machine.load import load_machine
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.planning.planner import follow
 from hypar.planning.resolved import Resolved
 from hypar.registry import data_file, load_plugin

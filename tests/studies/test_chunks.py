@@ -10,7 +10,7 @@ import pytest
 from hypar import check_plan, load_machine, plan_model, verify_plan
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.measured import measured_devices, read_overlap_table, whole_array, with_times
-from hypar.network.gradients import gradients_of
+from hypar.network.graph import gradients_of
 from hypar.planning.replay import run_plan
 from hypar.registry import data_names
 from hypar.schedule.chunks.best import best_sizes

@@ -15,8 +15,7 @@ from hypar import explain_plan, load_machine, load_model, plan_model
 from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 
 if TYPE_CHECKING:
     from hypar.studies.alternatives import Explanation
@@ -133,7 +132,7 @@ def test_where_no_table_fits_nothing_is_chosen_anew() -> None:
     head = (
         "source: all read all\nbatch: 16\nlayers:\n  - {op: input, channels: 16, height: 4, width: 4}\n  - "
     )
-    graph = build_graph(parse_spec(parse_yaml(head + text, Path("dense.yaml")), "dense"))
+    graph = build_graph(parse_yaml(head + text, Path("dense.yaml")), "dense")
     plan = plan_model(graph, array=[16], strategy="deepa", hardware=P100, solver="bounded")
     (layer,) = explain_plan(plan, graph, layer="c3", machine=P100).explained
     assert len(layer.alternatives) == 60

@@ -13,8 +13,7 @@ import pytest
 from hypar import LayerGraph, Plan, load_machine, load_model, machines, models
 from hypar.errors import HyparError, TableLimitError
 from hypar.files.yaml_file import parse_yaml
-from hypar.network.build import build_graph
-from hypar.network.spec.load import parse_spec
+from hypar.network.graph import build_graph
 from hypar.plan.stages import BALANCES, FLUSHES, INTERLEAVED
 from hypar.planning.replay import run_plan
 from hypar.studies.step import HELD, StepRows
@@ -183,7 +182,7 @@ def chain(layers: int, batch: int = 4) -> LayerGraph:
     """Linear layers of 8 features."""
     lines = [f"  - {{name: fc{n}, op: linear, out_features: 8}}" for n in range(layers)]
     text = f"source: made up\nbatch: {batch}\nlayers:\n  - {{op: input, channels: 8}}\n" + "\n".join(lines)
-    return build_graph(parse_spec(parse_yaml(text, Path("chain.yaml")), "chain"))
+    return build_graph(parse_yaml(text, Path("chain.yaml")), "chain")
 
 
 def test_a_very_long_network_takes_given_starts_alone() -> None:

@@ -219,7 +219,7 @@ def hardware(
             f"{of}document_of", machine, data=use("machine.numbers:machine_numbers")(machine), as_json=as_json
         )
     else:
-        machine, graph = load(hardware, changes), use("network.build:load_model")(model, batch=batch)
+        machine, graph = load(hardware, changes), use("network.graph:load_model")(model, batch=batch)
         times = use("machine.numbers:whole_layers")(machine, graph)
         title = f"{graph.name}, batch {graph.batch}, whole on one device of {machine.name}"
         show(f"{of}times_document", times, title, data=times, as_json=as_json)
@@ -228,7 +228,7 @@ def hardware(
 @command(argument("model", "models", required=False), options=lambda: [rows.AS_JSON])
 def models(model: str | None, *, as_json: bool) -> None:
     """List the models that come with hypar, or the layers of one MODEL."""
-    load, of = use("network.build:load_model"), "reports.of.catalogue:"
+    load, of = use("network.graph:load_model"), "reports.of.catalogue:"
     found = [*map(load, data_names("models"))] if model is None else load(model)
     name = f"{of}models_document" if model is None else f"{of}document_of"
     show(name, found, data=use(name)(found).records(), as_json=as_json)

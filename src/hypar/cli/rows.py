@@ -135,7 +135,7 @@ def network_of(model: str, inputs: tuple[str, ...], sequence: int | None) -> Any
         or use("importers.formats:framework_of")(model) == "config"
     ):
         return imported(model, inputs, sequence=sequence).graph()
-    return use("network.build:load_model")(model)
+    return use("network.graph:load_model")(model)
 
 
 def imported(network: str, inputs: tuple[str, ...], framework: str | None = None, **own: Any) -> Any:

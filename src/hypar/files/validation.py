@@ -42,6 +42,11 @@ class Faults:
             self.found.append(fault)
         return isinstance(fault, InputError)
 
+    def check(self) -> None:
+        """Raise the first fault, if any, with the others in it."""
+        if self.found:
+            raise self.error()
+
     def error(self) -> InputError:
         """Return the first fault, with the others in it; of all ``MOST_FAULTS`` at most."""
         error = together(self.found)

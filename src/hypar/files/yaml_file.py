@@ -34,11 +34,15 @@ class Document:
     data: Any
     lines: dict[Where, int] = field(default_factory=dict)
 
-    def at(self, where: Where) -> str:
-        """Return a place as ``a.yaml:4: layers[2].op``; the line is that of the nearest place around it that has one."""
+    def at(self, where: Where, name: str = "") -> str:
+        """Return a place as ``a.yaml:4: layers[2].op 'name'``; the line is that of the nearest place around it that has one."""
         around = (self.lines[where[:n]] for n in range(len(where), -1, -1) if where[:n] in self.lines)
         line = f":{next(around, 1)}" if self.lines else ""
-        return f"{self.file}{line}" + (f": {field_name(where)}" if where else "")
+        return (
+            f"{self.file}{line}"
+            + (f": {field_name(where)}" if where else "")
+            + (f" {name!r}" if name else "")
+        )
 
 
 def plain_document(data: object, name: str) -> Document:

@@ -20,7 +20,7 @@ from hypar.importers.config_layers import (
     norm,
     perceptron,
 )
-from hypar.network.spec.schema import MOST_REPEATS
+from hypar.network.modelfile import MOST_REPEATS
 from hypar.ops.dims import LARGEST, DimSize
 
 FUNCTIONS = {

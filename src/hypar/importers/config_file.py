@@ -15,7 +15,7 @@ from hypar.importers.config_latent import DeepseekV3
 from hypar.importers.coverage import Coverage
 from hypar.importers.formats import BATCH
 from hypar.importers.imported import Imported
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 from hypar.ops.dims import LARGEST
 
 if TYPE_CHECKING:

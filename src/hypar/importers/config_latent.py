@@ -17,7 +17,7 @@ from hypar.importers.config_layers import (
     linear,
     norm,
 )
-from hypar.network.spec.schema import MOST_REPEATS
+from hypar.network.modelfile import MOST_REPEATS
 from hypar.ops.dims import DimSize
 
 

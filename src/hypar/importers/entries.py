@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.groups import Group, Groups, Part, last_of
-from hypar.network.spec.schema import MOST_REPEATS
+from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ from hypar.importers.entries import content
 from hypar.importers.naming import named
 from hypar.importers.patterns import merged
 from hypar.importers.reading import OPAQUE, read_trace
-from hypar.network.build import load_model
+from hypar.network.graph import load_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

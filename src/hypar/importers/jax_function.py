@@ -12,7 +12,7 @@ from hypar.importers.jax_rules import TABLE, flop
 from hypar.importers.packages import package
 from hypar.importers.running import named_object, one_line
 from hypar.importers.trace import CHANNELS_FIRST, Node, Trace
-from hypar.network.spec.schema import MOST_REPEATS
+from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,32 +1,38 @@
-"""The graph of a network's layers with their shapes."""
+"""Networks: layers in topological order with every shape, read from model files, and their gradients."""
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.document import Result
-from hypar.errors import ModelError, OptionError, UnknownNameError
-from hypar.files.validation import validated
+from hypar.errors import ModelError, OptionError, UnknownNameError, together
+from hypar.files.text import read_text
+from hypar.files.validation import Faults, validated
+from hypar.files.yaml_file import parse_yaml, plain_document
+from hypar.network.expand import expanded, one_op
+from hypar.network.layer import ties_of
+from hypar.network.modelfile import read_model
 from hypar.network.nodes import PlanGraph, contract
-from hypar.network.spec.load import digest_of
-from hypar.network.ties import ties_of
-from hypar.ops.base import LARGEST_SIZE
+from hypar.ops.base import IMAGE, LARGEST_SIZE, describe
 from hypar.ops.windows import ShapeError
+from hypar.registry import data_file, load_plugin
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Sequence
 
-    import networkx as nx
-
-    from hypar.network.layer import Layer
-    from hypar.network.spec.expansion import LayerSpec
-    from hypar.network.ties import Tie
+    from hypar.files.yaml_file import Document
+    from hypar.network.layer import Layer, Tie
     from hypar.ops.base import Op, Shape
+
+FOREIGN = (".onnx",)
+"""Endings of files of other formats, each with a reader."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -36,7 +42,6 @@ class LayerGraph(Result):
     Attributes:
         name: bare name of the model.
         source: publication of the network.
-        digest: hash of everything that a plan depends on, except the mini-batch.
         batch: samples in a mini-batch.
         dtype: number format of every tensor.
         layers: layers in topological order, ties in the order of the file.
@@ -46,10 +51,19 @@ class LayerGraph(Result):
 
     name: str
     source: str
-    digest: str
     batch: int
     dtype: str
     layers: tuple[Layer, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything that a plan depends on, except the mini-batch."""
+        # Equal layers share their op.
+        ops = {id(layer.op): layer.op for layer in self.layers}
+        fields = {key: op.model_dump(mode="json", exclude_defaults=True) for key, op in ops.items()}
+        named = [[layer.name, layer.op_name, fields[id(layer.op)], layer.inputs] for layer in self.layers]
+        text = json.dumps([self.dtype, named], sort_keys=True)
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def element_bytes(self) -> int:
@@ -68,15 +82,12 @@ class LayerGraph(Result):
 
     @cached_property
     def kinds(self) -> tuple[tuple[Layer, int], ...]:
-        """The layers that differ in more than their names, each with the number of those that do not, as blocks repeat."""
-        firsts: dict[object, Layer] = {}
-        counts: Counter[object] = Counter()
+        """The layers that differ in more than their names, each with the number of those that do not."""
+        # Equal layers share their op and their shapes.
+        equal: dict[object, list[Layer]] = {}
         for layer in self.layers:
-            # Layers of a repeated block share their op and their shapes.
-            key = (id(layer.op), *map(id, layer.input_shapes))
-            firsts.setdefault(key, layer)
-            counts[key] += 1
-        return tuple((layer, counts[key]) for key, layer in firsts.items())
+            equal.setdefault((id(layer.op), *map(id, layer.input_shapes)), []).append(layer)
+        return tuple((layers[0], len(layers)) for layers in equal.values())
 
     def macs(self, batch: int = 1) -> int:
         """Return the multiply-accumulates of all layers, forward."""
@@ -134,9 +145,7 @@ class LayerGraph(Result):
             for layer, fields in layers.items()
         }
         found = self.with_ops(ops)
-        dtype = self.dtype if dtype is None else dtype
-        digest = digest_of(dtype, found.layers)
-        return replace(found, name=self.name if name is None else name, dtype=dtype, digest=digest)
+        return replace(found, name=name or self.name, dtype=dtype or self.dtype)
 
     def with_ops(self, ops: Mapping[str, Op]) -> LayerGraph:
         """Return the network with other ops in some of its layers, and infer all shapes again.
@@ -144,16 +153,8 @@ class LayerGraph(Result):
         Raises:
             ModelError: an op does not accept its inputs; ``where`` is the name of its layer.
         """
-        shapes: dict[str, Shape] = {}
-        layers = []
-        for layer in self.layers:
-            op, inputs = ops.get(layer.name, layer.op), tuple(shapes[name] for name in layer.inputs)
-            try:
-                shapes[layer.name] = op.output_shape(inputs)
-            except ShapeError as error:
-                raise ModelError(layer.name, str(error)) from None
-            layers.append(replace(layer, op=op, input_shapes=inputs, shape=shapes[layer.name]))
-        return replace(self, layers=tuple(layers))
+        layers = [replace(layer, op=one_op(ops.get(layer.name, layer.op))) for layer in self.layers]
+        return replace(self, layers=_shaped(layers))
 
     @cached_property
     def _by_batch(self) -> dict[int, LayerGraph]:
@@ -164,11 +165,6 @@ class LayerGraph(Result):
     def ties(self) -> tuple[Tie, ...]:
         """The layers that use the weight of another."""
         return ties_of(self.layers)
-
-    @cached_property
-    def digraph(self) -> nx.DiGraph[str]:
-        """The graph of layer names, from producer to consumer."""
-        return digraph_of(self.layers)
 
     @cached_property
     def contracted(self) -> PlanGraph:
@@ -190,11 +186,166 @@ class LayerGraph(Result):
         return f"<LayerGraph {self.name}: {self.num_weighted} weighted layers, {parameters} parameters>"
 
 
-def digraph_of(layers: tuple[LayerSpec, ...] | tuple[Layer, ...]) -> nx.DiGraph[str]:
-    """Return the graph of layer names, from producer to consumer."""
-    import networkx as nx  # noqa: PLC0415 (a tenth of a second that a plan need not spend)
+def load_model(
+    model: str | Path | Mapping[str, Any], *, batch: int | None = None, name: str | None = None
+) -> LayerGraph:
+    """Read a model and infer its shapes.
+
+    Args:
+        model: a path, also of an ONNX file, the bare name of a file in ``models/``, or a mapping of what such a file says.
+        batch: samples in a mini-batch, if not the file's own number.
+        name: the name of a mapping's network; ``model`` if not given.
+
+    Raises:
+        InputError: the file or the network is invalid.
+    """
+    graph: LayerGraph
+    if isinstance(model, Mapping):
+        name = "model" if name is None else name
+        graph = build_graph(plain_document(dict(model), name), name)
+    elif name is not None:
+        found = f"given together with the file {str(model)!r}"
+        raise OptionError("name", found, "a name for a mapping alone")
+    elif (file := data_file("models", str(model))).suffix in FOREIGN:
+        graph = load_plugin("readers", file.suffix[1:]).read(file)
+    else:
+        graph = _graph_of(file, Path(model).stem, read_text(file))
+    return graph if batch is None else graph.with_batch(batch)
+
+
+@lru_cache(maxsize=32)
+def _graph_of(file: Path, name: str, text: str) -> LayerGraph:
+    """Return the network of a file's text; equal texts share it, with all that is cached by its layers."""
+    return build_graph(parse_yaml(text, file), name)
+
+
+def build_graph(document: Document, name: str) -> LayerGraph:
+    """Return the network of a model file with all its shapes.
+
+    Raises:
+        ModelError: the file is no model file, layers form a cycle, shapes do not fit, nothing reads a layer, or no layer
+            has a weight.
+    """
+    content = read_model(document)
+    found = expanded(document, content)
+    try:
+        layers = _shaped(_in_order([layer for layer, _ in found]))
+        _check(layers)
+    except ModelError as error:
+        places = {layer.name: document.at(where, layer.name) for layer, where in found}
+        faults = (error, *error.others)
+        raise together(ModelError(places[one.where], one.found, one.allowed) for one in faults) from None
+    return LayerGraph(
+        name=name, source=content.source, batch=content.batch, dtype=content.dtype, layers=layers
+    )
+
+
+def _in_order(layers: list[Layer]) -> list[Layer]:
+    """Return layers in topological order, otherwise in the order of the file.
+
+    Raises:
+        ModelError: layers form a cycle; ``where`` is the name of one of them.
+    """
+    rank = {layer.name: number for number, layer in enumerate(layers)}
+    if all(rank[name] < rank[layer.name] for layer in layers for name in layer.inputs):
+        return layers
+    import networkx as nx  # noqa: PLC0415 (a tenth of a second that a file in order need not spend)
 
     digraph: nx.DiGraph[str] = nx.DiGraph()
-    digraph.add_nodes_from(layer.name for layer in layers)
+    digraph.add_nodes_from(rank)
     digraph.add_edges_from((name, layer.name) for layer in layers for name in layer.inputs)
-    return digraph
+    if nx.is_directed_acyclic_graph(digraph):
+        order = nx.lexicographical_topological_sort(digraph, key=rank.__getitem__)
+        return [layers[rank[name]] for name in order]
+    cycle = [edge[0] for edge in nx.find_cycle(digraph)]
+    raise ModelError(cycle[0], f"a cycle: {' -> '.join([*cycle, cycle[0]])}")
+
+
+def _shaped(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Return layers in topological order with their shapes; equal shapes are one object.
+
+    Raises:
+        ModelError: layers do not accept their inputs; ``where`` is the name of the first.
+    """
+    found: dict[str, Layer] = {}
+    known: dict[object, Shape] = {}
+    faults = Faults()
+    for layer in layers:
+        # The shapes behind a layer with a fault are not known.
+        if all(name in found for name in layer.inputs):
+            inputs = tuple([found[name].shape for name in layer.inputs])
+            key = (id(layer.op), *map(id, inputs))
+            with faults:
+                if key not in known:
+                    shape = _shape(layer, inputs)
+                    known[key] = known.setdefault(tuple(shape.items()), shape)
+                found[layer.name] = replace(layer, input_shapes=inputs, shape=known[key])
+    faults.check()
+    return tuple(found.values())
+
+
+def _shape(layer: Layer, inputs: tuple[Shape, ...]) -> Shape:
+    """Return the shape of a layer's output."""
+    if not inputs and layer.op_name != "input":
+        raise ModelError(layer.name, "reads nothing", "an input before it: {op: input, channels: ...}")
+    try:
+        found = layer.op.output_shape(inputs)
+    except ShapeError as error:
+        raise ModelError(layer.name, str(error)) from None
+    if max((size for dim, size in found.items() if dim in IMAGE), default=1) > LARGEST_SIZE:
+        raise ModelError(layer.name, f"found an output of {describe(found)}", f"sizes up to {LARGEST_SIZE:,}")
+    return found
+
+
+def _check(layers: Sequence[Layer]) -> None:
+    """Check that all layers but the last are read, that some have weights, and that tied ones are alike.
+
+    Raises:
+        ModelError: they are not; ``where`` is the name of a layer.
+    """
+    read = {name for layer in layers for name in layer.inputs}
+    faults = Faults()
+    faults.found += [
+        ModelError(layer.name, "nothing reads its output", "a reader for every layer but the last")
+        for layer in layers[:-1]
+        if layer.name not in read
+    ]
+    if not any(layer.weighted for layer in layers):
+        faults.found.append(
+            ModelError(layers[0].name, "no layer has a weight", "one conv or linear at least")
+        )
+    faults.check()
+    ties_of(layers)
+
+
+class Gradients(NamedTuple):
+    """The gradients ready for exchange after the backward phase of a weighted layer.
+
+    Attributes:
+        layer: the weighted layer's name.
+        parameters: names of the trained tensors, in the order in which their gradients become ready.
+        num_bytes: bytes of their gradients.
+    """
+
+    layer: str
+    parameters: tuple[str, ...]
+    num_bytes: int
+
+
+def gradients_of(graph: LayerGraph) -> tuple[Gradients, ...]:
+    """Return the gradients of each weighted layer, from the first layer to the last.
+
+    Trained ops without a weight of their own, such as ``batch_norm``, belong to the weighted layer before them, whose
+    backward phase comes next; those before the first weighted layer belong to that one.
+    """
+    groups: list[list[Layer]] = [[]]
+    for layer in graph.layers:
+        if layer.weighted and any(member.weighted for member in groups[-1]):
+            groups.append([])
+        groups[-1].append(layer)
+    found = []
+    for group in groups:
+        name = next(layer.name for layer in group if layer.weighted)
+        held = {tensor: count for layer in reversed(group) for tensor, count in layer.parameters.items()}
+        found.append(Gradients(name, tuple(held), sum(held.values()) * graph.element_bytes))
+    return tuple(found)

@@ -1,14 +1,17 @@
-"""One layer of a network: its op, its inputs and its shapes."""
+"""One layer of a network: its op, its inputs and its shapes; and the weights that several layers use."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.errors import ModelError
+from hypar.ops.dims import atom_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hypar.ops.base import Op, Shape
     from hypar.ops.nest import Nest, Operand
@@ -16,23 +19,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One layer with its shapes.
+    """One layer.
 
     Attributes:
         name: name, unique in the network.
         op_name: name of its op's plug-in.
-        op: its op.
+        op: its op; equal ones are one object.
         inputs: names of the layers that it reads.
-        input_shapes: shape of one sample of each input.
-        shape: shape of one sample of its output.
+        input_shapes: shape of one sample of each input, once they are inferred.
+        shape: shape of one sample of its output, likewise.
     """
 
     name: str
     op_name: str
     op: Op
     inputs: tuple[str, ...]
-    input_shapes: tuple[Shape, ...]
-    shape: Shape
+    input_shapes: tuple[Shape, ...] = ()
+    shape: Shape = field(default_factory=dict)
 
     def nest(self, batch: int) -> Nest:
         """Return the layer as a loop nest over named dims, for a mini-batch; equal layers share one."""
@@ -77,3 +80,52 @@ class Layer:
 @lru_cache(maxsize=16384)
 def _nest(op: Op, inputs: tuple[tuple[tuple[str, int], ...], ...], batch: int) -> Nest:
     return op.nest(batch, tuple(map(dict, inputs)))
+
+
+class Tie(NamedTuple):
+    """A layer that uses the weight of another.
+
+    Attributes:
+        user: the layer.
+        owner: the layer whose weight it is.
+        axes: for each dim of the owner's weight the place of that dim in the user's, as ``np.transpose`` takes them.
+    """
+
+    user: str
+    owner: str
+    axes: tuple[int, ...]
+
+    @property
+    def back(self) -> tuple[int, ...]:
+        """For each dim of the user's weight the place of that dim in the owner's."""
+        return tuple(self.axes.index(place) for place in range(len(self.axes)))
+
+
+def ties_of(layers: Sequence[Layer]) -> tuple[Tie, ...]:
+    """Return the ties of a network, in the order of its layers.
+
+    Raises:
+        ModelError: a weight has other dims than the one that it is tied to; ``where`` is the name of its layer.
+    """
+    named = {layer.name: layer for layer in layers}
+    found = []
+    for layer in layers:
+        if layer.op.tied is not None:
+            owner = named[layer.op.tied]
+            wanted = _dims(owner) if owner.op.tied is None else {}
+            own = _dims(layer)
+            if own != wanted:
+                theirs = " x ".join(f"{dim} {size}" for dim, size in wanted.items()) or "no weight of its own"
+                mine = " x ".join(f"{dim} {size}" for dim, size in own.items())
+                raise ModelError(
+                    layer.name, f"a weight of {mine} tied to {owner.name!r} of {theirs}", "equal dims"
+                )
+            order = [*own]
+            found.append(Tie(layer.name, owner.name, tuple(order.index(dim) for dim in wanted)))
+    return tuple(found)
+
+
+def _dims(layer: Layer) -> dict[str, int]:
+    """Return the dims of a layer's weight with their sizes, by their names in tensors."""
+    nest = layer.nest(1)
+    return {atom_of(dim): nest.sizes[dim] for dim in nest.weight}

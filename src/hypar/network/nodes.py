@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from hypar.network.ties import ties_of
+from hypar.network.layer import ties_of
 from hypar.ops.dims import KERNEL, atom_of
 from hypar.ops.nest import Saved, Traffic
 

@@ -10,8 +10,7 @@ from hypar.activity import collecting_seldom, tell
 from hypar.errors import OptionError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.step_times import is_step_table
-from hypar.network.build import load_model
-from hypar.network.graph import LayerGraph
+from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.records import Origin, remember
 from hypar.plan.request import BEST, PARAMETERS, Request
 from hypar.planning.answers import searched

@@ -11,8 +11,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
 from hypar.machine.profiles import Profile, read_profile
 from hypar.machine.step_times import STEP_TABLES, is_step_table
-from hypar.network.build import FOREIGN, load_model
-from hypar.network.graph import LayerGraph
+from hypar.network.graph import FOREIGN, LayerGraph, load_model
 from hypar.plan.plan import Plan
 from hypar.plan.records import FilesRecord, origin_of
 from hypar.registry import DATA, data_names

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.network.graph import LayerGraph
-    from hypar.network.layer import Layer
-    from hypar.network.ties import Tie
+    from hypar.network.layer import Layer, Tie
     from hypar.ops.nest import Nest
     from hypar.program.cuts import Cuts
     from hypar.program.holding import Holding, Members, Piece

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.network.graph import LayerGraph
-    from hypar.network.ties import Tie
+    from hypar.network.layer import Tie
     from hypar.program.holding import Holding, Piece
     from hypar.program.places import Numbers, Places
 

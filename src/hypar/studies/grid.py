@@ -17,8 +17,7 @@ from hypar.errors import HyparError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import load_machine
 from hypar.machine.machine import Machine
-from hypar.network.build import load_model
-from hypar.network.graph import LayerGraph
+from hypar.network.graph import LayerGraph, load_model
 from hypar.plan.request import Request, checked
 from hypar.planning.counting import follows
 from hypar.planning.planner import plan_model

@@ -9,7 +9,7 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.machine.numbers import phase_of
-from hypar.network.gradients import gradients_of
+from hypar.network.graph import gradients_of
 from hypar.ops.nest import PHASES
 from hypar.planning.replay import run_plan
 from hypar.schedule.energy import energy_items, moved_energy, moved_items

@@ -1,4 +1,4 @@
-"""Schema of a model file."""
+"""The model file: its schema, and its reading."""
 
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
@@ -6,7 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from hypar.errors import ModelError, shown
 from hypar.files.record import Record
+from hypar.files.validation import validated
+from hypar.files.yaml_file import Document
 from hypar.ops.base import Size
 from hypar.ops.dims import DimName, DimSize
 
@@ -16,7 +19,6 @@ References = Annotated[
     list[Reference], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 ]
 Argument = int | float | bool | str | list[int]
-
 
 MOST_REPEATS = 1000
 """Largest number of times that an entry repeats a block."""
@@ -40,12 +42,6 @@ class ModelFile(Record):
     layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
-class SameAs(Record):
-    """A second name for the model in a file beside this one."""
-
-    same_as: Name
-
-
 class LayerHead(Record):
     """The fields of every layer; the others are those of its op."""
 
@@ -62,3 +58,14 @@ class BlockUse(Record):
     inputs: References | None = None
     arguments: dict[Name, Argument] = Field(default={}, alias="with")
     repeat: Annotated[int, Field(ge=1, le=MOST_REPEATS)] | None = None
+
+
+def read_model(document: Document) -> ModelFile:
+    """Return the content of a model file, its layers not yet judged.
+
+    Raises:
+        ModelError: the document is not a model file.
+    """
+    if not isinstance(document.data, dict):
+        raise ModelError(document.at(()), f"found {shown(document.data)}", "a mapping with layers")
+    return validated(ModelFile, document.data, place=document.at, error=ModelError, every=True)
