@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
-from hypar.cli import rows, values
+from hypar.cli import rows
 from hypar.cli.options import argument
 from hypar.cli.rows import asked, command, doing, show, use, wrote
 from hypar.errors import OptionError
@@ -106,19 +106,19 @@ rows.studies(
         rows.INPUTS, rows.SEQUENCE,
         *asked(
             without=["changes"],
-            hardware={"required": True, "read": values.read_words, "metavar": "NAMES", "listed": True,
+            hardware={"required": True, "metavar": "NAMES", "listed": True,
                       "help": "Machines, as hmc or hmc,my.yaml: {names}, and hardware files."},
-            levels={"read": values.read_numbers("levels"), "metavar": "NUMBERS",
+            levels={"read": rows.read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
                     "help": "Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"},
-            array={"read": lambda text: tuple(map(use("plan.request:read_array"), text.split(","))), "metavar": "ARRAYS",
+            array={"listed": True, "metavar": "ARRAYS",
                    "help": "Arrays instead, each by the ways of its levels, outermost first, as 4,16,2xs4x2."},
-            batch={"read": values.read_numbers("batch"), "metavar": "NUMBERS",
+            batch={"read": rows.read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
                    "help": "Samples in a mini-batch, as 32,4096.  [default: the model's]"},
-            strategy={"default": "dp,hypar", "read": values.read_words, "metavar": "NAMES", "listed": True,
+            strategy={"default": "dp,hypar", "metavar": "NAMES", "listed": True,
                       "help": "Strategies, as dp,hypar: {names}."},
             convention=rows.counted("moved"),
         ),
-        rows.CHANGES._replace(flags="--vary changes", read=values.read_axes, metavar="NAME=VALUES",
+        rows.CHANGES._replace(flags="--vary changes", read=rows.read_axes, metavar="NAME=VALUES",
             help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}."),
         Parameter("--scale", MACHINE, "Give a machine with one network as many devices as the levels need.", read=bool),
         rows.PLOT, rows.AS_CSV, rows.AS_JSON,
@@ -186,7 +186,7 @@ def import_(source: tuple[str, ...], inputs: tuple[str, ...], output: str | None
     Parameter("--yaml as_yaml", OUTPUT, "Print the hardware file, to start another from.", read=bool),
     Parameter("--energies", MACHINE, "Table of Accelergy (ERT.yaml) to take the energies from that --map names.", "FILE"),
     Parameter("--map mapping", MACHINE, "Energy and its action in the table, as buffer=glb.read, or glb.read/4 for an action "
-        "of 4 words; may be repeated. Names: {names}.", "NAME=COMPONENT.ACTION", values.read_energies,
+        "of 4 words; may be repeated. Names: {names}.", "NAME=COMPONENT.ACTION", rows.later("machine.accelergy:read_mapping"),
         lambda: use("machine.accelergy:ENERGIES"), several=True),
     rows.AS_JSON,
 ])  # fmt: skip

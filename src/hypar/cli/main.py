@@ -108,15 +108,8 @@ class _Commands(click.Group):
         name, found, words = super().resolve_command(ctx, args)
         return name, found and COMMANDS[str(name)].command(str(name)), words
 
-    def make_context(self, *given: Any, **named: Any) -> click.Context:
-        """Read the options before the name of the command."""
-        with _one_line():
-            return super().make_context(*given, **named)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
-        with _one_line():
-            return super().invoke(ctx)
+    make_context = _one_line()(click.Group.make_context)
+    invoke = _one_line()(click.Group.invoke)
 
 
 @click.group(

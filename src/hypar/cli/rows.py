@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.exceptions import Exit
 
-from hypar.cli import values
 from hypar.cli.options import Command, Option, argument
 from hypar.errors import OptionError
 from hypar.files.text import require_writable
 from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hypar.plan.score import Score
 
@@ -29,6 +28,9 @@ EXCLUSIVE = (
     ("yaml", "model"),
 )
 """Options that exclude each other."""
+
+MOST_NUMBERS = 10_000
+"""The last number of a range, at most."""
 
 
 class Spec(NamedTuple):
@@ -74,13 +76,47 @@ def use(path: str) -> Any:
     return getattr(importlib.import_module(f"hypar.{module}"), name)
 
 
+def later(path: str) -> Callable[..., Any]:
+    """Return a function that calls ``module:name`` of hypar."""
+    return lambda *given: use(path)(*given)  # noqa: PLW0108 (imported when it is called)
+
+
+def read_changes(texts: Sequence[str]) -> dict[str, Any]:
+    """Read ``duplex=half`` as a hardware file would give it."""
+    return dict(map(use("machine.load:parse_change"), texts))
+
+
+def read_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Read ``duplex=full,half`` as the values of one axis."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, listed = text.partition("=")
+        read = read_changes([f"{name}=[{listed}]" if equals else text])
+        found.setdefault(name, []).extend(read[name])
+    return found
+
+
+def read_numbers(text: str) -> tuple[int, ...]:
+    """Read ``1,2,4`` or ``0..6``; of a range at most ``MOST_NUMBERS``."""
+    first, dots, last = text.partition("..")
+    if dots:
+        return tuple(range(int(first), min(int(last), MOST_NUMBERS) + 1))
+    return tuple(map(int, text.split(",")))
+
+
+def read_share(text: str) -> float:
+    """Read ``1e-6`` or ``1%`` as a part of 1."""
+    number, percent, rest = text.partition("%")
+    return float(number) / (100 if percent and not rest.strip() else 1)
+
+
 # fmt: off
 MODEL, PLAN = argument("model", "models"), argument("plan")
 AS_JSON = Parameter("--json as_json", OUTPUT, "Print JSON instead of a table.", read=bool)
 AS_CSV = Parameter("--csv as_csv", OUTPUT, "Print CSV instead of a table.", read=bool)
 FULL = Parameter("--full", OUTPUT, "Show every layer of a large network, and notes on details.", read=bool)
 FIT = Parameter("--fit", OUTPUT, "Exit 1 if a plan does not fit the memory of its machine.", read=bool)
-PLOT = Parameter("--plot", OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", values.require_plot)
+PLOT = Parameter("--plot", OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", later("reports.plots:require_plot"))
 SAVE = Parameter("-o --output", OUTPUT, "Write the plan to a file.", "FILE", require_writable)
 MODEL_FILE = Parameter("--model", NETWORK, "Model to use if the plan's model name is not found.", "MODEL", kind="models")
 INPUTS = Parameter("--input inputs", NETWORK, "Shape of one sample of each argument of my_net:build, as 3x224x224, or "
@@ -91,7 +127,7 @@ HARDWARE_FILE = Parameter("--hardware", MACHINE, "Hardware file to use if the na
     "FILE", kind="hardware")
 PROFILE_FILE = Parameter("--profile", SEARCH, "Measured times to use if the name in the plan's cost is not found.", "FILE")
 CHANGES = Parameter("--set changes", MACHINE, "Change one value of the machine, as duplex=half; may be repeated. "
-    "Names: {names}.", "NAME=VALUE", values.read_changes, lambda: [*use("machine.changes:change_names")()], several=True,
+    "Names: {names}.", "NAME=VALUE", read_changes, lambda: [*use("machine.changes:change_names")()], several=True,
     # A field of several networks or compute models is one form.
     forms=lambda: (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS")))
 # fmt: on

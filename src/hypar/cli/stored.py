@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hypar import __version__
-from hypar.cli import rows, values
+from hypar.cli import rows
 from hypar.cli.options import argument
 from hypar.cli.rows import asked, command, doing, show, use, wrote
 from hypar.errors import HyparError, OptionError
@@ -24,9 +24,9 @@ from hypar.registry import plugin_names
     rows.MODEL_FILE,
     Parameter("--layers", OUTPUT, "Show the mapping of each layer's shard to a device, phase by phase.", read=bool),
     rows.PLOT._replace(help="Plot the start and end of every task, as .png, .svg or .pdf; FILE.csv lists the tasks.",
-                  read=partial(values.require_plot, also=".csv")),
+                  read=lambda file: require_writable(file) if file.endswith(".csv") else use("reports.plots:require_plot")(file, ".csv")),
     Parameter("--trace", OUTPUT, "Write a Chrome trace for Perfetto.", "FILE", require_writable),
-    Parameter("--picture", OUTPUT, "Draw the plan beside its step, layer by layer, as .png, .svg or .pdf.", "FILE", values.require_plot),
+    Parameter("--picture", OUTPUT, "Draw the plan beside its step, layer by layer, as .png, .svg or .pdf.", "FILE", rows.later("reports.plots:require_plot")),
     rows.FULL, rows.FIT, rows.AS_JSON,
 ])  # fmt: skip
 def score(
@@ -101,7 +101,7 @@ def report(plan: str, output: str | None, **named: Any) -> None:
     rows.HARDWARE_FILE._replace(help="Hardware file to use if the name in the plans' scores is not found."),
     rows.PROFILE_FILE._replace(help="Measured times to use if the name in the plans' costs is not found."),
     Parameter("--tolerance", OUTPUT, "Relative difference up to which costs, bytes, seconds and joules are no drift, as 1e-6 "
-        "or 1%. Choices are never tolerated.", "SHARE", values.read_share, default="0"),
+        "or 1%. Choices are never tolerated.", "SHARE", rows.read_share, default="0", allowed="a share, as 1e-6 or 1%"),
     Parameter("--update", OUTPUT, "Rewrite the plans that drifted; exit 0.", read=bool), rows.AS_JSON,
 ])  # fmt: skip
 def check(plans: tuple[str, ...], *, update: bool, as_json: bool, **named: Any) -> int:
