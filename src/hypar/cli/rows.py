@@ -16,7 +16,7 @@ from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
 
     Options = Callable[[], Iterable[Parameter]]
 

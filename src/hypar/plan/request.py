@@ -141,12 +141,8 @@ class Request:
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, as keyword arguments."""
-        found = {field: getattr(self, field.name) for field in fields(self)}
-        return {
-            field.name: value
-            for field, value in found.items()
-            if value is not field.default and value not in ((), field.default)
-        }
+        found = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
+        return {name: own for name, own, usual in found if own is not usual and own not in ((), usual)}
 
     def command(self) -> list[str]:
         """Return the options that differ from their defaults as the words of a command line."""

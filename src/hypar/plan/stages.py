@@ -147,10 +147,6 @@ class StagesRecord(Record):
         """Return the number of stages on each device group; all on identical devices."""
         return len(self.stages) // max(1, len(self.groups))
 
-    def layers_of(self, group: str) -> tuple[str, ...]:
-        """Return the layers of the stages on a device group."""
-        return tuple(layer for stage in self.stages if stage.group == group for layer in stage.layers)
-
     @property
     def pipelined(self) -> bool:
         """Return whether the stages form a pipeline; they do not where ``best`` found none to be faster."""

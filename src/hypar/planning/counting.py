@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
 
 
 class Conventions(NamedTuple):

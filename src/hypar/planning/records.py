@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord
-    from hypar.plan.score import Score
+    from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question

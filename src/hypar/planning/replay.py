@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.chunks.search import Chunked
     from hypar.planning.records import Decided

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
-    from hypar.plan.score import GroupScore, Score
+    from hypar.plan.records import GroupScore, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.studies.step import DeviceMemory, StepRows, StepTask

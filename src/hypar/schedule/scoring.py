@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
-from hypar.plan.records import recorded
-from hypar.plan.score import GroupScore, Score
+from hypar.plan.records import GroupScore, Score, recorded
 from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import memory_of

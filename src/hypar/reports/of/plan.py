@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import InputError
-from hypar.plan.records import origin_of
-from hypar.plan.score import Score
+from hypar.plan.records import Score, origin_of
 from hypar.planning.counting import cost_convention
 from hypar.reports.steps import (
     LAYER_HELD,
