@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import PlanError
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import ChunksRecord
+from hypar.sharding.placement import numbered
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -282,10 +283,8 @@ def _flat(data: Mapping[Any, Any], place: Place = ()) -> Iterator[tuple[Place, A
 
 def _cut(plan: Plan, layer: str) -> str:
     """Return the degrees of a layer's dims over all levels in words, in the order of the dims' names."""
-    degrees: dict[str, int] = {}
-    for dim, degree in (pair for choice in plan.choices(layer) for pair in choice.degrees):
-        degrees[dim] = degrees.get(dim, 1) * degree
-    return ", ".join(f"{dim} {degrees[dim]}" for dim in sorted(degrees)) or "whole"
+    whole = numbered(pair for choice in plan.choices(layer) for pair in choice.degrees)
+    return ", ".join(f"{dim} {degree}" for dim, degree in sorted(whole.degrees)) or "whole"
 
 
 def _choice_text(choice: Choice) -> str:
