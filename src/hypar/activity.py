@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
-_INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
+INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
+"""Whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
 
 SELDOM = 200_000
 """New objects after which garbage in cycles is looked for: almost all objects of a plan stay until the end."""
@@ -27,14 +28,9 @@ def listening(listener: Callable[[str], Any]) -> AbstractContextManager[None]:
     return _set(_LISTENER, listener)
 
 
-def interruptible() -> bool:
-    """Return whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
-    return _INTERRUPTIBLE.get()
-
-
 def keeping_interrupted() -> AbstractContextManager[None]:
-    """Make it so inside."""
-    return _set(_INTERRUPTIBLE, True)
+    """End a search that is interrupted inside with its best plan so far."""
+    return _set(INTERRUPTIBLE, True)
 
 
 @contextmanager

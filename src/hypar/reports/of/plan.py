@@ -20,6 +20,7 @@ from hypar.reports.steps import (
     step_notes,
     step_timeline,
 )
+from hypar.reports.text import faster_than
 from hypar.reports.words import (
     MOST_ROWS,
     asked,
@@ -33,7 +34,7 @@ from hypar.reports.words import (
     tone_of,
 )
 from hypar.studies.remarks import baseline_scores, on_this_machine, remarks
-from hypar.units import amount, faster_than, format_seconds
+from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
