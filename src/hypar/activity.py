@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
+LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
+"""Who is told what begins."""
+
 INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
 """Whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
 
@@ -20,21 +22,12 @@ SELDOM = 200_000
 
 def tell(what: str) -> None:
     """Tell the listener what begins, as ``planning vgg16 by accpar``."""
-    _LISTENER.get()(what)
-
-
-def listening(listener: Callable[[str], Any]) -> AbstractContextManager[None]:
-    """Tell a listener everything that begins inside."""
-    return _set(_LISTENER, listener)
-
-
-def keeping_interrupted() -> AbstractContextManager[None]:
-    """End a search that is interrupted inside with its best plan so far."""
-    return _set(INTERRUPTIBLE, True)
+    LISTENER.get()(what)
 
 
 @contextmanager
-def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+def holding(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """Give a variable another value inside."""
     token = variable.set(value)
     try:
         yield

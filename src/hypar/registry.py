@@ -9,12 +9,9 @@ import importlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
 
 _PACKAGE = Path(__file__).parent
 
@@ -40,7 +37,7 @@ DATA = {"hardware": "machine/catalog", "models": "models"}
 """The folder of each kind of data files, inside the installed package."""
 
 
-def entry_points(group: str) -> EntryPoints | tuple[()]:
+def entry_points(group: str) -> Any:
     """Return the entry points of a group in all installed distributions."""
     from importlib import metadata  # noqa: PLC0415 (a tenth of the start; most plans name no foreign plug-in)
 

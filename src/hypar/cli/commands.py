@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
+from hypar.activity import INTERRUPTIBLE, holding
 from hypar.cli import rows
 from hypar.cli.options import argument
 from hypar.cli.rows import asked, command, doing, show, use, wrote
@@ -39,7 +40,7 @@ def plan(
         machine = rows.machine_of(hardware, changes)
     if explained is not None:
         use("planning.refusals:require_explained")(machine, given)
-    with doing(f"planning {network.name}") as progress, use("activity:keeping_interrupted")():
+    with doing(f"planning {network.name}") as progress, holding(INTERRUPTIBLE, True):
         found = use("planning.planner:plan_model")(network, hardware=machine, progress=progress, **given)
     if output is not None:
         found = _stored(found, output, model, inputs, hardware=hardware, profile=named)
