@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from hypar import __version__
-from hypar.cli import commands, stored  # noqa: F401 (they list their commands)
+from hypar.cli import commands  # noqa: F401 (it lists its commands)
 from hypar.cli.options import GoneError
 from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError, printable

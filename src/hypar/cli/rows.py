@@ -11,7 +11,7 @@ from click.exceptions import Exit
 from hypar.cli.options import Command, Option, argument
 from hypar.errors import OptionError
 from hypar.files.text import require_writable
-from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
+from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -163,13 +163,8 @@ def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool
 
 def network_of(model: str, inputs: tuple[str, ...], sequence: int | None) -> Any:
     """Load a model, or import the network of another framework."""
-    if (
-        inputs
-        or sequence is not None
-        or ":" in model
-        or model.endswith(".py")
-        or use("importers.formats:framework_of")(model) == "config"
-    ):
+    told = inputs or sequence is not None or ":" in model or model.endswith(".py")
+    if told or use("importers.formats:framework_of")(model) == "config":
         return imported(model, inputs, sequence=sequence).graph()
     return use("network.build:load_model")(model)
 
@@ -206,7 +201,7 @@ def print_data(data: Any, *, as_csv: bool = False) -> None:
     use("reports.terminal:write")(data if isinstance(data, str) else use(form)(data), document=True)
 
 
-def show_plan(document: Any, layers: int, *, full: bool) -> None:
+def show_plan(document: Any, layers: int, *, full: bool | None) -> None:
     """Print the document of a plan."""
     folded = layers > use("reports.words:MOST_ROWS")
     use("reports.terminal:show_document")(document, full=full, folded=folded)
@@ -267,7 +262,84 @@ class Study(NamedTuple):
         return unfit(lines, fit=fit, as_data=shown["as_json"]) or not getattr(found, "ok", True)
 
 
-def studies(**named: Study) -> None:
-    """List studies as commands of their names."""
-    for name, study in named.items():
-        COMMANDS[name] = Spec(study.run, study.help, (study.argument,), study.options)
+STUDIES = {
+    "compare": Study(
+        "Plan MODEL by several strategies and show them side by side, relative to dp.",
+        MODEL, "studies.grid:compare_strategies", "comparing", "runs", "comparison_data",
+        loads=True, unfit="reports.of.runs:unfit_lines", options=lambda: [
+        INPUTS, SEQUENCE,
+        *asked(
+            strategy={"flags": "--strategy strategies", "several": True,
+                      "help": "Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]"},
+            convention=counted("moved"),
+        ),
+        FIT, AS_JSON,
+    ]),
+    "sweep": Study(
+        "Plan and score MODEL for every combination of arrays, batches, strategies and machines.",
+        MODEL, "studies.sweep:sweep_model", "sweeping", "runs", "rows_of", options=lambda: [
+        INPUTS, SEQUENCE,
+        *asked(
+            without=["changes"],
+            hardware={"required": True, "metavar": "NAMES", "listed": True,
+                      "help": "Machines, as hmc or hmc,my.yaml: {names}, and hardware files."},
+            levels={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
+                    "help": "Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"},
+            array={"listed": True, "metavar": "ARRAYS",
+                   "help": "Arrays instead, each by the ways of its levels, outermost first, as 4,16,2xs4x2."},
+            batch={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
+                   "help": "Samples in a mini-batch, as 32,4096.  [default: the model's]"},
+            strategy={"default": "dp,hypar", "metavar": "NAMES", "listed": True,
+                      "help": "Strategies, as dp,hypar: {names}."},
+            convention=counted("moved"),
+        ),
+        CHANGES._replace(flags="--vary changes", read=read_axes, metavar="NAME=VALUES",
+            help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}."),
+        Parameter("--scale", MACHINE, "Give a machine with one network as many devices as the levels need.", read=bool),
+        PLOT, AS_CSV, AS_JSON,
+    ]),
+    "explore": Study(
+        "Score every combination of some choices in a plan of MODEL, the others fixed; the fastest come first.",
+        MODEL, "studies.alternatives:explore_model", "exploring", "runs", "rows_of",
+        loads=True, options=lambda: [
+        Parameter("--vary", SEARCH, "Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.",
+            "LAYER[@LEVEL]", several=True, required=True),
+        INPUTS, SEQUENCE,
+        *asked(
+            strategy={"default": "hypar", "help": "Strategy whose plan gives the space and the fixed choices: {names}."},
+            convention=counted("moved"),
+        ),
+        Parameter("--top", OUTPUT, "Rows of the table.", "N", click.IntRange(min=1), default=10),
+        PLOT, AS_CSV, AS_JSON,
+    ]),
+    "profile": Study(
+        "Measure with PyTorch, on this machine, the time of a device's shard of each layer of MODEL under each choice.",
+        MODEL, "studies.profile:profile_model", "measuring", "catalogue", "", options=lambda: [
+        Parameter("--ways", ARRAY, "Devices of the level.", "N", int, default=16),
+        *asked("batch", "space", space={"help": "Choices to measure: one or several of {names}, as --space of hypar plan.  "
+            "[default: those of the strategy deepa]"}),
+        Parameter("--repeats", MACHINE, "Measurements of every shard; the shortest time counts.", "N", int, default=3),
+        SAVE._replace(help="Write the times to a file."), AS_JSON,
+    ]),
+    "verify": Study(
+        """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes or results are wrong, 3 on an error.
+
+        The numbers must be those of one device, every level must move the bytes that are counted there, and the plan's
+        cost and score must be those of its choices.
+        """,
+        PLAN, "studies.verify:verify_plan", "verifying {plan}", "verification", "verification_data", options=lambda: [
+        MODEL_FILE,
+        *asked("batch", batch={"help": "Samples in the mini-batch.  [default: the plan's; with --shrink the fewest]"}),
+        Parameter("--shrink", NETWORK, "Divide channels, image and mini-batch by powers of two; even cuts stay even.", read=bool),
+        HARDWARE_FILE,
+        *asked("convention", convention={"names": lambda: use("sharding.conventions:CONVENTIONS"),
+            "help": "What becomes of partial sums: {names}.  [default: as the plan's cost counts; moved for paper]"}),
+        Parameter("--count", OUTPUT, "Count the bytes alone, and run nothing.", read=bool),
+        FULL._replace(help="Show each transfer, with a row for each level that it crosses."), AS_JSON,
+    ]),
+}  # fmt: skip
+"""The commands that make one result, by their names."""
+
+COMMANDS.update(
+    {name: Spec(own.run, own.help, (own.argument,), own.options) for name, own in STUDIES.items()}
+)
