@@ -274,7 +274,9 @@ def _flat(data: Mapping[Any, Any], place: Place = ()) -> Iterator[tuple[Place, A
     for key, value in data.items():
         own = value
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            own = {record["group"]: record for record in value}
+            names = [record["group"] for record in value]
+            again = (f" (number {at + 1})" * (name in names[:at]) for at, name in enumerate(names))
+            own = {f"{name}{more}": record for name, more, record in zip(names, again, value, strict=True)}
         if isinstance(own, dict):
             yield from _flat(own, (*place, key))
         else:
