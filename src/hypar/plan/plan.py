@@ -26,13 +26,13 @@ from hypar.plan.records import (
     BaselinesRecord,
     ChunksRecord,
     CostRecord,
+    Counted,
     FilesRecord,
     LimitsRecord,
     ModelRecord,
     Operators,
     Origin,
     ProfileRecord,
-    Recorded,
     RefinementRecord,
     Score,
     remember,
@@ -105,8 +105,7 @@ class Plan(Result, Record):
         files: the files that it was planned with, where they are not found by name beside the plan.
         bounds: lower bounds of the cost, over all levels or level by level; None if the solver is exact or states none.
         limits: the limits that kept the search from a proof; None if none did.
-        convention: the convention by which the cost counts bytes; None for ``paper``, and for a cost with a count of
-            its own.
+        convention: the convention by which the cost counts bytes; ``paper`` also for a cost with a count of its own.
         stages: the stages of a pipeline, each cut over devices of its own; None without a pipeline.
         root: the tree of levels, uneven splits and stages. In the file its splits are listed, a group's before its
             subgroups', and with stages on its groups one for each level of a group, with the layers of its stages.
@@ -136,7 +135,7 @@ class Plan(Result, Record):
     files: FilesRecord | None = None
     bounds: list[Amount] | None = None
     limits: LimitsRecord | None = None
-    convention: Recorded = None
+    convention: Counted = "paper"
     cost: CostRecord
     claim: str
     stages: StagesRecord | None = None

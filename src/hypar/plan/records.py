@@ -12,13 +12,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, cast, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from hypar.document import Result
 from hypar.errors import shown
 from hypar.files.record import Record, one_of
 from hypar.network.training import OPTIMIZERS
-from hypar.sharding.conventions import FUSED, MOVED, PAPER
+from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
 
 Manner = Literal["best", "layers", "one"]
@@ -174,17 +174,8 @@ class ChunksRecord(Record):
         return f"{count} ({self.asked}): {', '.join(words[:MOST_NAMED])}{more}"
 
 
-def _left_out(value: Any) -> Any:
-    return None if value == PAPER else value
-
-
-Recorded = Annotated[Literal["moved", "fused"] | None, BeforeValidator(_left_out)]
-"""A convention in a plan file; None for ``paper``."""
-
-
-def recorded(convention: str) -> Literal["moved", "fused"] | None:
-    """Return the entry of a plan file for a convention."""
-    return None if convention == PAPER else convention  # type: ignore[return-value]
+Counted = Annotated[str, one_of(BY_LEVELS)]
+"""A convention in a plan file."""
 
 
 def of_score(convention: str) -> str:
@@ -220,7 +211,7 @@ class Score(Result, Record):
     Attributes:
         hardware: the machine's name: its file's name without the ending.
         hardware_digest: a hash of the machine's description, sources excepted.
-        convention: the convention by which bytes are counted; None as in a plan.
+        convention: the convention by which bytes are counted.
         energy_j: its energy on all devices; None if the machine's file gives no energies.
         communication_bytes: bytes that all devices receive.
         memory_bytes: peak on each device.
@@ -242,7 +233,7 @@ class Score(Result, Record):
     hardware: str
     hardware_digest: str
     hardware_changes: dict[str, Any]
-    convention: Recorded = None
+    convention: Counted = "paper"
     optimizer: Annotated[str, one_of(OPTIMIZERS)]
     element_bytes: Annotated[int, Field(ge=1)]
     word_bytes: Amount
