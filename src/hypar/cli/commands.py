@@ -85,7 +85,8 @@ def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> Non
         if explained is not None:
             use("reports.terminal:show_document")(use(f"{of}document_of")(plan.explain(explained)))
             use("reports.terminal:write")("")
-        rows.show_plan(document, len(plan.layers), full=full if explained is None else None)
+        shown, folded = full if explained is None else None, len(plan.layers) > use("reports.words:MOST_ROWS")
+        use("reports.terminal:show_document")(document, full=shown, folded=folded)
 
 
 @command(argument("source", nargs=-1, required=True, metavar="[KIND] SOURCE"), options=lambda: [
@@ -244,7 +245,8 @@ def show_(plan: str, form: str, *, full: bool, as_json: bool) -> None:
     if as_json:
         rows.print_data(stored.to_json())
     elif form == "table":
-        rows.show_plan(document, len(stored.layers), full=full)
+        folded = len(stored.layers) > use("reports.words:MOST_ROWS")
+        use("reports.terminal:show_document")(document, full=full, folded=folded)
     else:
         rows.print_data(use("reports.renderers:rendered")(document, form, full=full))
 

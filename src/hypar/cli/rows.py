@@ -201,12 +201,6 @@ def print_data(data: Any, *, as_csv: bool = False) -> None:
     use("reports.terminal:write")(data if isinstance(data, str) else use(form)(data), document=True)
 
 
-def show_plan(document: Any, layers: int, *, full: bool | None) -> None:
-    """Print the document of a plan."""
-    folded = layers > use("reports.words:MOST_ROWS")
-    use("reports.terminal:show_document")(document, full=full, folded=folded)
-
-
 def unfit(lines: Iterable[str], *, fit: bool, as_data: bool) -> bool:
     """Say on stderr which plans exceed their machine's memory, where stdout carries data; return whether that is the answer."""
     for line in lines if as_data else ():

@@ -3,7 +3,7 @@
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 from collections.abc import Iterator
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -115,15 +115,11 @@ class StagesRecord(Record):
 
     def _group_faults(self) -> Iterator[str]:
         """Yield where a device group does not hold as many consecutive stages as the others."""
-        runs = [(name, len([*own])) for name, own in groupby(stage.group for stage in self.stages)]
-        names = [name for name, _ in runs]
-        if (
-            len({*names}) < len(names)
-            or len({count for _, count in runs}) > 1
-            or (None in names and runs[1:])
-        ):
+        own = [stage.group for stage in self.stages]
+        equal = [group for group in self.groups for _ in range(self.of_each_group)]
+        if {*own} != {None} and own != equal:
             allowed = "equally many consecutive stages on each group, or no groups"
-            yield f"stages.stages: found the groups {shown(names)}; allowed: {allowed}"
+            yield f"stages.stages: found the groups {shown(own)}; allowed: {allowed}"
         if self.groups and self.array is not None:
             yield "stages.array: found one of identical devices; allowed: stages.arrays, as there are groups"
 
@@ -160,12 +156,8 @@ class StagesRecord(Record):
     @property
     def spans(self) -> tuple[tuple[StageRecord, tuple[str, ...]], ...]:
         """Return the parts of all stages in the network's order, each with its stage: consecutive layers."""
-        each = [[*stage.spans] for stage in self.stages]
-        return tuple(
-            (stage, own[part])
-            for part in range(len(each[0]))
-            for stage, own in zip(self.stages, each, strict=True)
-        )
+        each = zip(*([(stage, own) for own in stage.spans] for stage in self.stages), strict=True)
+        return tuple(chain.from_iterable(each))
 
     @property
     def layers(self) -> tuple[str, ...]:
