@@ -52,16 +52,14 @@ class Option(click.Option):
         )
         file = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
         how: dict[str, Any] = {"type": row.read if plain else file, "multiple": row.several}
-        if row.default is not None:
-            how["default"] = row.default
         if row.read is bool:
             how = {"is_flag": True, "default": False}
         elif row.alone is not None:
             how |= {"is_flag": False, "flag_value": row.alone}
-        shown = row.default is not None and "[default" not in row.help
-        more: dict[str, Any] = {"required": row.required, "metavar": row.metavar, "help": row.help}
-        read = None if plain else self._read
-        super().__init__(row.flags.split(), show_default=shown, callback=read, **more, **how)
+        if row.default is not None:
+            how |= {"default": row.default, "show_default": "[default" not in row.help}
+        how |= {"required": row.required, "metavar": row.metavar, "help": row.help}
+        super().__init__(row.flags.split(), callback=None if plain else self._read, **how)
 
     def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
         """Return what the row reads of a text, or of each in a list."""
