@@ -38,10 +38,8 @@ SHOWN_DIGEST = len("sha256:") + 12
 PLACES: dict[Place, tuple[int, str]] = {
     ("model", "name"): (0, "model"),
     ("array",): (0, "stage array"),
-    ("stages", "array"): (0, "array"),
     ("profile", "digest"): (0, "profile"),
     ("cost", "name"): (0, "cost name"),
-    ("refined", "refined"): (0, "refined"),
     ("chunks", "asked"): (0, "chunks"),
     ("score", "convention"): (0, "score convention"),
     ("layers", "*"): (1, "layer"),
