@@ -36,7 +36,7 @@ from hypar.machine.schema import (
 from hypar.network import modelfile
 from hypar.network.expand import MOST_LAYERS
 from hypar.ops.base import LARGEST_SIZE
-from hypar.plan import plan, records, score, stages
+from hypar.plan import plan, records, stages
 from hypar.planning.refusals import REFUSALS
 from hypar.registry import GROUPS, data_names, load_plugin, own_names
 from hypar.sharding import tree
@@ -116,8 +116,8 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
             ("plans.md", part)
             for part in (plan.Plan, records.ModelRecord, records.FilesRecord, records.CostRecord)
         ),
-        *(("plans.md", part) for part in (tree.Split, tree.GroupRecord, score.GroupScore)),
-        *(("plans.md", part) for part in (records.RefinementRecord, records.ChunksRecord, score.Score)),
+        *(("plans.md", part) for part in (tree.Split, tree.GroupRecord, records.GroupScore)),
+        *(("plans.md", part) for part in (records.RefinementRecord, records.ChunksRecord, records.Score)),
         *(("plans.md", part) for part in (stages.StagesRecord, stages.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(("overlap.md", part) for part in (measured.OverlapTable, measured.MeasuredLayer)),

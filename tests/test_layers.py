@@ -69,7 +69,7 @@ INSIDE = {
     "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_latent config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured",
-    "plan": "records stages score request content plan diff",
+    "plan": "records stages request plan diff",
     "schedule": "chunks alike joined moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy tape lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
     "program": "places tables holding counting steps cuts pieces reads flow unweighted contracted forward backward lowering of_plan",

@@ -14,8 +14,7 @@ from html5lib import HTMLParser
 
 import hypar
 from hypar.errors import OptionError, PlanError
-from hypar.plan.records import Origin, origin_of
-from hypar.plan.score import Score
+from hypar.plan.records import Origin, Score, origin_of
 from hypar.studies.grid import Run
 
 if TYPE_CHECKING:

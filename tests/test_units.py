@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypar.units import format_joules, format_seconds, parse_quantity
+from hypar.units import format_seconds, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_seconds(seconds: float, text: str) -> None:
 
 
 def test_joules() -> None:
-    assert format_joules(3.7e-12) == "3.70 pJ"
+    assert format_seconds(3.7e-12, "J") == "3.70 pJ"

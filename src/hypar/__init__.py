@@ -15,10 +15,6 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-TYPE_CHECKING = False  # saves importing typing
-if TYPE_CHECKING:
-    from typing import Any
-
 __version__ = "0.1.0"
 
 _STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8").replace(",", "")
@@ -29,7 +25,7 @@ _HOMES = {name: module for _, module, _, *names in _IMPORTS for name in names[::
 __all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605 (a list)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that the command line starts fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'hypar' has no attribute {name!r}")

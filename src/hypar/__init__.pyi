@@ -13,7 +13,7 @@ from hypar.network.graph import load_model as load_model
 from hypar.network.graph import LayerGraph as LayerGraph
 from hypar.plan.diff import Change as Change, diff_plans as diff_plans
 from hypar.plan.plan import Plan as Plan, read_plan as read_plan
-from hypar.plan.score import Score as Score
+from hypar.plan.records import Score as Score
 from hypar.planning.planner import plan_model as plan_model
 from hypar.planning.replay import score_plan as score_plan
 from hypar.registry import machines as machines, models as models, strategies as strategies

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
-_INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
+LISTENER: ContextVar[Callable[[str], Any]] = ContextVar("listener", default=len)
+"""Who is told what begins."""
+
+INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
+"""Whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
 
 SELDOM = 200_000
 """New objects after which garbage in cycles is looked for: almost all objects of a plan stay until the end."""
@@ -19,26 +22,12 @@ SELDOM = 200_000
 
 def tell(what: str) -> None:
     """Tell the listener what begins, as ``planning vgg16 by accpar``."""
-    _LISTENER.get()(what)
-
-
-def listening(listener: Callable[[str], Any]) -> AbstractContextManager[None]:
-    """Tell a listener everything that begins inside."""
-    return _set(_LISTENER, listener)
-
-
-def interruptible() -> bool:
-    """Return whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
-    return _INTERRUPTIBLE.get()
-
-
-def keeping_interrupted() -> AbstractContextManager[None]:
-    """Make it so inside."""
-    return _set(_INTERRUPTIBLE, True)
+    LISTENER.get()(what)
 
 
 @contextmanager
-def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+def holding(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """Give a variable another value inside."""
     token = variable.set(value)
     try:
         yield

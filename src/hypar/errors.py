@@ -92,15 +92,6 @@ class TableLimitError(HyparError):
         super().__init__(message)
 
 
-def together(faults: Iterable[InputError]) -> InputError:
-    """Return the first of several faults, with the others, each of which is a single one, in it."""
-    first, *others = (one for fault in faults for one in (fault, *fault.others))
-    for one in others:
-        one.others = ()
-    first.others = tuple(others)
-    return first
-
-
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return a hint with the nearest known word, or up to three if several begin with it, or an empty text."""
     words = {word.casefold(): word for word in map(str, known) if len(word) <= LONGEST_WORD >= len(name)}

@@ -9,12 +9,9 @@ import importlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypar.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
 
 _PACKAGE = Path(__file__).parent
 
@@ -45,7 +42,7 @@ ALIASES = {"vgg-a": "vgg11", "vgg-b": "vgg13", "vgg-d": "vgg16", "vgg-e": "vgg19
 """Models by their second names, the configurations of Simonyan and Zisserman, Table 1."""
 
 
-def entry_points(group: str) -> EntryPoints | tuple[()]:
+def entry_points(group: str) -> Any:
     """Return the entry points of a group in all installed distributions."""
     from importlib import metadata  # noqa: PLC0415 (a tenth of the start; most plans name no foreign plug-in)
 

@@ -75,11 +75,6 @@ def format_seconds(number: float, unit: str = "s") -> str:
     return f"{number:.3g} {unit}"
 
 
-def format_joules(joules: float) -> str:
-    """Format an energy with a suitable prefix."""
-    return format_seconds(joules, "J")
-
-
 def _rounded(number: float, digits: int = 3) -> str:
     return f"{number:#.{digits}g}".rstrip(".")
 
@@ -92,19 +87,10 @@ def format_gain(first: float | None, own: float, digits: int = 3) -> str:
     return f"{times:.0f}x" if times >= 10**digits - 0.5 else f"{_rounded(times, digits)}x"
 
 
-def faster_than(name: str, first: float, own: float) -> str:
-    """Compare a time with that of something else, as ``3.32x faster than dp``, ``as fast as dp`` or ``3.2% slower than dp``."""
-    fast, slow = min(first, own), max(first, own)
-    if slow - fast < 1e-3 * fast or not fast:
-        return f"as fast as {name}"
-    ratio = format_gain(slow, fast) if slow >= 1.1 * fast else f"{slow / fast - 1:.1%}"
-    return f"{ratio} {'faster' if own < first else 'slower'} than {name}"
-
-
 _AMOUNTS: dict[str, Callable[[float], str]] = {
     "bytes": format_bytes,
     "seconds": format_seconds,
-    "joules": format_joules,
+    "joules": lambda number: format_seconds(number, "J"),
     "count": format_count,
     "whole": lambda number: f"{number:,}" if number == int(number) else f"{number:,.1f}",
     "ratio": lambda number: format_gain(number, 1),

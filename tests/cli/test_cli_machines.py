@@ -24,7 +24,7 @@ from hypar import (
 )
 from hypar.cli.main import main
 from hypar.machine.numbers import whole_layers
-from hypar.plan.score import GroupScore
+from hypar.plan.records import GroupScore
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, data_names
 from hypar.reports.steps import step_notes

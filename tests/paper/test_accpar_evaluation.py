@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
 
 
 @cache

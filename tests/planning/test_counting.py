@@ -27,13 +27,13 @@ def recorded(plan: Plan) -> tuple[str | None, str | None]:
 @pytest.mark.parametrize("strategy", sorted({*plugin_names("strategies")} - {"deepa"}))
 def test_strategies_of_papers_count_as_the_paper_and_all_scores_what_moves(strategy: str) -> None:
     plan = plan_model("lenet-c", levels=2, strategy=strategy, hardware="hmc")
-    assert recorded(plan) == (None if strategy in OF_PAPERS else "moved", "moved")
+    assert recorded(plan) == ("paper" if strategy in OF_PAPERS else "moved", "moved")
     assert recorded(plan_model("lenet-c", levels=2, strategy=strategy)) == (plan.convention, None)
 
 
 def test_a_cost_with_a_count_of_its_own_keeps_it() -> None:
     plan = plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4")
-    assert recorded(plan) == (None, None)
+    assert recorded(plan) == ("paper", "paper")
     assert (cost_convention(plan), score_convention(plan)) == ("direct", "direct")
     assert score_convention(plan, score_plan(plan, convention="moved")) == "moved"
     assert score_plan(plan, convention="paper") == score_plan(plan) == plan.score
@@ -42,8 +42,7 @@ def test_a_cost_with_a_count_of_its_own_keeps_it() -> None:
 @pytest.mark.parametrize("convention", BY_LEVELS)
 def test_a_convention_that_is_asked_for_counts_cost_and_score(convention: str) -> None:
     plan = plan_model("lenet-c", levels=2, convention=convention, hardware="hmc")
-    entry = None if convention == "paper" else convention
-    assert recorded(plan) == (entry, entry)
+    assert recorded(plan) == (convention, convention)
     assert (cost_convention(plan), score_convention(plan)) == (convention, convention)
     assert scored(plan).communication_bytes == pytest.approx(plan.cost.value)
     assert (f"counted by {convention}" in plan.claim) == (convention != "paper")
@@ -62,10 +61,10 @@ def test_heterogeneous_devices_are_counted_as_identical_ones_are() -> None:
     asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "strategy": "dp"}
     plan = plan_model("lenet-c", **asked)
     assert recorded(plan) == ("moved", "moved")
-    assert recorded(plan_model("lenet-c", hardware="tpu-v2-v3", strategy="accpar")) == (None, "moved")
+    assert recorded(plan_model("lenet-c", hardware="tpu-v2-v3", strategy="accpar")) == ("paper", "moved")
     assert recorded(plan_model("lenet-c", convention="fused", **asked)) == ("fused", "fused")
     by_paper = plan_model("lenet-c", convention="paper", **asked)
-    assert recorded(by_paper) == (None, None)
+    assert recorded(by_paper) == ("paper", "paper")
     again = score_plan(by_paper, convention="moved")
     assert again.convention == "moved"
-    assert score_plan(plan, convention="paper").convention is None
+    assert score_plan(plan, convention="paper").convention == "paper"

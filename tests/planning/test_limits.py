@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from hypar import plan_model
-from hypar.activity import keeping_interrupted, listening
+from hypar.activity import INTERRUPTIBLE, LISTENER, holding
 from hypar.plan.plan import read_plan
 from hypar.planning.searches import joint
 from hypar.solve import limits
@@ -137,7 +137,7 @@ def test_an_interrupt_keeps_the_best_plan_where_that_is_asked_for(
     monkeypatch.setattr(joint, "_tell", interrupted)
     with pytest.raises(KeyboardInterrupt):
         planned(case)
-    with keeping_interrupted():
+    with holding(INTERRUPTIBLE, True):
         plan = planned(case)
     monkeypatch.undo()
     require_bounds(plan, optimum)
@@ -167,7 +167,7 @@ def test_little_memory_leaves_a_gap_that_check_finds_again(
 
 def test_plan_and_bound_are_told_as_they_close() -> None:
     told: list[str] = []
-    with listening(told.append):
+    with holding(LISTENER, told.append):
         planned("coarse")
     gaps = [float(text.rpartition("gap ")[2].rstrip("%")) for text in told if "gap" in text]
     assert len(gaps) > 1

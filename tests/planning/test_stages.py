@@ -251,7 +251,7 @@ def test_stages_fit_the_memory_where_others_are_cheaper() -> None:
     assert staged(held).bottleneck_s > staged(free).bottleneck_s
     with pytest.raises(
         HardwareError,
-        match=r"hardware 'hmc': no 2 stages fit 10.0 kB, .* divided evenly, stage 1 holds [\d.]+ MB; try more mic",
+        match=r"hardware 'hmc': no 2 stages fit 10.0 kB, .* divided evenly, stage 1 holds [\d.]+ MB, [\d.]+ MB too much; try --mic",
     ):
         planned(graph, **asked | {"hardware": of_memory("10 kB")})
 

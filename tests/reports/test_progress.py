@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from hypar import plan_model
-from hypar.activity import listening
+from hypar.activity import LISTENER, holding
 from hypar.cli.main import main
 from hypar.reports import terminal
 from hypar.studies.grid import compare_strategies
@@ -211,6 +211,6 @@ def test_the_line_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_work_tells_its_listener_what_it_begins(work: Callable[[], object], said: list[str]) -> None:
     told: list[str] = []
-    with listening(told.append):
+    with holding(LISTENER, told.append):
         work()
     assert [what for what in dict.fromkeys(told) if what in said] == said

@@ -99,7 +99,7 @@ def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
     graph = load_model("lenet-c")
     asked: dict[str, Any] = {"levels": 2, "cost": "time", "hardware": "hmc"}
     named, unnamed = plan_model(graph, strategy="hypar", **asked), plan_model(graph, **asked)
-    assert (named.convention, unnamed.convention) == (None, "moved")
+    assert (named.convention, unnamed.convention) == ("paper", "moved")
     assert "--strategy hypar" in plan_command(named, "p.json", graph.batch, None)
     for plan in (named, unnamed):
         command = plan_command(plan, "p.json", graph.batch, None)

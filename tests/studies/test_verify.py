@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import LayerGraph, plan_model, verify_plan
-from hypar.activity import listening
+from hypar.activity import LISTENER, holding
 from hypar.errors import PlanError
 from hypar.execution.verify import TOLERANCE, verify_program
 from hypar.program.of_plan import program_of
@@ -233,7 +233,7 @@ def test_a_run_that_would_be_too_large_is_refused_before_it_allocates(
 def test_a_verification_says_what_it_does() -> None:
     graph = mlp()
     told: list[str] = []
-    with listening(told.append):
+    with holding(LISTENER, told.append):
         verify_plan(planned(graph, (2, 2), TWO), model=graph, batch=16)
     assert told[-3:] == [
         "lowering net by hypar over 4 devices",

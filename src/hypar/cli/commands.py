@@ -1,19 +1,23 @@
-"""The commands that plan networks, and those that show what there is: models, machines, strategies."""
+"""The commands on networks and stored plans, and those that show what there is: models, machines, strategies."""
 
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
 
-from hypar.cli import rows, values
+from hypar import __version__
+from hypar.activity import INTERRUPTIBLE, holding
+from hypar.cli import rows
 from hypar.cli.options import argument
 from hypar.cli.rows import asked, command, doing, show, use, wrote
-from hypar.errors import OptionError
-from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
+from hypar.errors import HyparError, OptionError
+from hypar.files.text import require_writable
+from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, Parameter
 from hypar.registry import data_names, plugin_names
 
 
@@ -39,7 +43,7 @@ def plan(
         machine = rows.machine_of(hardware, changes)
     if explained is not None:
         use("planning.refusals:require_explained")(machine, given)
-    with doing(f"planning {network.name}") as progress, use("activity:keeping_interrupted")():
+    with doing(f"planning {network.name}") as progress, holding(INTERRUPTIBLE, True):
         found = use("planning.planner:plan_model")(network, hardware=machine, progress=progress, **given)
     if output is not None:
         found = _stored(found, output, model, inputs, hardware=hardware, profile=named)
@@ -69,84 +73,20 @@ def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> Non
     """Print a plan, with its reasons if asked to; those for a layer stand first."""
     origin, of = use("plan.records:origin_of")(plan), "reports.of.explanation:"
     made = plan, origin.network, origin.machine, origin.profile
-    found = None if explained is None else plan.explain(explained)
-    if as_json and found is not None:
-        rows.print_data({"plan": plan.to_data(), "explanation": use(f"{of}explanation_data")(found)})
-    elif as_json:
+    if as_json and explained is None:
         rows.print_data(plan.to_json())
         for remark in use("studies.remarks:remarks")(*made):
-            use("reports.terminal:note")(f"{remark.label}: {remark.text}" if remark.label else remark.text)
+            use("reports.terminal:note")(": ".join(filter(None, (remark.label, remark.text))))
+    elif as_json:
+        data = use(f"{of}explanation_data")(plan.explain(explained))
+        rows.print_data({"plan": plan.to_data(), "explanation": data})
     else:
         document = use("reports.of.plan:plan_document")(*made, full=full)
-        if found is None:
-            rows.show_plan(document, len(plan.layers), full=full)
-            return
-        both = [document, use(f"{of}document_of")(found)]
-        for part in both[::-1]:
-            use("reports.terminal:show_document")(part)
-            use("reports.terminal:write")("" * (part is both[0]))
-
-
-rows.studies(
-    compare=rows.Study(
-        "Plan MODEL by several strategies and show them side by side, relative to dp.",
-        rows.MODEL, "studies.grid:compare_strategies", "comparing", "runs", "comparison_data",
-        loads=True, unfit="reports.of.runs:unfit_lines", options=lambda: [
-        rows.INPUTS, rows.SEQUENCE,
-        *asked(
-            strategy={"flags": "--strategy strategies", "several": True,
-                      "help": "Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]"},
-            convention=rows.counted("moved"),
-        ),
-        rows.FIT, rows.AS_JSON,
-    ]),
-    sweep=rows.Study(
-        "Plan and score MODEL for every combination of arrays, batches, strategies and machines.",
-        rows.MODEL, "studies.sweep:sweep_model", "sweeping", "runs", "rows_of", options=lambda: [
-        rows.INPUTS, rows.SEQUENCE,
-        *asked(
-            without=["changes"],
-            hardware={"required": True, "read": values.read_words, "metavar": "NAMES", "listed": True,
-                      "help": "Machines, as hmc or hmc,my.yaml: {names}, and hardware files."},
-            levels={"read": values.read_numbers("levels"), "metavar": "NUMBERS",
-                    "help": "Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"},
-            array={"read": lambda text: tuple(map(use("plan.request:read_array"), text.split(","))), "metavar": "ARRAYS",
-                   "help": "Arrays instead, each by the ways of its levels, outermost first, as 4,16,2xs4x2."},
-            batch={"read": values.read_numbers("batch"), "metavar": "NUMBERS",
-                   "help": "Samples in a mini-batch, as 32,4096.  [default: the model's]"},
-            strategy={"default": "dp,hypar", "read": values.read_words, "metavar": "NAMES", "listed": True,
-                      "help": "Strategies, as dp,hypar: {names}."},
-            convention=rows.counted("moved"),
-        ),
-        rows.CHANGES._replace(flags="--vary changes", read=values.read_axes, metavar="NAME=VALUES",
-            help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}."),
-        Parameter("--scale", MACHINE, "Give a machine with one network as many devices as the levels need.", read=bool),
-        rows.PLOT, rows.AS_CSV, rows.AS_JSON,
-    ]),
-    explore=rows.Study(
-        "Score every combination of some choices in a plan of MODEL, the others fixed; the fastest come first.",
-        rows.MODEL, "studies.alternatives:explore_model", "exploring", "runs", "rows_of",
-        loads=True, options=lambda: [
-        Parameter("--vary", SEARCH, "Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.",
-            "LAYER[@LEVEL]", several=True, required=True),
-        rows.INPUTS, rows.SEQUENCE,
-        *asked(
-            strategy={"default": "hypar", "help": "Strategy whose plan gives the space and the fixed choices: {names}."},
-            convention=rows.counted("moved"),
-        ),
-        Parameter("--top", OUTPUT, "Rows of the table.", "N", click.IntRange(min=1), default=10),
-        rows.PLOT, rows.AS_CSV, rows.AS_JSON,
-    ]),
-    profile=rows.Study(
-        "Measure with PyTorch, on this machine, the time of a device's shard of each layer of MODEL under each choice.",
-        rows.MODEL, "studies.profile:profile_model", "measuring", "catalogue", "", options=lambda: [
-        Parameter("--ways", ARRAY, "Devices of the level.", "N", int, default=16),
-        *asked("batch", "space", space={"help": "Choices to measure: one or several of {names}, as --space of hypar plan.  "
-            "[default: those of the strategy deepa]"}),
-        Parameter("--repeats", MACHINE, "Measurements of every shard; the shortest time counts.", "N", int, default=3),
-        rows.SAVE._replace(help="Write the times to a file."), rows.AS_JSON,
-    ]),
-)  # fmt: skip
+        if explained is not None:
+            use("reports.terminal:show_document")(use(f"{of}document_of")(plan.explain(explained)))
+            use("reports.terminal:write")("")
+        shown, folded = full if explained is None else None, len(plan.layers) > use("reports.words:MOST_ROWS")
+        use("reports.terminal:show_document")(document, full=shown, folded=folded)
 
 
 @command(argument("source", nargs=-1, required=True, metavar="[KIND] SOURCE"), options=lambda: [
@@ -186,7 +126,7 @@ def import_(source: tuple[str, ...], inputs: tuple[str, ...], output: str | None
     Parameter("--yaml as_yaml", OUTPUT, "Print the hardware file, to start another from.", read=bool),
     Parameter("--energies", MACHINE, "Table of Accelergy (ERT.yaml) to take the energies from that --map names.", "FILE"),
     Parameter("--map mapping", MACHINE, "Energy and its action in the table, as buffer=glb.read, or glb.read/4 for an action "
-        "of 4 words; may be repeated. Names: {names}.", "NAME=COMPONENT.ACTION", values.read_energies,
+        "of 4 words; may be repeated. Names: {names}.", "NAME=COMPONENT.ACTION", rows.later("machine.accelergy:read_mapping"),
         lambda: use("machine.accelergy:ENERGIES"), several=True),
     rows.AS_JSON,
 ])  # fmt: skip
@@ -205,21 +145,18 @@ def hardware(
     if model is None and batch is not None:
         raise OptionError("batch", f"found {batch}", "a batch of the model that --model names")
     load, of = use("machine.load:load_machine"), "reports.of.catalogue:"
-    if hardware is None:
+    machine = None if hardware is None else load(hardware, changes)
+    if machine is None:
         every = [use("machine.numbers:machine_summary")(load(name)) for name in data_names("hardware")]
         show(f"{of}machines_document", every, data=every, as_json=as_json)
     elif as_yaml:
         rows.print_data(use("machine.load:hardware_yaml")(hardware, changes))
     elif validate:
-        load(hardware, changes)
         rows.print_data({"hardware": hardware, "ok": True} if as_json else f"{hardware}: ok")
     elif model is None:
-        machine = load(hardware, changes)
-        show(
-            f"{of}document_of", machine, data=use("machine.numbers:machine_numbers")(machine), as_json=as_json
-        )
+        show(f"{of}document_of", machine, data="machine_numbers", as_json=as_json)
     else:
-        machine, graph = load(hardware, changes), use("network.graph:load_model")(model, batch=batch)
+        graph = use("network.graph:load_model")(model, batch=batch)
         times = use("machine.numbers:whole_layers")(machine, graph)
         title = f"{graph.name}, batch {graph.batch}, whole on one device of {machine.name}"
         show(f"{of}times_document", times, title, data=times, as_json=as_json)
@@ -249,3 +186,169 @@ def completion(shell: str) -> None:
     if found is not None:
         main = click.get_current_context().find_root().command
         use("reports.terminal:write")(found(main, {}, "hypar", "_HYPAR_COMPLETE").source())
+
+
+@command(rows.PLAN, options=lambda: [
+    *asked("hardware", "optimizer", "convention", convention=rows.counted("the plan's own, else moved"), optimizer={
+        "default": None, "help": "Optimizer, for updates and memory: {names}.  [default: the plan's own, else sgd]"}),
+    rows.MODEL_FILE,
+    Parameter("--layers", OUTPUT, "Show the mapping of each layer's shard to a device, phase by phase.", read=bool),
+    rows.PLOT._replace(help="Plot the start and end of every task, as .png, .svg or .pdf; FILE.csv lists the tasks.",
+                  read=lambda file: require_writable(file) if file.endswith(".csv") else use("reports.plots:require_plot")(file, ".csv")),
+    Parameter("--trace", OUTPUT, "Write a Chrome trace for Perfetto.", "FILE", require_writable),
+    Parameter("--picture", OUTPUT, "Draw the plan beside its step, layer by layer, as .png, .svg or .pdf.", "FILE", rows.later("reports.plots:require_plot")),
+    rows.FULL, rows.FIT, rows.AS_JSON,
+])  # fmt: skip
+def score(
+    plan: str, plot: str | None, trace: str | None, picture: str | None, *,
+    layers: bool, full: bool, fit: bool, as_json: bool, **given: Any,
+) -> bool:  # fmt: skip
+    """Simulate one training step of a stored PLAN on a machine: its time, energy, communication and memory."""
+    files = [file for file in (picture, trace, plot) if file is not None]
+    if len({*files}) < len(files):
+        raise click.UsageError("two of --plot, --trace and --picture name one file")
+    with doing(f"scoring {plan}"):
+        ran = use("planning.replay:run_plan")(plan, **given)
+    document = partial(use("reports.of.plan:score_document"), ran.score, ran)
+    if picture is not None:
+        scored = ran.plan.model_copy(update={"score": ran.score})
+        use("reports.plots:plot")(
+            use("reports.of.plan:plan_document")(scored, ran.graph, ran.machine), Path(picture)
+        )
+    if trace is not None:
+        use("files.text:write_text")(Path(trace), use("reports.steps:step_trace")(ran))
+    if plot is not None and plot.endswith(".csv"):
+        use("files.text:write_text")(Path(plot), use("reports.renderers:timeline_csv")(ran.timeline))
+    elif plot is not None:
+        use("reports.plots:plot")(document(), Path(plot))
+    wrote(*files)
+    if layers:
+        times = [row for row in use("studies.step:StepRows")(ran).phases if "time_s" in row]
+        title = use("reports.words:headline")(ran.plan)
+        show("reports.of.catalogue:times_document", times, title, data=times, as_json=as_json)
+    elif as_json:
+        rows.print_data(ran.score.to_data())
+    else:
+        use("reports.terminal:show_document")(document(), full=full)
+    return rows.unfit(rows.unfit_score(ran.score), fit=fit, as_data=as_json or layers)
+
+
+@command(rows.PLAN, options=lambda: [
+    Parameter("--format form", OUTPUT, "How to write it: {names}.", "NAME", names=lambda: use("reports.renderers:FORMS"),
+        default="table"),
+    rows.FULL, rows.AS_JSON,
+])  # fmt: skip
+def show_(plan: str, form: str, *, full: bool, as_json: bool) -> None:
+    """Show a stored PLAN."""
+    stored = use("plan.plan:read_plan")(plan)
+    document = None if as_json else use("reports.of.plan:plan_document")(stored, full=full)
+    if as_json:
+        rows.print_data(stored.to_json())
+    elif form == "table":
+        folded = len(stored.layers) > use("reports.words:MOST_ROWS")
+        use("reports.terminal:show_document")(document, full=full, folded=folded)
+    else:
+        rows.print_data(use("reports.renderers:rendered")(document, form, full=full))
+
+
+@command(rows.PLAN, options=lambda: [
+    rows.SAVE._replace(read=lambda text: None if text == "-" else require_writable(text), help="File of the page, as plan.html.  [default: stdout]"),
+    *asked("convention", "hardware", convention=rows.counted("the plan's own, else moved")), rows.MODEL_FILE, rows.PROFILE_FILE,
+])  # fmt: skip
+def report(plan: str, output: str | None, **named: Any) -> None:
+    """Write a report of a stored PLAN: one HTML page, readable without a network, on paper and on a phone."""
+    with doing(f"reporting {plan}"):
+        found = use("reports.report:read_reported")(plan, **named)
+        text = use("reports.report:report_page")(found, __version__)
+    if output in {None, "-"}:
+        rows.print_data(text)
+        return
+    use("files.text:write_text")(Path(output), text)
+    wrote(output)
+
+
+@command(argument("plans", nargs=-1, required=True), options=lambda: [
+    rows.MODEL_FILE,
+    rows.HARDWARE_FILE._replace(help="Hardware file to use if the name in the plans' scores is not found."),
+    rows.PROFILE_FILE._replace(help="Measured times to use if the name in the plans' costs is not found."),
+    Parameter("--tolerance", OUTPUT, "Relative difference up to which costs, bytes, seconds and joules are no drift, as 1e-6 "
+        "or 1%. Choices are never tolerated.", "SHARE", rows.read_share, default="0", allowed="a share, as 1e-6 or 1%"),
+    Parameter("--update", OUTPUT, "Rewrite the plans that drifted; exit 0.", read=bool), rows.AS_JSON,
+])  # fmt: skip
+def check(plans: tuple[str, ...], *, update: bool, as_json: bool, **named: Any) -> int:
+    """Plan again from the requests in stored PLANS; exit 1 and list the differences on drift, 3 on an error.
+
+    Every plan below a folder is checked; its other .json files are skipped.
+    """
+    note, of = use("reports.terminal:note"), "reports.of.diff:"
+    with doing("checking"):
+        found = [*use("studies.check:check_plans")(plans, note, **named)]
+    findings = [use(f"{of}verdict_data")(*each) for each in found]
+    failed = [own.exit_status for _, own in found if isinstance(own, HyparError)]
+    drifted = [file for file, own in found if not (isinstance(own, HyparError) or own.ok or update)]
+    for (file, verdict), data in zip(found, findings, strict=True):
+        if isinstance(verdict, HyparError):
+            for line in str(verdict).splitlines():
+                note(f"error: {line if line.startswith(file) else f'{file}: {line}'}", style="")
+            continue
+        document = use(f"{of}verdict_document")(file, verdict)
+        if verdict.ok and not as_json:
+            use("reports.terminal:write")(document.title)  # a line, however long the file's name is
+        elif not as_json:
+            use("reports.terminal:show_document")(document)
+        for text in verdict.notes:
+            note(f"{file}: {text}")
+        if update and not verdict.ok:
+            verdict.fresh.write(file)
+            note(f"rewrote {file}")
+            data["rewritten"] = True
+    if as_json:
+        rows.print_data(findings)
+    elif drifted:
+        use("reports.terminal:write")(f"\n{_count(drifted, plans, len(found))}")
+    return max(failed, default=bool(drifted))
+
+
+def _count(drifted: list[str], given: tuple[str, ...], checked: int) -> str:
+    """Say how many plans drifted, and name the command that rewrites them."""
+    plans = "the plan drifted" if checked == 1 else f"{len(drifted)} of {checked} plans drifted"
+    named = drifted[0] if len(drifted) == 1 else given[0] if len(given) == 1 else "PLANS"
+    return f"{plans}\nhypar check --update {named} rewrites {'it' if len(drifted) == 1 else 'them'}"
+
+
+@command(argument("before"), argument("after"), options=lambda: [rows.AS_JSON])
+def diff(before: str, after: str, *, as_json: bool) -> None:
+    """Show the layers and levels in which two stored plans differ, and the change in cost; always exit 0."""
+    plans = tuple(map(use("plan.plan:read_plan"), (before, after)))
+    changes = use("plan.diff:diff_plans")(*plans)
+    if not (as_json or changes):
+        use("reports.terminal:write")("the plans are equal")
+        return
+    of, data = "reports.of.diff:difference_document", [change.to_data() for change in changes]
+    show(of, (before, after), plans, changes, data=data, as_json=as_json)
+
+
+@command(rows.PLAN, options=lambda: [
+    Parameter("--format", OUTPUT, "Tool to write for: {names}.", "NAME", names=lambda: plugin_names("exports"), default="scale_sim"),
+    Parameter("-o --output", OUTPUT, "File to write, - for stdout; for timeloop a folder, with a file for each problem.", "PATH",
+        required=True),
+    Parameter("--layer", NETWORK, "Layer to write, or a pattern, as conv*.  [default: all with weights]", "LAYER", default="*"),
+    Parameter("--phase", NETWORK, "Phase to write: {names}.  [default: all that the format can express]", "NAME",
+        names=lambda: use("ops.nest:PHASES")),
+    rows.MODEL_FILE, rows.AS_JSON,
+])  # fmt: skip
+def export(plan: str, output: str, *, as_json: bool, **given: Any) -> None:
+    """Write the piece of each layer that a device of a stored PLAN computes, for SCALE-Sim or Timeloop."""
+    of, printed = "reports.of.catalogue:", output == "-"
+    with doing(f"exporting {plan}"):
+        found = use("reports.exports.base:export_plan")(plan, None if printed else output, **given)
+    if printed and (as_json or not found.text):
+        why = "--json is printed" if as_json else f"{given['format']} has several files"
+        raise OptionError("output", f"found -, and {why}", "a file" if found.text else "a folder")
+    wrote(None if printed else output)
+    if printed:
+        rows.print_data(found.text)
+        for line in use(f"{of}left_out")(found):
+            use("reports.terminal:note")(f"left out: {line}")
+    else:
+        show(f"{of}plugin", found, data="export_data", as_json=as_json)

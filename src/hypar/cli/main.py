@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from hypar import __version__
-from hypar.cli import commands, stored  # noqa: F401 (they list their commands)
+from hypar.cli import commands  # noqa: F401 (it lists its commands)
 from hypar.cli.options import GoneError
 from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError, printable
@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GONE = {
-    "overlap": ("overlap is plan with chunks", {"--hardware": "hmc", "--strategy": "dp", "--chunks": "best"}),
+    "overlap": (
+        "overlap is plan with chunks: hypar plan",
+        {"--hardware --profile": "hmc", "--strategy": "dp", "--chunks": "best"},
+    ),
     "pipeline": (
-        "pipeline is plan in stages of single devices",
-        {"--hardware": "hmc", "--stages": "4", "--levels": "0", "--schedule": "layer-block"},
+        "pipeline is plan in stages of single devices: hypar plan",
+        {"--hardware": "hmc", "--stages --starts": "4", "--levels": "0", "--schedule": "layer-block"},
+    ),
+    "reproduce": (
+        "papers are computed by a script, in a clone of the repository: python examples/papers/run.py",
+        {},
     ),
 }
-"""The commands that are no more, and the options of ``hypar plan`` that do the same, unless they were typed."""
-
-INSTEAD = {"--hardware": "--profile", "--stages": "--starts"}
-"""Options in whose place others may have been typed."""
+"""The commands that are no more: what does the same, and its options unless they, or others in their place, were typed."""
 
 REWORDED = (
     (r"--exchange[ =]", "--set exchange="),
@@ -37,6 +41,9 @@ REWORDED = (
     (r"--chunks[ =]none\b", "--chunks one"),
 )
 """Words of those commands, and the same of ``hypar plan``."""
+
+OF_SCORE = r" --(?:trace|plot) (?:'.*?'|\S+)"
+"""Files that ``hypar score`` writes of a plan."""
 
 
 class _Refusal(click.ClickException):
@@ -76,22 +83,15 @@ def _one_line() -> Iterator[None]:
 
 def _in_place_of(command: str, words: list[str]) -> str:
     """Return what to type in place of a command that is no more."""
+    begin, options = GONE[command]
     typed = shlex.join(word for word in words if word not in {"-h", "--help"})
-    if command == "reproduce":
-        script = (
-            "papers are computed by a script, in a clone of the repository: python examples/papers/run.py"
-        )
-        return f"{script} {typed or 'PAPER'}"
     for pattern, now in REWORDED:
         typed = re.sub(pattern, now, typed)
-    files = re.findall(r" --(?:trace|plot) (?:'.*?'|\S+)", typed)
-    for file in files:
-        typed = typed.replace(file, "")
-    what, options = GONE[command]
-    given = re.findall(r"--\w+", typed)
-    usual = [f" {flag} {own}" for flag, own in options.items() if not {flag, INSTEAD.get(flag)} & {*given}]
+    files, typed = re.findall(OF_SCORE, typed), re.sub(OF_SCORE, "", typed)
+    given = {*re.findall(r"--\w+", typed)}
+    usual = [f" {flags.split()[0]} {own}" for flags, own in options.items() if not {*flags.split()} & given]
     score = f" -o plan.json && hypar score plan.json{''.join(files)}" if files else ""
-    return f"{what}: hypar plan {typed or 'MODEL'}{''.join(usual)}{score}"
+    return f"{begin} {typed or ('MODEL' if options else 'PAPER')}{''.join(usual)}{score}"
 
 
 class _Commands(click.Group):
@@ -101,22 +101,15 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the named command; the nearest is suggested if there is none of that name."""
-        if args[0] in {*GONE, "reproduce"}:
+        if args[0] in GONE:
             raise GoneError(_in_place_of(args[0], args[1:]))
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
         name, found, words = super().resolve_command(ctx, args)
         return name, found and COMMANDS[str(name)].command(str(name)), words
 
-    def make_context(self, *given: Any, **named: Any) -> click.Context:
-        """Read the options before the name of the command."""
-        with _one_line():
-            return super().make_context(*given, **named)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
-        with _one_line():
-            return super().invoke(ctx)
+    make_context = _one_line()(click.Group.make_context)
+    invoke = _one_line()(click.Group.invoke)
 
 
 @click.group(

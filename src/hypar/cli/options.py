@@ -8,7 +8,7 @@ import click
 from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
-from hypar.errors import HyparError
+from hypar.errors import HyparError, OptionError, shown, suggestion
 from hypar.plan.parameter import HEADINGS, OTHER
 from hypar.registry import data_names
 
@@ -47,24 +47,36 @@ class Option(click.Option):
     def __init__(self, row: Parameter) -> None:
         """Take its row."""
         self.row, self.heading = row, row.heading
-        plain = row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
+        plain = not row.listed and (
+            row.read in {str, int, float, bool} or isinstance(row.read, click.ParamType)
+        )
         file = click.Path(dir_okay=False, allow_dash=True) if row.metavar == "FILE" else None
         how: dict[str, Any] = {"type": row.read if plain else file, "multiple": row.several}
-        if row.default is not None:
-            how["default"] = row.default
         if row.read is bool:
             how = {"is_flag": True, "default": False}
         elif row.alone is not None:
             how |= {"is_flag": False, "flag_value": row.alone}
-        shown = row.default is not None and "[default" not in row.help
-        more: dict[str, Any] = {"required": row.required, "metavar": row.metavar, "help": row.help}
-        read = None if plain else self._read
-        super().__init__(row.flags.split(), show_default=shown, callback=read, **more, **how)
+        if row.default is not None:
+            how |= {"default": row.default, "show_default": "[default" not in row.help}
+        how |= {"required": row.required, "metavar": row.metavar, "help": row.help}
+        super().__init__(row.flags.split(), callback=None if plain else self._read, **how)
 
     def _read(self, _ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
-        """Return what the row reads, or the value itself if it only checks it."""
-        found = None if value is None else self.row.read(value)
-        return value if found is None else found
+        """Return what the row reads of a text, or of each in a list."""
+        if value is None:
+            return None
+        if self.row.several:
+            return self.row.read(value) if value else {}
+        return tuple(map(self._one, value.split(","))) if self.row.listed else self._one(value)
+
+    def _one(self, text: str) -> Any:
+        """Return what the row reads of a text, or the text itself if it only checks it."""
+        try:
+            found = self.row.read(text)
+        except ValueError:
+            hint = suggestion(text, self.row.names())
+            raise OptionError(str(self.name), f"found {shown(text)}", self.row.allowed, hint) from None
+        return text if found is None else found
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the flags and the help text with the names in it."""

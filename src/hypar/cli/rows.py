@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.exceptions import Exit
 
-from hypar.cli import values
 from hypar.cli.options import Command, Option, argument
 from hypar.errors import OptionError
 from hypar.files.text import require_writable
-from hypar.plan.parameter import MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
+from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, Parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
 
     Options = Callable[[], Iterable[Parameter]]
 
@@ -29,6 +28,9 @@ EXCLUSIVE = (
     ("yaml", "model"),
 )
 """Options that exclude each other."""
+
+MOST_NUMBERS = 10_000
+"""The last number of a range, at most."""
 
 
 class Spec(NamedTuple):
@@ -74,13 +76,47 @@ def use(path: str) -> Any:
     return getattr(importlib.import_module(f"hypar.{module}"), name)
 
 
+def later(path: str) -> Callable[..., Any]:
+    """Return a function that calls ``module:name`` of hypar."""
+    return lambda *given: use(path)(*given)  # noqa: PLW0108 (imported when it is called)
+
+
+def read_changes(texts: Sequence[str]) -> dict[str, Any]:
+    """Read ``duplex=half`` as a hardware file would give it."""
+    return dict(map(use("machine.load:parse_change"), texts))
+
+
+def read_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Read ``duplex=full,half`` as the values of one axis."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, listed = text.partition("=")
+        read = read_changes([f"{name}=[{listed}]" if equals else text])
+        found.setdefault(name, []).extend(read[name])
+    return found
+
+
+def read_numbers(text: str) -> tuple[int, ...]:
+    """Read ``1,2,4`` or ``0..6``; of a range at most ``MOST_NUMBERS``."""
+    first, dots, last = text.partition("..")
+    if dots:
+        return tuple(range(int(first), min(int(last), MOST_NUMBERS) + 1))
+    return tuple(map(int, text.split(",")))
+
+
+def read_share(text: str) -> float:
+    """Read ``1e-6`` or ``1%`` as a part of 1."""
+    number, percent, rest = text.partition("%")
+    return float(number) / (100 if percent and not rest.strip() else 1)
+
+
 # fmt: off
 MODEL, PLAN = argument("model", "models"), argument("plan")
 AS_JSON = Parameter("--json as_json", OUTPUT, "Print JSON instead of a table.", read=bool)
 AS_CSV = Parameter("--csv as_csv", OUTPUT, "Print CSV instead of a table.", read=bool)
 FULL = Parameter("--full", OUTPUT, "Show every layer of a large network, and notes on details.", read=bool)
 FIT = Parameter("--fit", OUTPUT, "Exit 1 if a plan does not fit the memory of its machine.", read=bool)
-PLOT = Parameter("--plot", OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", values.require_plot)
+PLOT = Parameter("--plot", OUTPUT, "Write a plot, as .png, .svg or .pdf.", "FILE", later("reports.plots:require_plot"))
 SAVE = Parameter("-o --output", OUTPUT, "Write the plan to a file.", "FILE", require_writable)
 MODEL_FILE = Parameter("--model", NETWORK, "Model to use if the plan's model name is not found.", "MODEL", kind="models")
 INPUTS = Parameter("--input inputs", NETWORK, "Shape of one sample of each argument of my_net:build, as 3x224x224, or "
@@ -91,7 +127,7 @@ HARDWARE_FILE = Parameter("--hardware", MACHINE, "Hardware file to use if the na
     "FILE", kind="hardware")
 PROFILE_FILE = Parameter("--profile", SEARCH, "Measured times to use if the name in the plan's cost is not found.", "FILE")
 CHANGES = Parameter("--set changes", MACHINE, "Change one value of the machine, as duplex=half; may be repeated. "
-    "Names: {names}.", "NAME=VALUE", values.read_changes, lambda: [*use("machine.changes:change_names")()], several=True,
+    "Names: {names}.", "NAME=VALUE", read_changes, lambda: [*use("machine.changes:change_names")()], several=True,
     # A field of several networks or compute models is one form.
     forms=lambda: (*use("machine.changes:CHANGEABLE"), *use("machine.changes:PATTERNS")))
 # fmt: on
@@ -127,13 +163,8 @@ def machine_of(hardware: str | None, changes: Mapping[str, Any], *, needed: bool
 
 def network_of(model: str, inputs: tuple[str, ...], sequence: int | None) -> Any:
     """Load a model, or import the network of another framework."""
-    if (
-        inputs
-        or sequence is not None
-        or ":" in model
-        or model.endswith(".py")
-        or use("importers.formats:framework_of")(model) == "config"
-    ):
+    told = inputs or sequence is not None or ":" in model or model.endswith(".py")
+    if told or use("importers.formats:framework_of")(model) == "config":
         return imported(model, inputs, sequence=sequence).graph()
     return use("network.graph:load_model")(model)
 
@@ -168,12 +199,6 @@ def print_data(data: Any, *, as_csv: bool = False) -> None:
     """Print data as JSON or as CSV, or the text of a file."""
     form = "reports.renderers:csv_text" if as_csv else "files.text:format_json"
     use("reports.terminal:write")(data if isinstance(data, str) else use(form)(data), document=True)
-
-
-def show_plan(document: Any, layers: int, *, full: bool) -> None:
-    """Print the document of a plan."""
-    folded = layers > use("reports.words:MOST_ROWS")
-    use("reports.terminal:show_document")(document, full=full, folded=folded)
 
 
 def unfit(lines: Iterable[str], *, fit: bool, as_data: bool) -> bool:
@@ -231,7 +256,84 @@ class Study(NamedTuple):
         return unfit(lines, fit=fit, as_data=shown["as_json"]) or not getattr(found, "ok", True)
 
 
-def studies(**named: Study) -> None:
-    """List studies as commands of their names."""
-    for name, study in named.items():
-        COMMANDS[name] = Spec(study.run, study.help, (study.argument,), study.options)
+STUDIES = {
+    "compare": Study(
+        "Plan MODEL by several strategies and show them side by side, relative to dp.",
+        MODEL, "studies.grid:compare_strategies", "comparing", "runs", "comparison_data",
+        loads=True, unfit="reports.of.runs:unfit_lines", options=lambda: [
+        INPUTS, SEQUENCE,
+        *asked(
+            strategy={"flags": "--strategy strategies", "several": True,
+                      "help": "Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]"},
+            convention=counted("moved"),
+        ),
+        FIT, AS_JSON,
+    ]),
+    "sweep": Study(
+        "Plan and score MODEL for every combination of arrays, batches, strategies and machines.",
+        MODEL, "studies.sweep:sweep_model", "sweeping", "runs", "rows_of", options=lambda: [
+        INPUTS, SEQUENCE,
+        *asked(
+            without=["changes"],
+            hardware={"required": True, "metavar": "NAMES", "listed": True,
+                      "help": "Machines, as hmc or hmc,my.yaml: {names}, and hardware files."},
+            levels={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
+                    "help": "Numbers of two-way levels, as 0..6; 0 means one device.  [default: 4]"},
+            array={"listed": True, "metavar": "ARRAYS",
+                   "help": "Arrays instead, each by the ways of its levels, outermost first, as 4,16,2xs4x2."},
+            batch={"read": read_numbers, "allowed": "numbers as 1,2,4 or 0..6", "metavar": "NUMBERS",
+                   "help": "Samples in a mini-batch, as 32,4096.  [default: the model's]"},
+            strategy={"default": "dp,hypar", "metavar": "NAMES", "listed": True,
+                      "help": "Strategies, as dp,hypar: {names}."},
+            convention=counted("moved"),
+        ),
+        CHANGES._replace(flags="--vary changes", read=read_axes, metavar="NAME=VALUES",
+            help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}."),
+        Parameter("--scale", MACHINE, "Give a machine with one network as many devices as the levels need.", read=bool),
+        PLOT, AS_CSV, AS_JSON,
+    ]),
+    "explore": Study(
+        "Score every combination of some choices in a plan of MODEL, the others fixed; the fastest come first.",
+        MODEL, "studies.alternatives:explore_model", "exploring", "runs", "rows_of",
+        loads=True, options=lambda: [
+        Parameter("--vary", SEARCH, "Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.",
+            "LAYER[@LEVEL]", several=True, required=True),
+        INPUTS, SEQUENCE,
+        *asked(
+            strategy={"default": "hypar", "help": "Strategy whose plan gives the space and the fixed choices: {names}."},
+            convention=counted("moved"),
+        ),
+        Parameter("--top", OUTPUT, "Rows of the table.", "N", click.IntRange(min=1), default=10),
+        PLOT, AS_CSV, AS_JSON,
+    ]),
+    "profile": Study(
+        "Measure with PyTorch, on this machine, the time of a device's shard of each layer of MODEL under each choice.",
+        MODEL, "studies.profile:profile_model", "measuring", "catalogue", "", options=lambda: [
+        Parameter("--ways", ARRAY, "Devices of the level.", "N", int, default=16),
+        *asked("batch", "space", space={"help": "Choices to measure: one or several of {names}, as --space of hypar plan.  "
+            "[default: those of the strategy deepa]"}),
+        Parameter("--repeats", MACHINE, "Measurements of every shard; the shortest time counts.", "N", int, default=3),
+        SAVE._replace(help="Write the times to a file."), AS_JSON,
+    ]),
+    "verify": Study(
+        """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers, bytes or results are wrong, 3 on an error.
+
+        The numbers must be those of one device, every level must move the bytes that are counted there, and the plan's
+        cost and score must be those of its choices.
+        """,
+        PLAN, "studies.verify:verify_plan", "verifying {plan}", "verification", "verification_data", options=lambda: [
+        MODEL_FILE,
+        *asked("batch", batch={"help": "Samples in the mini-batch.  [default: the plan's; with --shrink the fewest]"}),
+        Parameter("--shrink", NETWORK, "Divide channels, image and mini-batch by powers of two; even cuts stay even.", read=bool),
+        HARDWARE_FILE,
+        *asked("convention", convention={"names": lambda: use("sharding.conventions:CONVENTIONS"),
+            "help": "What becomes of partial sums: {names}.  [default: as the plan's cost counts; moved for paper]"}),
+        Parameter("--count", OUTPUT, "Count the bytes alone, and run nothing.", read=bool),
+        FULL._replace(help="Show each transfer, with a row for each level that it crosses."), AS_JSON,
+    ]),
+}  # fmt: skip
+"""The commands that make one result, by their names."""
+
+COMMANDS.update(
+    {name: Spec(own.run, own.help, (own.argument,), own.options) for name, own in STUDIES.items()}
+)

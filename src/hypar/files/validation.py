@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from hypar.errors import InputError, Where, shown, suggestion, together
+from hypar.errors import InputError, Where, shown, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +25,15 @@ MOST_CHARACTERS = 100_000
 
 MOST_FAULTS = 20
 """Faults of one file that are named, at most."""
+
+
+def together(faults: Iterable[InputError]) -> InputError:
+    """Return the first of several faults, with the others, each of which is a single one, in it."""
+    first, *others = islice((one for fault in faults for one in (fault, *fault.others)), MOST_FAULTS)
+    for one in others:
+        one.others = ()
+    first.others = tuple(others)
+    return first
 
 
 class Faults:
@@ -49,9 +58,7 @@ class Faults:
 
     def error(self) -> InputError:
         """Return the first fault, with the others in it; of all ``MOST_FAULTS`` at most."""
-        error = together(self.found)
-        error.others = error.others[: MOST_FAULTS - 1]
-        return error
+        return together(self.found)
 
 
 _WORDS = {
@@ -105,7 +112,7 @@ def validated(
     except ValidationError as found:
         details = found.errors(include_url=False)
     faults = _Judged(model, data, place, error, (*also_allowed,)).faults(details)
-    raise together(islice(faults, MOST_FAULTS)) if every else next(faults)
+    raise together(faults) if every else next(faults)
 
 
 class _Judged(NamedTuple):

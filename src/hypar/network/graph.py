@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hypar.document import Result
-from hypar.errors import ModelError, OptionError, UnknownNameError, together
+from hypar.errors import ModelError, OptionError, UnknownNameError
 from hypar.files.text import read_text
-from hypar.files.validation import Faults, validated
+from hypar.files.validation import Faults, together, validated
 from hypar.files.yaml_file import parse_yaml, plain_document
 from hypar.network.expand import expanded, one_op
 from hypar.network.layer import ties_of

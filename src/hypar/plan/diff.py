@@ -12,9 +12,10 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import PlanError, shown
+from hypar.errors import PlanError
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import ChunksRecord
+from hypar.sharding.placement import numbered
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -37,10 +38,8 @@ SHOWN_DIGEST = len("sha256:") + 12
 PLACES: dict[Place, tuple[int, str]] = {
     ("model", "name"): (0, "model"),
     ("array",): (0, "stage array"),
-    ("stages", "array"): (0, "array"),
     ("profile", "digest"): (0, "profile"),
     ("cost", "name"): (0, "cost name"),
-    ("refined", "refined"): (0, "refined"),
     ("chunks", "asked"): (0, "chunks"),
     ("score", "convention"): (0, "score convention"),
     ("layers", "*"): (1, "layer"),
@@ -59,9 +58,7 @@ PLACES: dict[Place, tuple[int, str]] = {
 Ranks are the order in which differences are listed: the request, layers, stages, splits, choices, costs, the cost, the score.
 """
 
-COMMON = {
-    ("cuts", "*"), ("stages", "layers", "*"), ("splits", "*", "choices", "*"), ("splits", "*", "costs", "*"),
-}  # fmt: skip
+COMMON = {"cut", "stage", "choice", "cost"}
 """What is compared for the layers of both plans alone: a layer that only one has is named once."""
 
 ORDERED = {("splits",), ("cuts",), ("stages", "layers"), ("score", "groups")}
@@ -139,10 +136,7 @@ def diff_plans(before: Plan | str | Path, after: Plan | str | Path) -> tuple[Cha
     if costs[0] != costs[1]:
         hint = "hypar score compares their steps on a machine"
         raise PlanError("cost", f"the plans differ: {' and '.join(costs)}", "plans of one cost", hint)
-    if alike(before, after):
-        return changes_between(before, after)
-    cuts = not (before.heterogeneous or after.heterogeneous)
-    return _changes(*(_document(plan, cuts=cuts) for plan in (before, after)))
+    return changes_between(before, after, levels=alike(before, after))
 
 
 def alike(before: Plan, after: Plan) -> bool:
@@ -152,23 +146,25 @@ def alike(before: Plan, after: Plan) -> bool:
     return arrays and (before.arrays == after.arrays or sought[0] is not None)
 
 
-def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
-    """Return all differences of two plans' files, also for different arrays or costs."""
-    return _changes(_document(before), _document(after))
+def changes_between(before: Plan, after: Plan, *, levels: bool = True) -> tuple[Change, ...]:
+    """Return all differences of two plans' files in order, also for different arrays or costs.
 
-
-def _changes(before: dict[Place, Any], after: dict[Place, Any]) -> tuple[Change, ...]:
-    """Return where two plans differ, in order; a section or a split that only one has is named by its first entry."""
-    first = {_section(place): place for own in (before, after) for place in reversed(own)}
-    lone = {*map(_section, before)} ^ {*map(_section, after)}
+    A section or a split that only one has is named by its first entry. In place of ``levels`` that do not correspond stands the
+    cut of each layer over all of them, on identical devices.
+    """
+    cuts = not (levels or before.heterogeneous or after.heterogeneous)
+    old, new = (_document(plan, levels=levels, cuts=cuts) for plan in (before, after))
+    first = {_section(place): place for own in (old, new) for place in reversed(own)}
+    lone = {*map(_section, old)} ^ {*map(_section, new)}
     found = []
-    for place in dict.fromkeys((*before, *after)):
-        if _section(place) not in lone or first[_section(place)] == place:
-            old, new = before.get(place), after.get(place)
-            if not same(old, new) and not (_kind(place) in COMMON and None in (old, new)):
-                found.append(_change(place, old, new))
-    ordered = sorted([*found, *_moved(before, after)], key=lambda one: one[0])
-    return tuple(change for _, change in ordered)
+    for place in dict.fromkeys((*old, *new)):
+        sides = old.get(place), new.get(place)
+        apart = None in sides and _kind(place)[-1] == "*" and _named(place)[1] in COMMON
+        if not (apart or same(*sides) or (_section(place) in lone and first[_section(place)] != place)):
+            found.append((place, *sides))
+    return tuple(
+        _change(*one) for one in sorted([*found, *_moved(old, new)], key=lambda one: _named(one[0])[0])
+    )
 
 
 def _section(place: Place) -> Place:
@@ -191,26 +187,26 @@ def _named(place: Place) -> tuple[int, str]:
     return 7 if RESULTS.fullmatch(what) else 0, what
 
 
-def _moved(before: dict[Place, Any], after: dict[Place, Any]) -> list[tuple[int, Change]]:
+def _moved(before: dict[Place, Any], after: dict[Place, Any]) -> list[tuple[Place, Any, Any]]:
     """Return the first place at which the layers, splits or groups of two plans are in another order, if there is one."""
     common = {place for place in before.keys() & after.keys() if {place[:1], place[:2]} & ORDERED}
     pairs = zip(*([place for place in own if place in common] for own in (before, after)), strict=True)
     for one, other in (pair for pair in pairs if pair[0] != pair[1]):
         at = next(at for at, keys in enumerate(zip(one, other, strict=False)) if keys[0] != keys[1])
-        return [_change((*one[: at - 1], f"order of {one[at - 1]}"), one[at], other[at])]
+        return [((*one[: at - 1], f"order of {one[at - 1]}"), one[at], other[at])]
     return []
 
 
-def _change(place: Place, old: Any, new: Any) -> tuple[int, Change]:
-    rank, what = _named(place)
+def _change(place: Place, old: Any, new: Any) -> Change:
+    _, what = _named(place)
     before, after = _worded(what, old), _worded(what, new)
     if before == after:
         before, after = (json.dumps(value, ensure_ascii=False) for value in (old, new))
     if what == "layer" and old is None:
         before, after = "not in the plan", "in the model"
-    group, level = place[1] if place[0] == "splits" and len(place) > 1 else (WHOLE_ARRAY, None)
+    group, level = place[1] if place[0] == "splits" and len(place) > 2 else (WHOLE_ARRAY, None)
     layer = place[-1] if _kind(place)[-1] == "*" else ""
-    return rank, Change(layer=layer, level=level, before=before, after=after, what=what, group=group)
+    return Change(layer=layer, level=level, before=before, after=after, what=what, group=group)
 
 
 def _worded(what: str, value: Any) -> str | int | float:
@@ -221,24 +217,19 @@ def _worded(what: str, value: Any) -> str | int | float:
         case None | True | False:
             return {None: ABSENT.get(what, "none"), True: "yes", False: "no"}[value]
         case list():
-            words = [f"{item:.9g}" if isinstance(item, float) else str(_worded("", item)) for item in value]
+            words = (f"{item:.9g}" if isinstance(item, float) else str(_worded("", item)) for item in value)
+            return BETWEEN.get(what, ", ").join(words) or "none"
         case (group, level):
-            words = [f"{group} H{level + 1}"]
+            return f"{group} H{level + 1}"
         case str():
-            words = [value[:SHOWN_DIGEST] if value.startswith("sha256:") else value]
-        case _:
-            return value if isinstance(value, int | float) else shown(value)
-    return BETWEEN.get(what, ", ").join(words) or ("" if value == "" else "none")
+            return value[:SHOWN_DIGEST] if value.startswith("sha256:") else value
+    return float(value) if isinstance(value, float) else int(value)
 
 
-def _document(plan: Plan, *, cuts: bool | None = None) -> dict[Place, Any]:
-    """Return the contents of a plan file by their places.
+def _document(plan: Plan, *, levels: bool, cuts: bool) -> dict[Place, Any]:
+    """Return the contents of a plan file by their places, with the levels, or with the cuts over all of them.
 
     Measured times are known by their digest; the name of their file is left out, as are the places of all files.
-
-    Args:
-        plan: the plan.
-        cuts: None to have the levels; otherwise whether to have the cut of each layer over all levels in their place.
     """
     data = plan.to_data()
     bounds, listed = data.pop("bounds", ()), zip(plan.splits, data.pop("splits"), strict=True)
@@ -258,7 +249,7 @@ def _document(plan: Plan, *, cuts: bool | None = None) -> dict[Place, Any]:
         data["chunks"]["asked"] = [data["chunks"]["asked"], data["chunks"].pop("layers")]
     if "score" in data:
         data["score"]["hardware"] = [data["score"]["hardware"], data["score"].pop("hardware_digest")]
-    if cuts is None:
+    if levels:
         data["splits"] = splits
     else:
         array, arrays = data.pop("array"), data.pop("arrays", {})
@@ -292,10 +283,8 @@ def _flat(data: Mapping[Any, Any], place: Place = ()) -> Iterator[tuple[Place, A
 
 def _cut(plan: Plan, layer: str) -> str:
     """Return the degrees of a layer's dims over all levels in words, in the order of the dims' names."""
-    degrees: dict[str, int] = {}
-    for dim, degree in (pair for choice in plan.choices(layer) for pair in choice.degrees):
-        degrees[dim] = degrees.get(dim, 1) * degree
-    return ", ".join(f"{dim} {degrees[dim]}" for dim in sorted(degrees)) or "whole"
+    whole = numbered(pair for choice in plan.choices(layer) for pair in choice.degrees)
+    return ", ".join(f"{dim} {degree}" for dim, degree in sorted(whole.degrees)) or "whole"
 
 
 def _choice_text(choice: Choice) -> str:

@@ -20,14 +20,16 @@ class Parameter(NamedTuple):
     Attributes:
         flags: its flags, and behind them the argument that it gives if that has another name.
         help: what it does, in a line; ``{names}`` stands for the names of its values.
-        read: ``bool`` for a flag without a value, ``int``, ``float``, or a function that reads the text, or all its texts.
+        read: ``bool`` for a flag without a value, ``int``, ``float``, or a function that reads the text, or only checks it; if
+            the option may be repeated, the function reads all texts into a mapping.
+        allowed: what is allowed where that function raises ``ValueError``.
         names: function that returns the names of its values, called where they are needed.
         closed: whether no other values are allowed.
         several: whether it may be repeated; the value is then a tuple.
         between: separator of the items of a value.
         ending: ending of the file that a value may be; empty if it is none.
         forms: function that returns what a help page lists in place of many names.
-        listed: whether a value is a list of names, separated by commas.
+        listed: whether a value is a list, separated by commas.
         kind: kind of data file, as ``models``, whose bare names are completed.
         alone: its value if the flag is given without one.
     """
@@ -36,7 +38,7 @@ class Parameter(NamedTuple):
     heading: str
     help: str
     metavar: str | None = None
-    read: Callable[[str], Any] = str
+    read: Callable[[Any], Any] = str
     names: Callable[[], Iterable[str]] = tuple
     closed: bool = False
     several: bool = False
@@ -44,6 +46,7 @@ class Parameter(NamedTuple):
     ending: str = ""
     forms: Callable[[], Iterable[str]] | None = None
     listed: bool = False
+    allowed: str = ""
     kind: str = ""
     default: Any = None
     required: bool = False

@@ -9,7 +9,7 @@ comparing plans needs no model file.
 import importlib
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
@@ -26,17 +26,17 @@ from hypar.plan.records import (
     BaselinesRecord,
     ChunksRecord,
     CostRecord,
+    Counted,
     FilesRecord,
     LimitsRecord,
     ModelRecord,
     Operators,
     Origin,
     ProfileRecord,
-    Recorded,
     RefinementRecord,
+    Score,
     remember,
 )
-from hypar.plan.score import Score
 from hypar.plan.stages import StagesRecord, stage_name
 from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
@@ -105,8 +105,7 @@ class Plan(Result, Record):
         files: the files that it was planned with, where they are not found by name beside the plan.
         bounds: lower bounds of the cost, over all levels or level by level; None if the solver is exact or states none.
         limits: the limits that kept the search from a proof; None if none did.
-        convention: the convention by which the cost counts bytes; None for ``paper``, and for a cost with a count of
-            its own.
+        convention: the convention by which the cost counts bytes; ``paper`` also for a cost with a count of its own.
         stages: the stages of a pipeline, each cut over devices of its own; None without a pipeline.
         root: the tree of levels, uneven splits and stages. In the file its splits are listed, a group's before its
             subgroups', and with stages on its groups one for each level of a group, with the layers of its stages.
@@ -136,7 +135,7 @@ class Plan(Result, Record):
     files: FilesRecord | None = None
     bounds: list[Amount] | None = None
     limits: LimitsRecord | None = None
-    convention: Recorded = None
+    convention: Counted = "paper"
     cost: CostRecord
     claim: str
     stages: StagesRecord | None = None
@@ -225,12 +224,6 @@ class Plan(Result, Record):
         """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
         return tuple(groups_of(self.root))
 
-    @cached_property
-    def _group_of(self) -> dict[str, str]:
-        """The device group of each layer whose stage is on one."""
-        stages = () if self.stages is None else self.stages.stages
-        return {layer: stage.group for stage in stages if stage.group is not None for layer in stage.layers}
-
     @property
     def summed(self) -> tuple[Split, ...]:
         """Return the splits whose costs sum to the plan's."""
@@ -262,8 +255,7 @@ class Plan(Result, Record):
 
     def choices(self, layer: str, group: str | None = None) -> tuple[Choice, ...]:
         """Return the choice of a layer at each level; ``dims`` describes the arguments and the errors."""
-        self._require(layer)
-        return tuple(split.choice(layer) for split in self.levels_of(group or self._group_of.get(layer)))
+        return tuple(split.choice(layer) for split in self.levels_of(group or self._group_of(layer)))
 
     def levels_of(self, group: str | None = None) -> tuple[Split, ...]:
         """Return the splits above and inside a group of identical devices, outermost first.
@@ -291,21 +283,25 @@ class Plan(Result, Record):
         Raises:
             UnknownNameError: no layer of that name is cut.
         """
-        self._require(layer)
+        root = self._group_of(layer)
         return sum(
             math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
             for group in self.groups
-            if self._group_of.get(layer, group.root) == group.root
+            if root in {None, group.root}
             and all(uneven.shares_of(layer)[group] for uneven, group in group.above)
         )
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.layers)
+    def _roots(self) -> dict[str, str | None]:
+        stages = () if self.stages is None else self.stages.stages
+        staged = {layer: stage.group for stage in stages for layer in stage.layers}
+        return {layer: staged.get(layer) for layer in self.layers}
 
-    def _require(self, layer: str) -> None:
-        if layer not in self._known:
+    def _group_of(self, layer: str) -> str | None:
+        """Return the device group that a layer's stage is on; None if it is on all devices."""
+        if layer not in self._roots:
             raise UnknownNameError("layer", layer, self.layers)
+        return self._roots[layer]
 
     def require_whole(self) -> None:
         """Check that levels, layers, choices, shares, stages, bounds and score agree.
@@ -327,8 +323,10 @@ class Plan(Result, Record):
             yield f"splits do not match the array {self.array}; allowed: one a level, outermost first"
         if self.stages is not None:
             yield from self._stage_faults(self.stages)
-        for split in self.splits:
-            yield from split.faults(self._layers_at(split))
+        for group in self.groups:
+            of_root = [layer for layer, root in self._roots.items() if root in {None, group.root}]
+            for split in self.levels_of(group.name):
+                yield from split.faults(of_root)
         if self.heterogeneous:
             yield from self._group_faults()
         elif self.arrays is not None or self.path is not None or self.groups[0].name != WHOLE_ARRAY:
@@ -374,22 +372,12 @@ class Plan(Result, Record):
             own = [group for group in self.groups if stage.group in {None, group.root}]
             yield from (stage_name(number) + f" {each.name}" * bool(each.above) for each in own)
 
-    def _layers_at(self, split: Split) -> Collection[str]:
-        """Return the layers that a split has: those of all stages, or of the stages on its group."""
-        if self.stages is None or not self.stages.groups:
-            return self.layers
-        roots = (own.root for own in self.groups if any(one is split for one in self.levels_of(own.name)))
-        return self.stages.layers_of(next(roots, ""))
-
     def _group_faults(self) -> Iterator[str]:
         """Yield where arrays, path and stages name other groups than the tree."""
         arrays, groups = self.arrays or {}, self.groups
         if self.array or self.score is None:
-            place, allowed = (
-                "array" if self.array else "score",
-                "no array and a score on a heterogeneous machine",
-            )
-            yield fault(place, self.array or None, allowed)
+            place = "array" if self.array else "score"
+            yield fault(place, self.array or None, "no array and a score on a heterogeneous machine")
         if self.stages is not None and self.staged:
             outside = self.stages.outside or 0
             if self.path is not None or (self.shares and not self.uneven and self.stages.arrays is None):

@@ -1,4 +1,4 @@
-"""The records inside a plan: its network, files, cost, limits, refinement, baselines, chunks and convention.
+"""The records inside a plan: its network, files, cost, limits, refinement, baselines, chunks, convention, and its score.
 
 Of conventions a file leaves out ``paper``, which also stands for the count of a cost that has only one, as ``direct`` of
 the cost ``deepa``: so a plan without the entry is counted as it was when plans had none.
@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, cast, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
+from hypar.document import Result
 from hypar.errors import shown
-from hypar.files.record import Record
-from hypar.sharding.conventions import FUSED, MOVED, PAPER
+from hypar.files.record import Record, one_of
+from hypar.network.training import OPTIMIZERS
+from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
 from hypar.sharding.tree import Amount, fault
 
 Manner = Literal["best", "layers", "one"]
@@ -172,22 +174,87 @@ class ChunksRecord(Record):
         return f"{count} ({self.asked}): {', '.join(words[:MOST_NAMED])}{more}"
 
 
-def _left_out(value: Any) -> Any:
-    return None if value == PAPER else value
-
-
-Recorded = Annotated[Literal["moved", "fused"] | None, BeforeValidator(_left_out)]
-"""A convention in a plan file; None for ``paper``."""
-
-
-def recorded(convention: str) -> Literal["moved", "fused"] | None:
-    """Return the entry of a plan file for a convention."""
-    return None if convention == PAPER else convention  # type: ignore[return-value]
+Counted = Annotated[str, one_of(BY_LEVELS)]
+"""A convention in a plan file."""
 
 
 def of_score(convention: str) -> str:
     """Return the convention of a score where none is asked for: what a correct execution of the plan moves."""
     return FUSED if convention == FUSED else MOVED
+
+
+Items = dict[str, Amount]
+
+
+class GroupScore(Record):
+    """One training step on one group of identical devices of a heterogeneous machine, or on one stage.
+
+    Attributes:
+        idle_s: seconds of waiting for other groups or for the end.
+        memory_bytes: peak on each device.
+        capacity_bytes: memory of a device; None if the machine's file does not say.
+    """
+
+    group: str
+    devices: Annotated[int, Field(ge=1)]
+    computing_s: Amount
+    communicating_s: Amount
+    idle_s: Amount
+    memory_bytes: Amount
+    capacity_bytes: Amount | None
+    fits: bool
+
+
+class Score(Result, Record):
+    """One training step on a machine.
+
+    Attributes:
+        hardware: the machine's name: its file's name without the ending.
+        hardware_digest: a hash of the machine's description, sources excepted.
+        convention: the convention by which bytes are counted.
+        energy_j: its energy on all devices; None if the machine's file gives no energies.
+        communication_bytes: bytes that all devices receive.
+        memory_bytes: peak on each device.
+        capacity_bytes: memory of a device; None if the file does not say.
+        time: seconds of each phase's computation, of updates and of communication, summed over all groups.
+        overlapped_s: the excess of their sum over ``time_s``.
+        critical: seconds of each on the critical path; they sum to ``time_s``.
+        busy: seconds that each resource works.
+        energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved; of links, and
+            at rest, if the machine's file gives them.
+        communication: bytes at each level, and under ``stages`` the bytes sent between stages.
+        memory: bytes of weights, gradients, optimizer state, activations kept, and transfer buffers.
+        groups: the step on each group of a heterogeneous machine, or on each stage; ``memory`` is then the fullest
+            one's. None for identical devices without stages.
+    """
+
+    _document: ClassVar[str] = "plan"
+
+    hardware: str
+    hardware_digest: str
+    hardware_changes: dict[str, Any]
+    convention: Counted = "paper"
+    optimizer: Annotated[str, one_of(OPTIMIZERS)]
+    element_bytes: Annotated[int, Field(ge=1)]
+    word_bytes: Amount
+    time_s: Amount
+    energy_j: Amount | None
+    communication_bytes: Amount
+    memory_bytes: Amount
+    capacity_bytes: Amount | None
+    fits: bool
+    time: Items
+    overlapped_s: Amount
+    critical: Items
+    busy: Items
+    energy: Items | None
+    communication: Items
+    memory: Items
+    groups: list[GroupScore] | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the score as plain data, without keys for absent groups and for the convention ``paper``."""
+        return self.model_dump(mode="json", exclude_defaults=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
-from hypar.errors import OptionError, UnknownNameError, shown, suggestion
+from hypar.errors import OptionError, UnknownNameError, shown
 from hypar.network.training import OPTIMIZERS
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
@@ -46,19 +46,6 @@ def read_array(text: str) -> tuple[int | str, ...]:
     return tuple(
         word if word.startswith("s") else number for word, number in zip(words, numbers, strict=True)
     )
-
-
-def read_stages(text: str) -> int | str:
-    """Read a number of stages, or ``best``.
-
-    Raises:
-        OptionError: it is neither.
-    """
-    try:
-        return text if text == BEST else int(text)
-    except ValueError:
-        hint = suggestion(text, [BEST])
-        raise OptionError("stages", f"found {shown(text)}", "a whole number, or best", hint) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +98,8 @@ class Request:
     shares: Annotated[str | None, Parameter("--shares", MACHINE, "How device groups share the work: equal, linear, "
         "exact, or layers.  [default: the strategy's]", "NAME", names=lambda: SHARES, closed=True)] = None
     stages: Annotated[int | str | None, Parameter("--stages", STAGES, "Number of stages of consecutive layers, each "
-        "planned by itself; best: the fastest number over the outermost levels.", "N|best", read_stages,
-        names=lambda: (BEST,))] = None
+        "planned by itself; best: the fastest number over the outermost levels.", "N|best",
+        lambda text: text if text == BEST else int(text), lambda: (BEST,), allowed="a whole number, or best")] = None
     schedule: Annotated[str | None, Parameter("--schedule", STAGES, "Order of the stages' work: 1f1b, interleaved, gpipe "
         "or layer-block.  [default: 1f1b]", "NAME", names=lambda: FLUSHES, closed=True)] = None
     microbatches: Annotated[int | None, Parameter("--microbatches", STAGES, "Microbatches in a mini-batch, with stages.  "
@@ -154,12 +141,8 @@ class Request:
 
     def given(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, as keyword arguments."""
-        found = {field: getattr(self, field.name) for field in fields(self)}
-        return {
-            field.name: value
-            for field, value in found.items()
-            if value is not field.default and value not in ((), field.default)
-        }
+        found = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
+        return {name: own for name, own, usual in found if own is not usual and own not in ((), usual)}
 
     def command(self) -> list[str]:
         """Return the options that differ from their defaults as the words of a command line."""

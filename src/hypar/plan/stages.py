@@ -3,7 +3,7 @@
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 from collections.abc import Iterator
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -86,54 +86,40 @@ class StagesRecord(Record):
 
     def faults(self) -> Iterator[str]:
         """Yield where the request, the stages, the schedule and the microbatches do not agree."""
-        best, count, balance = self.asked == "best", len(self.stages), self.balance
-        if not best and self.asked != count:
-            yield fault("stages.asked", self.asked, f"{count}, as there are, or best")
-        if sum(one is not None for one in (self.array, self.arrays)) != best:
-            yield fault("stages.array", self.array, "one where the best were asked for, and nowhere else")
+        best, count, several = self.asked == "best", len(self.stages), self.parts_of_each
+        asked = "the best were" if best else "a number of stages was"
         other = "outside" if best else "asked_microbatches"
-        if getattr(self, other) is not None:
-            asked = "the best were" if best else "a number of stages was"
-            yield fault(f"stages.{other}", getattr(self, other), f"none where {asked} asked for")
-        if self.starts and (best or balance is not None):
-            yield fault("stages.starts", self.starts, "none with the best stages or a balance")
-        if (self.bottleneck is None) is (self.pipelined and balance not in {None, "time"}):
-            yield fault(
-                "stages.bottleneck", self.bottleneck, "one for a balance other than time, and nowhere else"
-            )
-        if not FLUSHES[self.schedule] and self.microbatches > 1:
-            yield fault(
-                "stages.microbatches", self.microbatches, f"1, as {self.schedule!r} takes whole mini-batches"
-            )
-        yield from self._part_faults()
+        valued = self.pipelined and self.balance not in {None, "time"}
+        rules = (
+            ("asked", not best and self.asked != count, f"{count}, as there are, or best"),
+            ("array", sum(own is not None for own in (self.array, self.arrays)) != best, "one where the best were asked for, and nowhere else"),
+            (other, getattr(self, other) is not None, f"none where {asked} asked for"),
+            ("starts", self.starts and (best or self.balance), "none with the best stages or a balance"),
+            ("bottleneck", (self.bottleneck is None) is valued, "one for a balance other than time, and nowhere else"),
+            ("microbatches", self.microbatches > 1 and not FLUSHES[self.schedule], f"1, as {self.schedule!r} takes whole mini-batches"),
+            ("parts", (self.schedule == INTERLEAVED) is (self.parts is None), f"2 or more by {INTERLEAVED!r}, and nowhere else"),
+        )  # fmt: skip
+        yield from (
+            fault(f"stages.{name}", getattr(self, name), allowed) for name, broken, allowed in rules if broken
+        )
+        for number, stage in enumerate(self.stages):
+            sizes = stage.parts
+            if (sizes and len(sizes)) != several or sum(sizes or ()) not in {0, len(stage.layers)}:
+                allowed = f"{several} of {len(stage.layers)} layers" if several else "none"
+                yield fault(f"stages.stages[{number}].parts", sizes, allowed)
+        if several and self.microbatches % count:
+            yield fault("stages.microbatches", self.microbatches, f"a multiple of the {count} stages")
         if len({*self.layers}) < len(self.layers):
             yield "stages: found a layer twice; allowed: each once"
         yield from self._group_faults()
 
-    def _part_faults(self) -> Iterator[str]:
-        """Yield where a stage has not the parts that the schedule needs."""
-        if (self.schedule == INTERLEAVED) is (self.parts is None):
-            yield fault("stages.parts", self.parts, f"2 or more by {INTERLEAVED!r}, and nowhere else")
-        several, count = self.parts_of_each, len(self.stages)
-        for number, stage in enumerate(self.stages):
-            own = stage.parts
-            if (None if own is None else len(own)) != several or (own and sum(own) != len(stage.layers)):
-                allowed = f"{several} of {len(stage.layers)} layers" if several else "none"
-                yield fault(f"stages.stages[{number}].parts", own, allowed)
-        if several and self.microbatches % count:
-            yield fault("stages.microbatches", self.microbatches, f"a multiple of the {count} stages")
-
     def _group_faults(self) -> Iterator[str]:
         """Yield where a device group does not hold as many consecutive stages as the others."""
-        runs = [(name, len([*own])) for name, own in groupby(stage.group for stage in self.stages)]
-        names = [name for name, _ in runs]
-        if (
-            len({*names}) < len(names)
-            or len({count for _, count in runs}) > 1
-            or (None in names and runs[1:])
-        ):
+        own = [stage.group for stage in self.stages]
+        equal = [group for group in self.groups for _ in range(self.of_each_group)]
+        if {*own} != {None} and own != equal:
             allowed = "equally many consecutive stages on each group, or no groups"
-            yield f"stages.stages: found the groups {shown(names)}; allowed: {allowed}"
+            yield f"stages.stages: found the groups {shown(own)}; allowed: {allowed}"
         if self.groups and self.array is not None:
             yield "stages.array: found one of identical devices; allowed: stages.arrays, as there are groups"
 
@@ -146,10 +132,6 @@ class StagesRecord(Record):
     def of_each_group(self) -> int:
         """Return the number of stages on each device group; all on identical devices."""
         return len(self.stages) // max(1, len(self.groups))
-
-    def layers_of(self, group: str) -> tuple[str, ...]:
-        """Return the layers of the stages on a device group."""
-        return tuple(layer for stage in self.stages if stage.group == group for layer in stage.layers)
 
     @property
     def pipelined(self) -> bool:
@@ -174,12 +156,8 @@ class StagesRecord(Record):
     @property
     def spans(self) -> tuple[tuple[StageRecord, tuple[str, ...]], ...]:
         """Return the parts of all stages in the network's order, each with its stage: consecutive layers."""
-        each = [[*stage.spans] for stage in self.stages]
-        return tuple(
-            (stage, own[part])
-            for part in range(len(each[0]))
-            for stage, own in zip(self.stages, each, strict=True)
-        )
+        each = zip(*([(stage, own) for own in stage.spans] for stage in self.stages), strict=True)
+        return tuple(chain.from_iterable(each))
 
     @property
     def layers(self) -> tuple[str, ...]:

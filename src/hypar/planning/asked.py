@@ -127,15 +127,15 @@ def uneven_array(plan: Plan, machine: HeterogeneousMachine) -> tuple[int, ...] |
 def _as_papers(plan: Plan, own: str) -> bool:
     """Return whether a plan's cost counts as the strategy's paper does, and its score what moves."""
     scored = plan.score is not None and plan.score.convention == of_score(own)
-    return own == PAPER and plan.convention is None and scored and not plan.uneven
+    return own == PAPER and plan.convention == PAPER and scored and not plan.uneven
 
 
 def _convention_of(plan: Plan, own: str) -> str | None:
     """Return the convention to ask for; None if the strategy's own, or no single one, leads to the plan."""
     if plan.uneven or "convention" not in {item.name for item in fields(load_cost(plan.cost.name, {}))}:  # type: ignore[arg-type]
         return None
-    cost = plan.convention or PAPER
-    score = of_score(own) if plan.score is None else plan.score.convention or PAPER
+    cost = plan.convention
+    score = of_score(own) if plan.score is None else plan.score.convention
     return None if (cost, score) == (own, of_score(own)) else cost
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
 
 
 class Conventions(NamedTuple):
@@ -62,7 +62,7 @@ def follows(cost: str) -> bool:
 
 def cost_convention(plan: Plan) -> str:
     """Return the convention of a plan's cost, as people read it."""
-    return plan.convention or _papers(plan)
+    return _papers(plan) if plan.convention == PAPER else plan.convention
 
 
 def score_convention(plan: Plan, score: Score | None = None) -> str:
@@ -74,8 +74,8 @@ def score_convention(plan: Plan, score: Score | None = None) -> str:
     """
     score = plan.score if score is None else score
     if score is None:
-        return of_score(plan.convention or PAPER)
-    return score.convention or _papers(plan)
+        return of_score(plan.convention)
+    return _papers(plan) if score.convention == PAPER else score.convention
 
 
 def _papers(plan: Plan) -> str:

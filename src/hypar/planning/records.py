@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import load_cost, parameters_of
 from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
-from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord, recorded
+from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
 from hypar.planning.question import context_of
 from hypar.sharding.redistribution import equal_shares
 from hypar.sharding.tree import WHOLE_ARRAY, Split
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord
-    from hypar.plan.score import Score
+    from hypar.plan.records import BaselinesRecord, ChunksRecord, RefinementRecord, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Answer, Question
@@ -97,7 +96,7 @@ def plan_of(request: Resolved, graph: LayerGraph, found: Decided) -> Plan:
         profile=profile,
         bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
         limits=found.limits,
-        convention=recorded(request.convention),
+        convention=request.convention,
         cost=CostRecord.model_construct(
             name=request.cost,
             value=exact_number(found.cost),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.chunks.search import Chunked
     from hypar.planning.records import Decided
@@ -132,7 +132,7 @@ def run_plan(
     tell(f"scoring {graph.name} by {plan.strategy}")
     machine = machine_of(plan, file, changes=changes) if hardware is None else load_machine(hardware, changes)
     if machine is None:
-        raise OptionError("score", "no machine is named", "one, as --hardware hmc")
+        raise OptionError("--set" if changes else "score", "no machine is named", "one, as --hardware hmc")
     require_groups(plan, machine, file)
     own = checked(
         "optimizer",

@@ -185,8 +185,8 @@ class Resolved:
             # The recorded baselines are the ones that competed.
             baselines=() if plan.baselines is None else plan.baselines.names,
             beyond_space=plan.baselines is not None,
-            convention=plan.convention or PAPER,
-            counted=(None if plan.score is None else plan.score.convention) or PAPER,
+            convention=plan.convention,
+            counted=PAPER if plan.score is None else plan.score.convention,
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
             limited=plan.limits is not None,

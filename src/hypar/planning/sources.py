@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.errors import InputError
     from hypar.machine.machine import Machine
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
 
 ENDINGS = (".yaml", ".yml")
 """Endings of the files that are found by name."""

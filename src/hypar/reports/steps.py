@@ -10,15 +10,16 @@ from hypar.document import Column, Note, Span, Table, Timeline
 from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
 from hypar.reports import words
+from hypar.reports.text import faster_than
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.units import faster_than, format_bytes, format_joules, format_seconds
+from hypar.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
-    from hypar.plan.score import GroupScore, Score
+    from hypar.plan.records import GroupScore, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
     from hypar.studies.step import Part, StepRows, StepTask
@@ -56,7 +57,7 @@ def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -
     energy = "not known: the machine's file gives none"
     if score.energy_j is not None:
         listed = f": {words.items(score.energy, 'joules')}" if score.energy else ""
-        energy = f"{format_joules(score.energy_j)}{listed}"
+        energy = f"{format_seconds(score.energy_j, 'J')}{listed}"
     yield Note("energy", energy)
     of = "" if score.capacity_bytes is None else f" of {format_bytes(score.capacity_bytes)}"
     held = f"{format_bytes(score.memory_bytes)}{of} on {'the fullest' if score.groups else 'each'} device"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from hypar.activity import listening
+from hypar.activity import LISTENER, holding
 from hypar.document import Note
 from hypar.errors import printable
 from hypar.files.text import not_printed
@@ -126,7 +126,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     watching = threading.Thread(target=_watch, args=(state, ended), daemon=True)
     watching.start()
     try:
-        with listening(lambda told: state.update(what=told)):
+        with holding(LISTENER, lambda told: state.update(what=told)):
             yield lambda done, of: state.update(far=f"{done:,} of {of:,}, ")
     finally:
         ended.set()

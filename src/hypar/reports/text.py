@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Cell, Column, Note, Section, Table
 from hypar.reports.palette import colours_of
+from hypar.units import format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -260,3 +261,12 @@ def _records(columns: Sequence[Shown], count: int, width: int) -> list[Line]:
         for text in (", ".join(tied), *(text for prose, text in pairs if prose)):
             found += [[(" " * GAP, ""), *line] for line in _lines(text, width - GAP, style)]
     return found
+
+
+def faster_than(name: str, first: float, own: float) -> str:
+    """Compare a time with that of something else, as ``3.32x faster than dp``, ``as fast as dp`` or ``3.2% slower than dp``."""
+    fast, slow = min(first, own), max(first, own)
+    if slow - fast < 1e-3 * fast or not fast:
+        return f"as fast as {name}"
+    ratio = format_gain(slow, fast) if slow >= 1.1 * fast else f"{slow / fast - 1:.1%}"
+    return f"{ratio} {'faster' if own < first else 'slower'} than {name}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hypar.document import Tone
     from hypar.plan.plan import Plan
-    from hypar.plan.score import GroupScore, Score
+    from hypar.plan.records import GroupScore, Score
     from hypar.sharding.placement import Choice
 
 Key = TypeVar("Key")

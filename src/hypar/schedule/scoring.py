@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.ops.nest import PHASES
-from hypar.plan.records import recorded
-from hypar.plan.score import GroupScore, Score
+from hypar.plan.records import GroupScore, Score
 from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import memory_of
@@ -116,7 +115,7 @@ def summarise(
         hardware=machine.name,
         hardware_digest=machine.digest,
         hardware_changes=dict(machine.changes),
-        convention=recorded(setting.convention),
+        convention=setting.convention,
         optimizer=setting.optimizer,
         element_bytes=setting.element_bytes,
         word_bytes=exact_number(setting.machine.content.device.word.value),

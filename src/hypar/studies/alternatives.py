@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Costs
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.score import Score
+    from hypar.plan.records import Score
 
 LEAST_SHOWN = 1e-3
 """The least gain of a faster baseline that is remarked."""

@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.activity import interruptible, tell
+from hypar.activity import INTERRUPTIBLE, tell
 from hypar.planning.searches.jointly.answers import Standing, better_of, greedy_answer
 from hypar.planning.searches.jointly.coarse import from_coarse, is_coarse
 from hypar.planning.searches.jointly.counts import COUNTS, by_counts
@@ -52,7 +52,7 @@ class Joint:
         except OutOfTime:
             cut = Cut("time", number)
         except KeyboardInterrupt:
-            if not interruptible():
+            if not INTERRUPTIBLE.get():
                 raise
             cut = Cut("interrupt", number)
         answer = greedy_answer(question, 0.0) if best is None else best.answer()

@@ -136,13 +136,14 @@ def unfit(request: Resolved, graph: LayerGraph, groups: Sequence[str | None]) ->
         own.held, key=lambda each: each[2] / (each[1].setting.machine.memory_bytes or math.inf)
     )
     if not lane.setting.machine.fits(held):
-        problem += f": divided evenly, stage {number} holds {format_bytes(held)}"
+        lacking = format_bytes(held - (lane.setting.machine.memory_bytes or 0))
+        problem += f": divided evenly, stage {number} holds {format_bytes(held)}, {lacking} too much"
     return MemoryLimitError(f"hardware {machine.name!r}", problem, hint=_hint(own, graph))
 
 
 def _hint(own: Divided, graph: LayerGraph) -> str:
     further = SCHEDULES[own.request.schedule].flushes and own.microbatches < graph.batch
-    more = f"more microbatches than {own.microbatches}, " * further
+    more = f"--microbatches above {own.microbatches}, " * further
     return f"try {more}another number of stages, a smaller batch, or devices with more memory"
 
 

@@ -24,8 +24,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.plan.records import ChunksRecord
-    from hypar.plan.score import Score
+    from hypar.plan.records import ChunksRecord, Score
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import CutSpan
     from hypar.schedule.lanes import Crossing

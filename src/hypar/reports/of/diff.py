@@ -9,8 +9,9 @@ from hypar.document import Column, Document, Note, Table
 from hypar.errors import HyparError
 from hypar.plan.diff import alike
 from hypar.planning.counting import cost_convention, score_convention
+from hypar.reports.text import faster_than
 from hypar.reports.words import TOTALS, fold, grouped, headline, levels_of, on_machine
-from hypar.units import amount, faster_than
+from hypar.units import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

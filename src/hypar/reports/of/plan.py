@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Table
 from hypar.errors import InputError
-from hypar.plan.records import origin_of
-from hypar.plan.score import Score
+from hypar.plan.records import Score, origin_of
 from hypar.planning.counting import cost_convention
 from hypar.reports import steps, words
+from hypar.reports.text import faster_than
 from hypar.studies.remarks import baseline_scores, on_this_machine, remarks
-from hypar.units import amount, faster_than, format_seconds
+from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,13 +14,14 @@ from hypar.document import Column, Document, Note, Table
 from hypar.planning.counting import score_convention
 from hypar.planning.resolved import BASELINE
 from hypar.planning.strategies.base import load_strategy
+from hypar.reports.text import faster_than
 from hypar.reports.words import TOTALS, asked, data, fit, grouped, levels_of, on_machine, texts_of, tone_of
 from hypar.sharding.conventions import DIRECT, MOVED
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.studies.alternatives import Exploration
 from hypar.studies.grid import Comparison
 from hypar.studies.sweep import Sweep
-from hypar.units import exact_number, faster_than, format_bytes, format_gain, format_seconds
+from hypar.units import exact_number, format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
