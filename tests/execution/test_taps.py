@@ -59,4 +59,4 @@ def test_errors_of_windows_go_back_to_what_they_read(down: Window, across: Windo
 def test_padding_has_the_value_of_the_border() -> None:
     side = reading(Window(kernel=3, padding=1), np.array([0]), 4)
     taps = Var(("width",), np.ones(2)).windows("width", side, ("width", "taps"), border=-np.inf)
-    assert taps.value.tolist() == [[-np.inf, 1, 1]]
+    assert taps.value.tolist() == [[-np.inf], [1], [1]]

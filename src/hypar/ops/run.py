@@ -80,8 +80,15 @@ class Run:
         self.leaves[name] = _Leaf(found, box, (operand.shape, whole.shape))
         if shared:
             found = self._shared(name, found, box, operand.shape)
+        slid = [axis for axis, own in operand.axes.items() if own.window is not None]
         for axis, own in operand.axes.items():
-            found = self._along(found, f"{name} {axis}", axis, own)
+            if axis not in slid:
+                found = self._along(found, f"{name} {axis}", axis, own)
+        # What is contracted lies together, before and behind the taps of windows.
+        kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim.startswith(name)]
+        found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept]) if slid else found
+        for axis in reversed(slid):
+            found = self._along(found, f"{name} {axis}", axis, operand.axes[axis])
         return found
 
     def _along(self, found: Var, label: str, axis: str, own: Projection) -> Var:

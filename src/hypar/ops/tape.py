@@ -108,16 +108,16 @@ class Var:
     def max(self, over: Sequence[str]) -> Var:
         """Return the largest element over some dims, NaN above all numbers; the first of equal ones gets the error."""
         kept = [dim for dim in self.dims if dim not in over]
-        last = self.ordered([*kept, *over]).merged(over, "places")
-        at = last.value.argmax(-1)[..., None]
-        value = np.take_along_axis(last.value, at, -1)[..., 0]
+        first = self.ordered([*over, *kept]).merged(over, "places")
+        at = first.value.argmax(0)[None]
+        value = np.take_along_axis(first.value, at, 0)[0]
 
         def back(error: Array) -> Array:
-            found: Array = np.zeros(last.value.shape)
-            np.put_along_axis(found, at, np.where(np.isnan(value), np.nan, error)[..., None], -1)
+            found: Array = np.zeros(first.value.shape)
+            np.put_along_axis(found, at, np.where(np.isnan(value), np.nan, error)[None], 0)
             return found
 
-        return Var(kept, value, (last, back))
+        return Var(kept, value, (first, back))
 
     def merged(self, dims: Sequence[str], name: str) -> Var:
         """Return it with dims beside each other as one."""
@@ -149,23 +149,24 @@ class Var:
         return Var(names, padded[index], (self, back))
 
     def windows(self, dim: str, taps: Taps, dims: tuple[str, str], border: float = 0.0) -> Var:
-        """Return what each tap of each output reads along a dim, as dims of outputs and of taps; ``border`` is the padding."""
-        at, value = self.dims.index(dim), self.value
+        """Return what each output reads along a dim, which becomes outputs, by tap, the first dim; ``border`` is the padding."""
+        at, value, (outputs, tap) = self.dims.index(dim), self.value, dims
         before: tuple[Any, ...] = (slice(None),) * at
-        found: Array = np.full((*value.shape[:at], *taps.places.shape, *value.shape[at + 1 :]), border)
-        for tap, (made, read) in enumerate(taps.pairs):
-            found[(*before, made, tap)] = value[(*before, read)]
+        places, kernel = taps.places.shape
+        found: Array = np.full((kernel, *value.shape[:at], places, *value.shape[at + 1 :]), border)
+        for number, (made, read) in enumerate(taps.pairs):
+            found[number][(*before, made)] = value[(*before, read)]
 
         def back(error: Array) -> Array:
             summed: Array = np.zeros(value.shape)
-            for tap, (made, read) in enumerate(taps.pairs):
+            for number, (made, read) in enumerate(taps.pairs):
                 if isinstance(read, slice):
-                    summed[(*before, read)] += error[(*before, made, tap)]
+                    summed[(*before, read)] += error[number][(*before, made)]
                 else:
-                    np.add.at(summed, (*before, read), error[(*before, made, tap)])
+                    np.add.at(summed, (*before, read), error[number][(*before, made)])
             return summed
 
-        return Var((*self.dims[:at], *dims, *self.dims[at + 1 :]), found, (self, back))
+        return Var((tap, *self.dims[:at], outputs, *self.dims[at + 1 :]), found, (self, back))
 
 
 def product(operands: Sequence[Var], dims: Sequence[str]) -> Var:
@@ -244,11 +245,14 @@ def _contracted(one: Var, two: Var, kept: set[str]) -> Var:
 
 def _matmul(one: tuple[Dims, Array], two: tuple[Dims, Array], made: Dims) -> Array:
     """Return a sum of products as a multiplication of matrices for each index of the dims that all three have."""
+    if next((dim for dim in made if (dim in one[0]) != (dim in two[0])), None) in two[0]:
+        one, two = two, one  # so that the product lies as it is asked for
     names, others = one[0], two[0]
     each = [dim for dim in made if dim in names and dim in others]
     left = [dim for dim in made if dim in names and dim not in others]
     right = [dim for dim in made if dim in others and dim not in names]
-    inner = [dim for dim in names if dim in others and dim not in made]
+    larger = names if one[1].size > two[1].size else others
+    inner = [dim for dim in larger if dim in names and dim in others and dim not in made]
     sizes = dict(zip((*names, *others), (*one[1].shape, *two[1].shape), strict=True))
     order = (*each, *left, *right)
     value = _matrices(one, each, left, inner) @ _matrices(two, each, inner, right)
@@ -256,8 +260,10 @@ def _matmul(one: tuple[Dims, Array], two: tuple[Dims, Array], made: Dims) -> Arr
 
 
 def _matrices(own: tuple[Dims, Array], *groups: list[str]) -> Array:
-    """Return an array with its dims in groups, each as one."""
+    """Return an array with its dims in groups, each as one; without a copy where the dims of each group lie together."""
     dims, array = own
-    ordered = array.transpose([dims.index(dim) for group in groups for dim in group])
+    there = sorted(range(len(groups)), key=lambda at: [dims.index(dim) for dim in groups[at]])
+    ordered = array.transpose([dims.index(dim) for at in there for dim in groups[at]])
     shape = iter(ordered.shape)
-    return ordered.reshape([math.prod(next(shape) for _ in group) for group in groups])
+    found = ordered.reshape([math.prod(next(shape) for _ in groups[at]) for at in there])
+    return found.transpose([there.index(at) for at in range(len(groups))])
