@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -11,7 +11,7 @@ from pydantic import Field
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.ops.dims import KERNEL
-from hypar.ops.nest import Nest, Operand, Projection, operand_name
+from hypar.ops.nest import Nest, Projection
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError, Window
 
@@ -114,19 +114,9 @@ class Weighted(Op):
         return {tensor: zeros for tensor, zeros in given.items() if zeros is not None}
 
 
-def axes(batch: int, shape: Shape, **others: Projection) -> dict[str, Projection]:
-    """Return the axes of a tensor that loop dims of their names index, but for some."""
-    return {dim: others.get(dim, Projection(size, (dim,))) for dim, size in {"batch": batch, **shape}.items()}
-
-
-def looped(sizes: Mapping[str, int], prefix: str = "") -> dict[str, Projection]:
-    """Return axes that loop dims of their names, with a prefix, index."""
-    return {dim: Projection(size, (f"{prefix}{dim}",)) for dim, size in sizes.items()}
-
-
-def sizes_of(axes: Mapping[str, Projection]) -> dict[str, int]:
-    """Return the loop dims that index axes, one each, with their sizes."""
-    return {own.dims[0]: own.size for own in axes.values()}
+def prefixed(prefix: str, sizes: Mapping[str, int]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return axes that loop dims of their names with a prefix index, and these loop dims with their sizes."""
+    return {dim: f"{prefix}{dim}" for dim in sizes}, {f"{prefix}{dim}": size for dim, size in sizes.items()}
 
 
 def slid(shape: Shape, windows: Mapping[str, Window]) -> dict[str, Projection]:
@@ -134,13 +124,9 @@ def slid(shape: Shape, windows: Mapping[str, Window]) -> dict[str, Projection]:
     return {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), window) for dim, window in windows.items()}
 
 
-def same_shape(
-    batch: int, inputs: tuple[Shape, ...], parameters: Mapping[str, Operand] | None = None, **facts: Any
-) -> Nest:
+def same_shape(batch: int, inputs: Sequence[Shape], **facts: Any) -> Nest:
     """Return the nest of an op whose inputs and output have one shape."""
-    read = {operand_name(number): Operand(axes(batch, shape)) for number, shape in enumerate(inputs)}
-    sizes, result = {"batch": batch, **inputs[0]}, Operand(axes(batch, inputs[0]))
-    return Nest.of(sizes, read | dict(parameters or {}), result, **facts)
+    return Nest.of(batch, inputs[0], inputs, inputs[0], **facts)
 
 
 def one_input(inputs: tuple[Shape, ...], *dims: str) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from hypar.ops.dims import CUTTABLE, KERNEL, atom_of, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Sequence
 
     from hypar.ops.windows import Window
 
@@ -77,6 +78,28 @@ class Operand(NamedTuple):
             elif own.dims:
                 found[own.dims[0]] = axis
         return found
+
+
+Axes = Mapping[str, Any]
+"""The axes of a tensor by their names: the size of one that a loop dim of its name indexes, the loop dims, or more than that."""
+
+
+def _operand(axes: Axes, sizes: Mapping[str, int], role: Role = "activation", start: float = 0.0) -> Operand:
+    return Operand({axis: _projection(axis, own, sizes) for axis, own in axes.items()}, role, start)
+
+
+def _projection(
+    axis: str, own: int | str | tuple[str, ...] | Projection, sizes: Mapping[str, int]
+) -> Projection:
+    match own:
+        case Projection():
+            return own
+        case int():
+            return Projection(own, (axis,))
+        case str():
+            return Projection(sizes[own], (own,))
+        case _:
+            return Projection(math.prod(sizes[dim] for dim in own), own)
 
 
 class Sum(NamedTuple):
@@ -201,15 +224,48 @@ class Nest:
 
     @classmethod
     def of(
-        cls, sizes: Mapping[str, int], operands: Mapping[str, Operand], result: Operand, **facts: Any
+        cls,
+        batch: int,
+        loops: Mapping[str, int],
+        inputs: Sequence[Axes],
+        output: Axes,
+        *,
+        weight: Iterable[str] = (),
+        trained: Mapping[str, Axes] | None = None,
+        start: float = 0.0,
+        **facts: Any,
     ) -> Nest:
-        """Return the nest of an op, of facts about one sample; the sizes of its input are those of the first operand."""
-        axes, whole = operands["input"].axes, facts.get("whole", ())
-        slid = {dim: axes[dim] for dim in ("height", "width") if dim in axes and dim not in whole}
-        read = {dim: own.size for dim, own in slid.items() if own.window is not None and own.dims[0] == dim}
-        elements: dict[str, Any] = {"input_elements": math.prod(operands["input"].shape), "input_sizes": read}
-        found = cls(sizes=sizes, operands=operands, result=result, **elements | facts)
-        batch, saved, (forward, backward) = sizes["batch"], found.saved, found.more
+        """Return the nest of an op.
+
+        Args:
+            batch: samples in a mini-batch, the first loop and the first axis of inputs and output.
+            loops: the other loop dims with their sizes.
+            inputs: the axes of a sample of each input.
+            output: those of the output.
+            weight: the loop dims of a weight that is contracted.
+            trained: the axes of each other trained tensor.
+            start: the mean of the first values of a ``weight`` among these.
+            facts: other attributes; those of memory and operations are of one sample.
+        """
+        sizes = {"batch": batch, **loops}
+        operands = {
+            operand_name(at): _operand({"batch": batch, **axes}, sizes) for at, axes in enumerate(inputs)
+        }
+        if own := tuple(weight):
+            operands["weight"] = _operand({dim: dim for dim in own}, sizes, "weight")
+        for name, axes in (trained or {}).items():
+            operands[name] = _operand(axes, sizes, "parameter", start * (name == "weight"))
+        read, whole = operands["input"].axes, facts.get("whole", ())
+        slid = {dim: read[dim] for dim in ("height", "width") if dim in read and dim not in whole}
+        found = cls(
+            sizes=sizes,
+            operands=operands,
+            result=_operand({"batch": batch, **output}, sizes),
+            input_elements=facts.pop("input_elements", math.prod(operands["input"].shape)),
+            input_sizes={dim: own.size for dim, own in slid.items() if own.window and own.dims[0] == dim},
+            **facts,
+        )
+        saved, (forward, backward) = found.saved, found.more
         return replace(
             found,
             saved=saved._replace(elements=batch * saved.elements, mask_bytes=batch * saved.mask_bytes),
@@ -329,7 +385,8 @@ class Nest:
     @property
     def opaque(self) -> bool:
         """Whether an output may depend on all elements of a sample of every input."""
-        return not any(own.dims for axis, own in self.inputs[0].axes.items() if axis != "batch")
+        axes = [own for axis, own in self.inputs[0].axes.items() if axis != "batch"]
+        return not self.view and not any(own.dims for own in axes)
 
     @property
     def concatenates(self) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.ops.base import Node, Op, Shape, axes, describe, elements_of, looped, require_dims, sizes_of
+from hypar.ops.base import Node, Op, Shape, describe, elements_of, prefixed, require_dims
 from hypar.ops.dims import CONTRACTED, MADE, READ, Names
-from hypar.ops.nest import Nest, Operand, Saved, Sum, operand_name
+from hypar.ops.nest import Nest, Saved, Sum
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError
 
@@ -49,23 +49,22 @@ class Attention(Op):
         Each further part has a product ``S``, to which it is added.
         """
         self._check(inputs)
-        (queries, keys, values), asking = inputs[:3], [one for one, _ in _pairs(len(inputs))]
-        rows, further = _rows(queries), looped({dim: keys[dim] for dim in self.over}, CONTRACTED)
-        features = {at: looped(_features(inputs[at]), READ) for at in range(len(inputs))}
-        features[2] = looped(_features(values), MADE)
-        scored = {"batch": batch, **rows, **sizes_of(further)}
-        contracted = {dim: size for at in (0, 2, *asking[1:]) for dim, size in sizes_of(features[at]).items()}
-        operands = {
-            operand_name(at): Operand(axes(batch, shape, **features[at], **({} if at in asking else further)))
-            for at, shape in enumerate(inputs)
-        }
-        kept, num_rows = ("batch", *rows), elements_of(rows)
-        scores = num_rows * math.prod(keys[dim] for dim in self.over)
+        (queries, keys, _values), asking = inputs[:3], [one for one, _ in _pairs(len(inputs))]
+        rows, (keys_by, further) = _rows(queries), prefixed(CONTRACTED, {dim: keys[dim] for dim in self.over})
+        features = [prefixed(MADE if at == 2 else READ, _features(shape)) for at, shape in enumerate(inputs)]
+        contracted = {dim: size for at in (0, 2, *asking[1:]) for dim, size in features[at][1].items()}
+        read = [
+            {**shape, **by, **({} if at in asking else keys_by)}
+            for at, (shape, (by, _)) in enumerate(zip(inputs, features, strict=True))
+        ]
+        num_rows, scores = elements_of(rows), elements_of(rows) * math.prod(further.values())
+        kept = ("batch", *rows)
         return Nest.of(
-            scored | contracted,
-            operands,
-            Operand({**axes(batch, rows), **features[2]}),
-            products=tuple((*scored, dim) for dim in contracted),
+            batch,
+            {**rows, **further, **contracted},
+            read,
+            {**rows, **features[2][0]},
+            products=tuple((*kept, *further, dim) for dim in contracted),
             fraction=0.5 if self.causal else 1.0,
             whole=frozenset(contracted),
             sums={"exponential": Sum(kept), "product": Sum(kept, backward=True)},

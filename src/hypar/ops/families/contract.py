@@ -18,19 +18,17 @@ from hypar.ops.base import (
     Size,
     Weighted,
     as_places,
-    axes,
     describe,
     elements_of,
-    looped,
     one_input,
     placed_input,
+    prefixed,
     require_dims,
     several_inputs,
-    sizes_of,
     slid,
-)
+)  # fmt: skip
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, missing
-from hypar.ops.nest import Nest, Operand, Projection, Saved
+from hypar.ops.nest import Nest, Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError, SharedWindow, TransposedWindow, Window
 
@@ -108,16 +106,16 @@ class Linear(Weighted):
         ):
             if twice:
                 raise ShapeError(f"found {', '.join(sorted(twice))} in {where}; allowed: each dim once")
-        inner, outer = looped(read, READ), looped(self.made, MADE)
-        filters = each | sizes_of(inner) | sizes_of(outer)
-        operands = {
-            "input": Operand(axes(batch, shape, **inner)),
-            "weight": Operand(looped(filters), "weight"),
-            **({"bias": Operand(outer, "parameter")} if self.bias else {}),
-        }
-        result = Operand({**axes(batch, kept), **outer})
+        (read_by, inner), (made_by, outer) = prefixed(READ, read), prefixed(MADE, self.made)
         return Nest.of(
-            {"batch": batch, **kept, **filters}, operands, result, saved=Saved(input=True), zeros=self.zeros
+            batch,
+            {**kept, **inner, **outer},
+            [{**shape, **read_by}],
+            {**kept, **made_by},
+            weight=[*each, *inner, *outer],
+            trained={"bias": made_by} if self.bias else {},
+            saved=Saved(input=True),
+            zeros=self.zeros,
         )
 
 
@@ -174,23 +172,19 @@ class SequenceConv(Linear):
             raise ShapeError(
                 f"found {self.over} of {describe(shape)} in over and elsewhere; allowed: each dim once"
             )
-        found, taps = super().nest(batch, inputs), f"{KERNEL}{self.over}"
-        read, weight = found.operands["input"].axes, sizes_of(found.operands["weight"].axes)
-        made = {dim: size for dim, size in weight.items() if dim not in found.operands["input"].dims}
-        filters = {dim: size for dim, size in weight.items() if dim not in made} | {taps: self.kernel, **made}
-        places = {self.over: self.window.output_size(shape[self.over])}
-        slid = Projection(shape[self.over], (self.over, taps), self.window)
-        operands = {
-            **found.operands,
-            "input": Operand({**read, self.over: slid}),
-            "weight": Operand(looped(filters), "weight"),
-        }
+        found, places = super().nest(batch, inputs), self.window.output_size(shape[self.over])
+        window = {self.over: self.window}
+        read, taps = {**found.operands["input"].axes, **slid(shape, window)}, f"{KERNEL}{self.over}"
+        made = [dim for dim in found.weight if dim not in found.operands["input"].dims]
         return Nest.of(
-            {**found.sizes, **places, taps: self.kernel},
-            operands,
-            Operand({**found.result.axes, **looped(places)}),
-            whole=frozenset(places),
-            saved=found.saved,
+            batch,
+            {**found.sizes, self.over: places, taps: self.kernel},
+            [read],
+            {**found.result.axes, self.over: places},
+            weight=[*(dim for dim in found.weight if dim not in made), taps, *made],
+            trained={name: own.axes for name, own in found.trained.items() if name == "bias"},
+            whole=frozenset(window),
+            saved=Saved(input=True),
             zeros=self.zeros,
         )
 
@@ -237,19 +231,20 @@ class Conv(Weighted):
                 raise ShapeError(f"{found}; allowed: a multiple of {self.groups}")
         places = {dim: window.output_size(shape[dim]) for dim, window in windows.items()}
         groups = {"groups": self.groups} if self.groups > 1 else {}
-        read = Projection(shape["channels"], (*groups, "in_channels"))
-        made = Projection(self.out_channels, (*groups, "out_channels"))
-        channels = {own.dims[-1]: own.size // self.groups for own in (read, made)}
-        taps = {f"{KERNEL}{dim}": window.kernel for dim, window in windows.items()}
-        operands = {
-            "input": Operand(axes(batch, shape, channels=read, **slid(shape, windows))),
-            "weight": Operand(looped({**groups, **channels, **taps}), "weight"),
-            **({"bias": Operand({"channels": made}, "parameter")} if self.bias else {}),
+        filters = {
+            **groups,
+            "in_channels": shape["channels"] // self.groups,
+            "out_channels": self.out_channels // self.groups,
+            **{f"{KERNEL}{dim}": window.kernel for dim, window in windows.items()},
         }
+        read, made = (*groups, "in_channels"), (*groups, "out_channels")
         return Nest.of(
-            {"batch": batch, **groups, **channels, **places, **taps},
-            operands,
-            Operand({**axes(batch, {"channels": 0}, channels=made), **looped(places)}),
+            batch,
+            {**filters, **places},
+            [{"channels": read, **slid(shape, windows)}],
+            {"channels": made, **places},
+            weight=filters,
+            trained={"bias": {"channels": made}} if self.bias else {},
             whole=frozenset(places) if self.form == VOLUME else frozenset(),
             saved=Saved(input=True),
             zeros=self.zeros,
@@ -329,28 +324,23 @@ class Patch(Weighted):
                 raise ShapeError(f"found patches of {size} along {dim} of {shape[dim]}; allowed: a divisor")
         if self.over in dict(self.out):
             raise ShapeError(f"found {self.over} in over and in out; allowed: each dim once")
-        across, made = shape["width"] // columns, looped(dict(self.out), MADE)
-        window = SharedWindow(kernel=rows, stride=rows, outputs=across)
-        places = {self.over: shape["height"] // rows * across}
-        image = {
-            "channels": Projection(shape["channels"], ("in_channels",)),
-            "height": Projection(shape["height"], (self.over, "kernel_height"), window),
-            "width": Projection(shape["width"]),
-        }
-        filters = {
-            "in_channels": shape["channels"],
-            "kernel_height": rows,
-            "kernel_width": columns,
-            **sizes_of(made),
-        }
-        operands = {
-            "input": Operand(axes(batch, shape, **image)),
-            "weight": Operand(looped(filters), "weight"),
-            **({"bias": Operand(made, "parameter")} if self.bias else {}),
-        }
-        result = Operand({**axes(batch, places), **made})
+        across, (made_by, made) = shape["width"] // columns, prefixed(MADE, dict(self.out))
+        window, places = (
+            SharedWindow(kernel=rows, stride=rows, outputs=across),
+            shape["height"] // rows * across,
+        )
+        read = Projection(shape["height"], (self.over, "kernel_height"), window)
+        image = {"channels": "in_channels", "height": read, "width": Projection(shape["width"])}
+        taps = {"in_channels": shape["channels"], "kernel_height": rows, "kernel_width": columns}
         return Nest.of(
-            {"batch": batch, **places, **filters}, operands, result, saved=Saved(input=True), zeros=self.zeros
+            batch,
+            {self.over: places, **taps, **made},
+            [image],
+            {self.over: places, **made_by},
+            weight=[*taps, *made],
+            trained={"bias": made_by} if self.bias else {},
+            saved=Saved(input=True),
+            zeros=self.zeros,
         )
 
     def value(self, run: Run) -> Var:
@@ -377,15 +367,19 @@ class Embedding(Weighted):
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
         """Return ``F_out[n,p,h] = onehot[n,p,v] . W[v,h]``; the tokens that stand for the one-hot vectors have no v."""
-        tokens, made = axes(batch, one_input(inputs)), looped(dict(self.out), MADE)
-        table = {**looped(dict(self.over), READ), **made}
-        sizes = sizes_of(tokens | table)
-        operands = {"input": Operand(tokens), "weight": Operand(looped(sizes_of(table)), "weight")}
+        tokens, (_, rows), (made_by, made) = (
+            one_input(inputs),
+            prefixed(READ, dict(self.over)),
+            prefixed(MADE, dict(self.out)),
+        )
+        loops = {**tokens, **rows, **made}
         return Nest.of(
-            sizes,
-            operands,
-            Operand({**tokens, **made}),
-            products=(tuple(sizes),),
+            batch,
+            loops,
+            [tokens],
+            {**tokens, **made_by},
+            weight=[*rows, *made],
+            products=(("batch", *loops),),
             fraction=0.0,
             saved=Saved(input=True),
             zeros=self.zeros,
@@ -429,16 +423,13 @@ class Matmul(Op):
         if unlike:
             found = f"{describe(one)} and {describe(two)}"
             raise ShapeError(f"found {found}; allowed: equal {', '.join(unlike)}, or names for the second's")
-        inner = looped({own: one[own] for own in over}, CONTRACTED)
-        alone = {dim: two[axis] for dim, axis in second.items() if axis not in back}
-        sizes = {"batch": batch, **kept, **alone, **sizes_of(inner)}
-        others = {axis: Projection(two[axis], (dim,)) for dim, axis in second.items()}
-        operands = {
-            "input": Operand(axes(batch, one, **inner)),
-            "input 1": Operand(axes(batch, two, **others)),
-        }
-        made = Operand(axes(batch, {**kept, **alone}))
-        return Nest.of(sizes, operands, made, products=(tuple(sizes),), saved=Saved(input=True))
+        by, inner = prefixed(CONTRACTED, {own: one[own] for own in over})
+        made = {**kept, **{dim: two[axis] for dim, axis in second.items() if axis not in back}}
+        loops, others = {**made, **inner}, {axis: dim for dim, axis in second.items()}
+        products = (("batch", *loops),)
+        return Nest.of(
+            batch, loops, [{**one, **by}, others], made, products=products, saved=Saved(input=True)
+        )
 
 
 class Scale(Op):
@@ -460,16 +451,16 @@ class Scale(Op):
                 f"found {describe(one)} and {describe(two)};"
                 " allowed: dims of the first input in the second, of the same size or of size 1"
             )
-        single = looped({dim: size for dim, size in two.items() if size != one[dim]}, CONTRACTED)
-        sizes = {"batch": batch, **one, **sizes_of(single)}
-        operands = {"input": Operand(axes(batch, one)), "input 1": Operand(axes(batch, two, **single))}
+        by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
+        loops = {**one, **single}
         return Nest.of(
-            sizes,
-            operands,
-            Operand(axes(batch, one)),
-            products=(tuple(sizes),),
+            batch,
+            loops,
+            [one, {**two, **by}],
+            one,
+            products=(("batch", *loops),),
             fraction=0.0,
-            whole=frozenset(sizes_of(single)),
+            whole=frozenset(single),
             saved=Saved(input=True),
             operations=elements_of(one),
         )

@@ -10,21 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import (
-    Node,
-    Op,
-    Shape,
-    Size,
-    axes,
-    describe,
-    elements_of,
-    looped,
-    one_input,
-    same_shape,
-    slid,
-)
+from hypar.ops.base import Node, Op, Shape, Size, describe, elements_of, one_input, same_shape, slid
 from hypar.ops.dims import KERNEL, Names
-from hypar.ops.nest import Nest, Operand, Projection, Saved, Sum
+from hypar.ops.nest import Nest, Projection, Saved, Sum
 from hypar.ops.tape import Array, Var
 from hypar.ops.windows import ShapeError, Window
 
@@ -137,12 +125,10 @@ class Pointwise(Elementwise):
         if self.function != "lrn":
             return super().nest(batch, inputs)
         shape, window = one_input(inputs, "channels"), Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
-        operands = {"input": Operand(axes(batch, shape, **slid(shape, {"channels": window})))}
-        elements = elements_of(shape)
+        read, elements = {**shape, **slid(shape, {"channels": window})}, elements_of(shape)
         return Nest.of(
-            {"batch": batch, **shape}, operands, Operand(axes(batch, shape)),
-            saved=Saved(input=True, elements=elements), operations=elements,
-        )  # fmt: skip
+            batch, shape, [read], shape, saved=Saved(input=True, elements=elements), operations=elements
+        )
 
     def value(self, run: Run) -> Var:
         """Return the function; ``F_in[c] d[c]^-beta`` with ``d[c] = k + alpha / n sum F_in[c']^2`` over the channels around c."""
@@ -247,15 +233,19 @@ class Trained(Op):
         """Return one operation an element; the gradient is summed over the dims that the trained tensor lacks."""
         shape, rows = one_input(inputs, *(self.over or ())), self.turns()
         own = self.dims(shape)
-        numbers = looped({dim: shape[dim] for dim in own})
+        numbers: dict[str, Any] = {dim: dim for dim in own}
         if rows:
-            numbers = {
-                "rows": Projection(rows, tuple(dim for dim in shape if dim not in own), turns=True)
-            } | numbers
+            others = tuple(dim for dim in shape if dim not in own)
+            numbers = {"rows": Projection(rows, others, turns=True)} | numbers
         return same_shape(
-            batch, inputs, {"weight": Operand(numbers, "parameter", self.start)},
-            sums={"weight": Sum(own, backward=True)}, saved=Saved(input=self.keeps_input), operations=elements_of(shape),
-        )  # fmt: skip
+            batch,
+            inputs,
+            trained={"weight": numbers},
+            start=self.start,
+            sums={"weight": Sum(own, backward=True)},
+            saved=Saved(input=self.keeps_input),
+            operations=elements_of(shape),
+        )
 
 
 class Position(Trained):

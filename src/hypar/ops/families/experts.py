@@ -6,20 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hypar.ops.base import (
-    Node,
-    Op,
-    Shape,
-    Size,
-    axes,
-    describe,
-    one_input,
-    require_dims,
-    several_inputs,
-    sizes_of,
-)
+from hypar.ops.base import Node, Op, Shape, Size, describe, one_input, require_dims, several_inputs
 from hypar.ops.dims import KERNEL, DimName, OneSized
-from hypar.ops.nest import Nest, Operand, Projection, Saved
+from hypar.ops.nest import Nest, Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing, ShapeError, SharedWindow, Window
 
@@ -63,12 +52,13 @@ class Dispatch(Op):
             )
         window = Window(kernel=self.routing.round, stride=self.routing.round)
         read = {self.over: Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)}
-        made = axes(batch, {**slots, **rest})
+        made = {**slots, **rest}
         return Nest.of(
-            sizes_of(made),
-            {"input": Operand(axes(batch, shape, **read))},
-            Operand(made),
-            products=(tuple(made),),
+            batch,
+            made,
+            [{**shape, **read}],
+            made,
+            products=(("batch", *made),),
             fraction=0.0,
             rounds={self.over: self.routing.round, **dict(self.to)},
             saved=Saved(mask_bytes=INDEX_BYTES * self.count * shape[self.over]),
@@ -123,16 +113,12 @@ class Combine(Op):
             raise ShapeError(f"found {positions} in both inputs; allowed: in the gates alone")
         window = SharedWindow(kernel=1, stride=1, outputs=routing.round)
         read = {self.slots: Projection(made[self.slots], (positions, f"{KERNEL}{self.slots}"), window)}
-        left = axes(batch, {positions: gates[positions], **rest})
-        sizes = {**sizes_of(left), self.over: made[self.over]}
-        operands = {"input": Operand(axes(batch, made, **read)), "input 1": Operand(axes(batch, gates))}
+        left = {positions: gates[positions], **rest}
+        loops, fraction = {**left, self.over: made[self.over]}, self.count / made[self.over]
+        products = (("batch", *loops),)
+        both = [{**made, **read}, gates]
         return Nest.of(
-            sizes,
-            operands,
-            Operand(left),
-            products=(tuple(sizes),),
-            fraction=self.count / made[self.over],
-            saved=Saved(input=True),
+            batch, loops, both, left, products=products, fraction=fraction, saved=Saved(input=True)
         )
 
     def value(self, run: Run) -> Var:

@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from hypar.ops.base import (
-    Node,
-    Op,
-    Shape,
-    Size,
-    axes,
-    describe,
-    elements_of,
-    looped,
-    one_input,
-    same_shape,
-    sizes_of,
-    slid,
-)
+from hypar.ops.base import Node, Op, Shape, Size, describe, elements_of, one_input, prefixed, same_shape, slid
 from hypar.ops.dims import KERNEL, LARGEST, Sized, missing
-from hypar.ops.nest import Nest, Operand, Projection, Saved, Sum, operand_name
+from hypar.ops.nest import Nest, Projection, Saved, Sum
 from hypar.ops.tape import Var
 from hypar.ops.windows import ShapeError, Window
 
@@ -95,21 +82,12 @@ class Opaque(Stated):
         """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
         if not inputs:
             raise ShapeError("found 0 inputs; allowed: 1 or more")
-        made = looped(self.stated(), "whole_")
-        whole = [{dim: Projection(size) for dim, size in shape.items()} for shape in inputs]
-        operands = {
-            operand_name(at): Operand(axes(batch, shape, **own))
-            for at, (shape, own) in enumerate(zip(inputs, whole, strict=True))
-        }
-        weight = (
-            {"weight": Operand({"numbers": Projection(self.trained)}, "parameter")} if self.trained else {}
-        )
+        by, whole = prefixed("whole_", self.stated())
+        read = [{dim: Projection(size) for dim, size in shape.items()} for shape in inputs]
+        trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
+        elements = batch * sum(elements_of(shape) for shape in inputs)
         return Nest.of(
-            {"batch": batch, **sizes_of(made)},
-            operands | weight,
-            Operand(axes(batch, self.stated(), **made)),
-            saved=Saved(input=True),
-            input_elements=batch * sum(elements_of(shape) for shape in inputs),
+            batch, whole, read, by, trained=trained, saved=Saved(input=True), input_elements=elements
         )
 
     def value(self, run: Run) -> Var:
@@ -129,8 +107,8 @@ class Flatten(Op):
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
         """Return the nest of the vector, which its input is in another form."""
         shape = one_input(inputs)
-        made = axes(batch, {"channels": elements_of(shape)})
-        return Nest.of(sizes_of(made), {"input": Operand(axes(batch, shape))}, Operand(made), view=True)
+        made = {"channels": elements_of(shape)}
+        return Nest.of(batch, made, [{dim: Projection(size) for dim, size in shape.items()}], made, view=True)
 
 
 class Concat(Op):
@@ -150,14 +128,11 @@ class Concat(Op):
                 )
         made = first | {"channels": sum(shape["channels"] for shape in inputs)}
         begins = accumulate((shape["channels"] for shape in inputs), initial=0)
-        operands = {
-            operand_name(at): Operand(
-                axes(batch, shape, channels=Projection(shape["channels"], ("channels",), first=first))
-            )
-            for at, (shape, first) in enumerate(zip(inputs, begins, strict=False))
-        }
-        found = {"input_elements": batch * elements_of(made), "passes": True}
-        return Nest.of({"batch": batch, **made}, operands, Operand(axes(batch, made)), **found)
+        read = [
+            {**shape, "channels": Projection(shape["channels"], ("channels",), first=first)}
+            for shape, first in zip(inputs, begins, strict=False)
+        ]
+        return Nest.of(batch, made, read, made, input_elements=batch * elements_of(made), passes=True)
 
     def value(self, run: Run) -> Var:
         """Return the channels of all inputs, each of which is zero at the others'."""
@@ -175,12 +150,8 @@ class Token(Op):
         made = {**shape, self.over: shape[self.over] + 1}
         before = slid(shape, {self.over: Window(kernel=1, padding=1)})
         own = {dim: size for dim, size in made.items() if dim != self.over}
-        operands = {
-            "input": Operand(axes(batch, shape, **before)),
-            "weight": Operand(looped(own), "parameter"),
-        }
         sums = {"weight": Sum(tuple(own), backward=True)}
-        return Nest.of({"batch": batch, **made}, operands, Operand(axes(batch, made)), sums=sums)
+        return Nest.of(batch, made, [{**shape, **before}], made, trained={"weight": own}, sums=sums)
 
     def value(self, run: Run) -> Var:
         """Return the token at the first position, and the positions behind it one further on."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import Op, Shape, Size, describe, elements_of, looped, one_input, require_dims, same_shape
+from hypar.ops.base import Op, Shape, Size, describe, elements_of, one_input, require_dims, same_shape
 from hypar.ops.dims import Names, OneName
-from hypar.ops.nest import Nest, Operand, Saved, Sum
+from hypar.ops.nest import Nest, Saved, Sum
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing, ShapeError
 
@@ -62,15 +62,13 @@ class Norm(Op):
         kept = tuple(dim for dim in ("batch", *shape) if dim not in over)
         own = tuple(dim for dim in shape if dim in (self.named() or ("channels",)))
         given = {"weight": self.scale, "bias": self.shift}
-        numbers = looped({dim: shape[dim] for dim in own})
-        trained = {
-            name: Operand(numbers, "parameter", float(name == "weight")) for name, has in given.items() if has
-        }
+        trained = {name: {dim: dim for dim in own} for name, has in given.items() if has}
         forward = {name: Sum(kept, together=together) for name in ("sum", "square")[not self.centred :]}
         error = {name: Sum(kept, backward=True, together=together) for name in self.back}
         gradients = {name: Sum(own, backward=True) for name in trained}
         sums, operations = forward | error | gradients, self.operations * elements_of(shape)
-        return same_shape(batch, inputs, trained, sums=sums, operations=operations, **self.memory(shape))
+        facts = {"trained": trained, "start": 1.0, **self.memory(shape)}
+        return same_shape(batch, inputs, sums=sums, operations=operations, **facts)
 
     def named(self) -> Names:
         """Return the dims that it names."""

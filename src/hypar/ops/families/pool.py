@@ -17,14 +17,13 @@ from hypar.ops.base import (
     Places,
     Shape,
     as_places,
-    axes,
     describe,
     elements_of,
     one_input,
     placed_input,
     slid,
-)
-from hypar.ops.nest import Nest, Operand, Saved
+)  # fmt: skip
+from hypar.ops.nest import Nest, Saved
 from hypar.ops.tape import Var
 from hypar.ops.windows import ShapeError, TransposedWindow, Window
 
@@ -63,10 +62,8 @@ class Resampling(Op):
         windows, up = self.windows(shape), getattr(self, "rounding", "down") == "up"
         places = {dim: window.output_size(shape[dim], round_up=up) for dim, window in windows.items()}
         made = {**shape, **places}
-        operands = {"input": Operand(axes(batch, shape, **slid(shape, windows)))}
-        return Nest.of(
-            {"batch": batch, **made}, operands, Operand(axes(batch, made)), **self.facts(shape, made)
-        )
+        read = {**shape, **slid(shape, windows)}
+        return Nest.of(batch, made, [read], made, **self.facts(shape, made))
 
     def value(self, run: Run) -> Var:
         """Return the sum of what each window reads."""
@@ -216,11 +213,7 @@ class Select(Op):
             )
         read = slid(shape, {self.over: Window(kernel=1, padding=-self.index)})
         made = {**shape, self.over: 1}
-        return Nest.of(
-            {"batch": batch, **made},
-            {"input": Operand(axes(batch, shape, **read))},
-            Operand(axes(batch, made)),
-        )
+        return Nest.of(batch, made, [{**shape, **read}], made)
 
     def value(self, run: Run) -> Var:
         """Return the position."""
