@@ -5,7 +5,7 @@ import pytest
 
 from hypar.execution.loss import loss
 from hypar.ops.run import Box, mask
-from tests.execution.layers import bench
+from tests.ops.layers import bench
 
 WHOLE: Box = (np.arange(3), np.arange(5))
 

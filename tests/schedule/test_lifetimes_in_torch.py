@@ -10,7 +10,7 @@ import pytest
 from hypar.network.graph import load_model
 from hypar.schedule.lifetimes import courses_of
 from tests.effort import late
-from tests.execution.in_torch import Ops, shapes
+from tests.ops.in_torch import Ops, shapes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hypar.ops.run import mask
 from tests.effort import examples
-from tests.execution.layers import CASES, Bench, backward, bench, forward
+from tests.ops.layers import CASES, Bench, backward, bench, forward
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,11 +9,11 @@ import numpy as np
 
 from hypar.ops.families.contract import token_of
 from hypar.ops.windows import Routing
-from tests.execution.layers import CASES, NAMED
+from tests.ops.layers import CASES, NAMED
 
 if TYPE_CHECKING:
     from hypar.network.layer import Layer
-    from tests.execution.layers import Bench
+    from tests.ops.layers import Bench
 
 EPSILON = 1e-5
 """What normalisations add to a variance."""

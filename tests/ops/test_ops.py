@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.execution.in_torch import EVERY, Ops, native, tensors
-from tests.execution.layers import BATCH, COUNTS, bench, layer_of
+from tests.ops.in_torch import EVERY, Ops, native, tensors
+from tests.ops.layers import BATCH, COUNTS, bench, layer_of
 
 
 @pytest.fixture
