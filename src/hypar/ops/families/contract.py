@@ -85,6 +85,11 @@ class Linear(Weighted):
         """The dims that it makes, with their sizes."""
         return dict(self.out) if self.out is not None else {"channels": self.out_features or 1}
 
+    @property
+    def windows(self) -> Mapping[str, Window]:
+        """The windows along which it slides: none."""
+        return {}
+
     def read(self, shape: Shape) -> Mapping[str, int]:
         """Return the dims of an input that it contracts, with their sizes, in the order of the input."""
         names = tuple(shape)[-1:] if self.contracted is None else self.contracted
@@ -97,23 +102,26 @@ class Linear(Weighted):
             raise ShapeError(
                 f"found an input of {describe(shape)}; allowed: a vector, so put a flatten before"
             )
-        read = self.read(shape)
+        read, windows, each = self.read(shape), self.windows, {*(self.each or ())}
         kept = {dim: size for dim, size in shape.items() if dim not in read}
-        each = {dim: size for dim, size in kept.items() if dim in (self.each or ())}
         for where, twice in (
-            ("each and in in", {*(self.each or ())} & {*read}),
+            ("each and in in", each & {*read}),
             ("the input and in out", {*self.made} & {*kept}),
+            ("over and elsewhere", {*windows} & {*read, *each, *self.made}),
         ):
             if twice:
                 raise ShapeError(f"found {', '.join(sorted(twice))} in {where}; allowed: each dim once")
+        kept |= {dim: window.output_size(shape[dim]) for dim, window in windows.items()}
+        taps = {f"{KERNEL}{dim}": window.kernel for dim, window in windows.items()}
         (read_by, inner), (made_by, outer) = prefixed(READ, read), prefixed(MADE, self.made)
         return Nest.of(
             batch,
-            {**kept, **inner, **outer},
-            [{**shape, **read_by}],
+            {**kept, **inner, **outer, **taps},
+            [{**shape, **read_by, **slid(shape, windows)}],
             {**kept, **made_by},
-            weight=[*each, *inner, *outer],
+            weight=[*(dim for dim in kept if dim in each), *inner, *taps, *outer],
             trained={"bias": made_by} if self.bias else {},
+            whole=frozenset(windows),
             saved=Saved(input=True),
             zeros=self.zeros,
         )
@@ -157,36 +165,15 @@ class SequenceConv(Linear):
         return dict(self.out or ())
 
     @property
-    def window(self) -> Window:
+    def windows(self) -> Mapping[str, Window]:
         """The window of positions that an output reads."""
-        return Window(kernel=self.kernel, stride=self.stride, padding=self.padding, dilation=self.dilation)
+        window = Window(kernel=self.kernel, stride=self.stride, padding=self.padding, dilation=self.dilation)
+        return {self.over: window}
 
     def read(self, shape: Shape) -> Mapping[str, int]:
         """Return the dims of an input that it contracts besides the window, with their sizes."""
+        require_dims(shape, (self.over,))
         return super().read(shape) if self.out is not None else {}
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return ``F_out[n,e,s,o] = F_in[n,e,s',i] . W[e,i,r,o]`` for the s' that the window at s reads."""
-        shape = one_input(inputs, self.over)
-        if self.over in {*self.read(shape), *(self.each or ()), *self.made}:
-            raise ShapeError(
-                f"found {self.over} of {describe(shape)} in over and elsewhere; allowed: each dim once"
-            )
-        found, places = super().nest(batch, inputs), self.window.output_size(shape[self.over])
-        window = {self.over: self.window}
-        read, taps = {**found.operands["input"].axes, **slid(shape, window)}, f"{KERNEL}{self.over}"
-        made = [dim for dim in found.weight if dim not in found.operands["input"].dims]
-        return Nest.of(
-            batch,
-            {**found.sizes, self.over: places, taps: self.kernel},
-            [read],
-            {**found.result.axes, self.over: places},
-            weight=[*(dim for dim in found.weight if dim not in made), taps, *made],
-            trained={name: own.axes for name, own in found.trained.items() if name == "bias"},
-            whole=frozenset(window),
-            saved=Saved(input=True),
-            zeros=self.zeros,
-        )
 
 
 class Conv(Weighted):

@@ -82,24 +82,6 @@ class Elementwise(Op):
         return run.input().map(self.of.value, self.of.slope)
 
 
-class Relu(Elementwise):
-    """``max(0, x)``."""
-
-    named: ClassVar[str] = "relu"
-
-
-class Gelu(Elementwise):
-    """``x times the normal distribution function of x``, element by element."""
-
-    named: ClassVar[str] = "gelu"
-
-
-class Silu(Elementwise):
-    """``x times the logistic function of x``, element by element."""
-
-    named: ClassVar[str] = "silu"
-
-
 NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
 """Constants of a local response normalisation: channels as AlexNet's (NIPS 2012, section 3.3), the others PyTorch's."""
 
@@ -333,7 +315,13 @@ class Rope(Op):
         return read * cosine + other * sine * sign
 
 
+def _named(function: str) -> type[Op]:
+    """Return the op of a function, without fields."""
+    return type(function.capitalize(), (Elementwise,), {"__module__": __name__, "named": function})
+
+
 plugins: dict[str, type[Op]] = {
-    "add": Add, "dropout": Dropout, "gelu": Gelu, "layer_scale": LayerScale, "multiply": Multiply, "pointwise": Pointwise,
-    "position": Position, "prelu": Prelu, "relu": Relu, "rope": Rope, "silu": Silu,
+    **{function: _named(function) for function in ("gelu", "relu", "silu")},
+    "add": Add, "dropout": Dropout, "layer_scale": LayerScale, "multiply": Multiply, "pointwise": Pointwise,
+    "position": Position, "prelu": Prelu, "rope": Rope,
 }  # fmt: skip
