@@ -132,9 +132,7 @@ def import_network(
     run: Any = importlib.import_module(f"hypar.importers.{MODULES[framework]}")
     found: Imported
     if framework == "config":
-        if partial:
-            raise OptionError("--partial", "given for config", "none, as all of a config is recognised")
-        found = run.import_named(network, batch=batch, sequence=sequence)
+        found = run.import_named(network, batch=batch, sequence=sequence, partial=partial)
         return found
     if sequence is not None:
         raise OptionError("--sequence", f"given for {framework}", "none but for config")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.importers.experts import GROUPED
-from hypar.importers.filled import filled
 from hypar.importers.packages import package
 from hypar.importers.running import one_line
 from hypar.importers.trace import Node, Trace
@@ -62,6 +61,9 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
             part.training = mode
 
 
+EMPTY = frozenset({"empty", "empty_like", "new_empty", "new_zeros", "zeros", "zeros_like"})
+"""Operations whose result has no values that matter."""
+
 DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
 """Operations of several results, each of which stands for itself."""
 
@@ -83,6 +85,7 @@ class _Reader:
             where,
         )
         self.alias: dict[str, str] = {}
+        self.parts: dict[tuple[str, int], dict[int, tuple[str, int]]] = {}
         self.counted: dict[str, int] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.classes: dict[tuple[str, ...], str] = {}
@@ -112,7 +115,7 @@ class _Reader:
             inputs=tuple(self.fed),
             parameters=self.parameters(signature),
             shapes=self.shapes,
-            nodes=tuple(filled(nodes, self.shapes)),
+            nodes=tuple(nodes),
             output=results[0],
             classes=self.classes,
             aside=len(results) - 1,
@@ -183,6 +186,8 @@ class _Reader:
             kind = kind_of(node)
             if kind in DIVIDING or node.meta.get("val") is None:
                 return None
+        if kind == "copy_" and (joined := self.filled(node)) is not None:
+            return joined
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
@@ -193,6 +198,30 @@ class _Reader:
             result=node.name,
             scope=self.scope(node),
             flop=self.flop(node, counter),
+        )
+
+    def filled(self, node: Any) -> Node | None:
+        """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
+        part, source = node.args[:2]
+        if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY:
+            return None
+        _, axis, start = (*part.args, 0, 0)[:3]
+        parts = self.parts.setdefault((whole.name, axis), {})
+        parts[start or 0] = (self.true(source.name), self.shapes[part.name][axis])
+        end, sizes = 0, self.shapes[whole.name]
+        for begin, (_, size) in sorted(parts.items()):
+            end += size if begin == end else 0
+        if end != sizes[axis] or len(part.args) > len(("tensor", "axis", "start", "end")):
+            return None
+        self.shapes[node.name] = sizes
+        self.alias[whole.name] = node.name
+        sources = tuple(value for _, (value, _) in sorted(parts.items()))
+        return Node(
+            kind="cat",
+            operands={"tensors": sources},
+            attributes={"dim": axis},
+            result=node.name,
+            scope=self.scope(node),
         )
 
     def arguments(self, node: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
