@@ -163,7 +163,7 @@ MUTANTS = [
     Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes)", "return not self.changes"),
     Mutant("a choice is planned anew in its neighbours", "studies/alternatives.py", "else cost - best", "else 0.0"),
     # importers of frameworks
-    Mutant("a tensor that is filled by parts is filled whole", "importers/torch_capture.py", "if end != sizes[axis] or", "if"),
+    Mutant("a tensor that is filled by parts is filled whole", "importers/torch_module.py", "if end != sizes[axis] or", "if"),
     # what tests of parts held
     Mutant("devices count half of a causal attention", "network/einsum.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),
     Mutant("a group norm keeps its statistics", "network/ops/group_norm.py", "elements=len(self.statistics) * self.groups", "elements=0"),

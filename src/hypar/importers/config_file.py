@@ -14,14 +14,11 @@ from hypar.errors import ModelError, OptionError, field_name, shown, suggestion
 from hypar.files.text import read_json
 from hypar.files.validation import validated
 from hypar.importers.config_families import FAMILIES, Family
-from hypar.importers.coverage import Coverage
 from hypar.importers.formats import BATCH
-from hypar.importers.imported import Imported, imported
-from hypar.importers.packages import package
-from hypar.importers.running import one_line
-from hypar.importers.torch_capture import capture
-from hypar.importers.torch_rules import TABLE
+from hypar.importers.imported import Coverage, Imported, imported
+from hypar.importers.torch_module import capture
 from hypar.importers.trace import Node, Trace
+from hypar.importers.user_code import one_line, package
 from hypar.network.dims import LARGEST
 from hypar.registry import data_file
 
@@ -154,8 +151,10 @@ def _through_transformers(
         model = kind.from_config(config, dtype=own_format)
         length = sequence or getattr(config, "max_position_embeddings", None) or 1024
         tokens = torch.zeros((EXAMPLE, length), dtype=torch.int64)
-    trace = replace(capture(model, (tokens,), name=family, where=where), source=_source(family), aside=0)
-    found = imported(_with_loss(trace), TABLE, batch=batch, partial=partial)
+    trace = replace(
+        capture(model, (tokens,), name=family, where=where), source=_source(family), unused_outputs=0
+    )
+    found = imported(_with_loss(trace), batch=batch, partial=partial)
     further = data.get("num_nextn_predict_layers")
     note = f"num_nextn_predict_layers: {further} not in the model file, which is the main model alone"
     return replace(found, notes=(*found.notes, note)) if further else found
@@ -181,7 +180,10 @@ def _family(data: dict[str, Any], where: str) -> str:
 def _with_loss(trace: Trace) -> Trace:
     """Return a language model with the cross-entropy of its scores [batch, sequence, vocab]."""
     sizes = trace.shapes[trace.output]
-    flat = Node(kind="view", operands={"self": (trace.output,)}, attributes={}, result="flat scores")
-    loss = Node(kind="cross_entropy_loss", operands={"self": ("flat scores",)}, attributes={}, result="loss")
+    read = {"flat scores": ("reshape", trace.output), "loss": ("loss", "flat scores")}
+    nodes = [
+        Node(kind=op, op=op, operands={"input": (value,)}, attributes={}, result=made)
+        for made, (op, value) in read.items()
+    ]
     shapes = {**trace.shapes, "flat scores": (sizes[0] * sizes[1], *sizes[2:]), "loss": ()}
-    return replace(trace, shapes=shapes, nodes=(*trace.nodes, flat, loss), output="loss")
+    return replace(trace, shapes=shapes, nodes=(*trace.nodes, *nodes), output="loss")

@@ -12,7 +12,7 @@ from hypar.network.spec.schema import MOST_REPEATS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.importers.drafts import Draft
+    from hypar.importers.layers import LayerDraft
 
 UNNAMED = frozenset(
     {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
@@ -23,7 +23,7 @@ LONGEST_NAME = 90
 CONTAINERS = frozenset({"", "Sequential", "ModuleList", "ModuleDict"})
 
 
-def content(drafts: Sequence[Draft], classes: Mapping[tuple[str, ...], str]) -> dict[str, Any]:
+def content(drafts: Sequence[LayerDraft], classes: Mapping[tuple[str, ...], str]) -> dict[str, Any]:
     """Return the ``blocks`` and the ``layers`` of a model file."""
     writer = _Writer(drafts, classes)
     layers = writer.entries(writer.groups.parts, (), None)
@@ -33,7 +33,7 @@ def content(drafts: Sequence[Draft], classes: Mapping[tuple[str, ...], str]) -> 
 class _Writer:
     """Writes entries; ``bound`` holds the parameter of the block being written behind a layer's field."""
 
-    def __init__(self, drafts: Sequence[Draft], classes: Mapping[tuple[str, ...], str]) -> None:
+    def __init__(self, drafts: Sequence[LayerDraft], classes: Mapping[tuple[str, ...], str]) -> None:
         self.drafts, self.classes, self.groups = drafts, classes, Groups(drafts)
         self.blocks: dict[str, dict[str, Any]] = {}
         self.block_of: dict[object, str] = {}

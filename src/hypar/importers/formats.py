@@ -49,7 +49,7 @@ def framework_of(network: str) -> str | None:
         return "config" if _has_model_type(file) else None
     if not _NAMED.fullmatch(network) or file.exists():
         return None
-    from hypar.importers.running import named_object, one_line  # noqa: PLC0415 (only where code is named)
+    from hypar.importers.user_code import named_object, one_line  # noqa: PLC0415 (only where code is named)
 
     build = named_object(network)
     torch = sys.modules.get("torch")
@@ -136,6 +136,7 @@ def import_network(
         return found
     if sequence is not None:
         raise OptionError("--sequence", f"given for {framework}", "none but for config")
-    fed = () if framework in FILES else (inputs, tokens)
-    found = run.import_named(network, *fed, batch=batch, partial=partial)
+    trace = run.capture_named(network, *(() if framework in FILES else (inputs, tokens)))
+    write = importlib.import_module("hypar.importers.imported")
+    found = write.imported(trace, batch=batch, partial=partial)
     return found

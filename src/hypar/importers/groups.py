@@ -10,7 +10,7 @@ from hypar.registry import load_plugin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.importers.drafts import Draft
+    from hypar.importers.layers import LayerDraft
 
 LEAST_LAYERS = 2
 
@@ -56,7 +56,7 @@ class Groups:
         settings: for every form the fields that differ between its groups, each with the name of a parameter.
     """
 
-    def __init__(self, drafts: Sequence[Draft]) -> None:
+    def __init__(self, drafts: Sequence[LayerDraft]) -> None:
         self.drafts = drafts
         self.readers: dict[int, set[int]] = {}
         for number, draft in enumerate(drafts):

@@ -11,22 +11,93 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write_text
-from hypar.importers.coverage import Coverage, coverage_of
 from hypar.importers.entries import content
+from hypar.importers.layers import OPAQUE
 from hypar.importers.naming import named
-from hypar.importers.patterns import merged
-from hypar.importers.reading import OPAQUE, read_trace
+from hypar.importers.reading import read_trace
 from hypar.network.build import load_model
+from hypar.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.importers.drafts import Draft
+    from hypar.importers.layers import LayerDraft
+    from hypar.importers.reading import Reading
     from hypar.importers.trace import Trace
-    from hypar.importers.view import Table
     from hypar.network.graph import LayerGraph
 
 FORMATS = ("float64", "float32", "float16", "bfloat16")
+
+
+LEAST = 0.99
+"""Share of operations and of parameters below which a network is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """The shares that are recognised.
+
+    Attributes:
+        flop: operations of all contractions of the example.
+        said_flop: those of layers that are not opaque.
+        parameters: elements of all trained tensors.
+        said_parameters: those of layers that are not opaque.
+        opaque: number of opaque layers by the framework's name of their operations.
+    """
+
+    flop: int
+    said_flop: int
+    parameters: int
+    said_parameters: int
+    opaque: dict[str, int]
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Recognised share of operations, and of parameters."""
+        return (
+            self.said_flop / self.flop if self.flop else 1.0,
+            self.said_parameters / self.parameters if self.parameters else 1.0,
+        )
+
+    def __str__(self) -> str:
+        """Return one line."""
+        flop, parameters = self.shares
+        text = (
+            f"recognised {_percent(flop)} of {format_count(self.flop)} FLOP"
+            f" and {_percent(parameters)} of {format_count(self.parameters)} parameters"
+        )
+        if not self.opaque:
+            return text
+        kinds = ", ".join(f"{number} {kind}" for kind, number in self.opaque.items())
+        return f"{text}; opaque, cut in the batch alone: {kinds}"
+
+    def require(self, where: str) -> None:
+        """Refuse a network of which too little is recognised.
+
+        Raises:
+            ModelError: a share is below ``LEAST``.
+        """
+        if min(self.shares) < LEAST:
+            raise ModelError(where, str(self), f"{_percent(LEAST)} of both, or --partial (partial=True)")
+
+
+def _percent(share: float) -> str:
+    """Format a share, rounded down so that 100 % means all."""
+    tenths = int(share * 1000)
+    return f"{tenths / 10:g} %"
+
+
+def coverage_of(reading: Reading) -> Coverage:
+    """Return the coverage of a network; a trained tensor counts once, however many layers read it."""
+    said = [draft for draft in reading.drafts if draft.op != OPAQUE]
+    known = frozenset[str]().union(*(draft.weights for draft in said))
+    return Coverage(
+        flop=reading.flop,
+        said_flop=sum(draft.flop for draft in said),
+        parameters=sum(reading.sizes.values()),
+        said_parameters=sum(reading.sizes[identity] for identity in known),
+        opaque=dict(Counter(draft.kind for draft in reading.drafts if draft.op == OPAQUE)),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,36 +151,35 @@ def _flow(value: Any) -> str:
     return text.removesuffix("\n")
 
 
-def imported(trace: Trace, table: Table, *, batch: int | None, partial: bool) -> Imported:
+def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     """Return the network of a trace.
 
     Args:
         trace: the network as a framework runs it.
-        table: the framework's rules.
         batch: samples in a mini-batch, if not those of the example.
         partial: whether little recognised is enough.
 
     Raises:
         ModelError: the network cannot be said, or too little of it is recognised.
     """
-    reading = read_trace(trace, table)
+    reading = read_trace(trace)
     coverage = coverage_of(reading)
     if not partial:
         coverage.require(trace.name)
     if trace.dtype not in FORMATS:
         raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(FORMATS))
-    drafts, dims = named(merged(reading.drafts), reading.atoms)
+    drafts, dims = named(reading.drafts, reading.atoms)
     head: dict[str, Any] = {"source": trace.source, "batch": trace.batch if batch is None else batch}
     if trace.dtype != "float32":
         head["dtype"] = trace.dtype
     said = {**head, **({"dims": dims} if dims else {}), **content(drafts, trace.classes)}
-    aside = (f"{trace.aside} further results are left out",) if trace.aside else ()
+    aside = (f"{trace.unused_outputs} further results are left out",) if trace.unused_outputs else ()
     return Imported(
         name=trace.name, content=said, coverage=coverage, notes=(*aside, *_copied(reading.drafts))
     )
 
 
-def _copied(drafts: Sequence[Draft]) -> Iterator[str]:
+def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
     """Yield a line on weights that several layers use, and each has in the model file."""
     uses = Counter(
         identity

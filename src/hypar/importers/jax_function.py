@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.imported import Imported, imported
-from hypar.importers.jax_rules import TABLE, flop
-from hypar.importers.packages import package
-from hypar.importers.running import named_object, one_line
-from hypar.importers.trace import CHANNELS_FIRST, Node, Trace
+from hypar.importers.imported import imported
+from hypar.importers.jax_ops import ADAPTERS
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted
+from hypar.importers.user_code import named_object, one_line, package
 from hypar.network.spec.schema import MOST_REPEATS
 
 if TYPE_CHECKING:
@@ -46,16 +45,14 @@ def from_jax(
         InputError: JAX is not installed, or the function cannot be captured or said by hypar's ops.
     """
     own = getattr(fn, "__name__", "network") if name is None else name
-    return imported(capture(fn, params, inputs, own, own), TABLE, batch=batch, partial=partial).graph()
+    return imported(capture(fn, params, inputs, own, own), batch=batch, partial=partial).graph()
 
 
-def import_named(
-    network: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int], *, batch: int, partial: bool
-) -> Imported:
-    """Run ``my_module:build``, which returns a function and its parameters, and read the function.
+def capture_named(network: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int]) -> Trace:
+    """Run ``my_module:build``, which returns a function and its parameters, and return the function's trace.
 
     Raises:
-        InputError: as ``from_jax`` does, or the user's code fails.
+        InputError: JAX is not installed, the user's code fails, or the function cannot be captured.
     """
     jax = package("jax", "jax")
     build = named_object(network)
@@ -68,7 +65,7 @@ def import_named(
         jax.ShapeDtypeStruct((EXAMPLE, *shape), own) for shape, own in zip(inputs, formats, strict=True)
     ]
     name = network.rpartition(":")[0].rpartition(".")[2]
-    return imported(capture(*made, example, name, network), TABLE, batch=batch, partial=partial)
+    return capture(*made, example, name, network)
 
 
 def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) -> Trace:
@@ -115,7 +112,7 @@ class _Reader:
             raise ModelError(self.where, "found no input or no result", "an array each, samples first")
         formats = [str(variable.aval.dtype) for variable in jaxpr.invars]
         fed_formats = formats[len(params) :]
-        trace = Trace(
+        return Trace(
             name=name,
             source=f"imported from JAX: {name}",
             batch=self.shapes[inputs[0]][0],
@@ -126,12 +123,17 @@ class _Reader:
             inputs=tuple(inputs),
             parameters=self.parameters,
             shapes=self.shapes,
-            nodes=tuple(self.nodes),
+            nodes=tuple(self.adapted()),
             output=outputs[0],
             layout=self.layout,
-            aside=len(outputs) - 1,
+            unused_outputs=len(outputs) - 1,
         )
-        return replace(trace, nodes=tuple(_told(self.nodes, self.shapes, trace.dependent)))
+
+    def adapted(self) -> Iterator[Node]:
+        """Yield the operations in the vocabulary; pools have the layout of the convolutions."""
+        for node in self.nodes:
+            attributes = {**node.attributes, "layout": self.layout}
+            yield adapted(replace(node, attributes=attributes), ADAPTERS)
 
     def new(self, variable: Any) -> str:
         """Return a name for a variable."""
@@ -223,6 +225,7 @@ class _Reader:
             attributes=params,
             result=made[0],
             scope=scope,
+            shapes=self.shapes,
         )
         if kind == "split":
             self.nodes += [
@@ -231,45 +234,31 @@ class _Reader:
             ]
             return
         largest = max(made, key=lambda one: math.prod(self.shapes[one]))
+        flop = 0 if kind in NAMED else self.flop_within(equation)
         self.nodes += [
             replace(
                 node,
                 result=one,
-                flop=flop_within(equation) if one == largest else 0,
+                attributes={**params, "flop": flop if one == largest else 0},
                 kind=f"{kind} {number}" if number > 1 else kind,
             )
             for number, one in enumerate(made, 1)
         ]
 
-
-def flop_within(equation: Any) -> int:
-    """Return the operations of an equation's contractions, those of the functions that it calls included."""
-    kind, params = equation.primitive.name, equation.params
-    shapes = [getattr(variable.aval, "shape", ()) for variable in (*equation.invars, *equation.outvars[:1])]
-    found = flop(kind, shapes[:-1], shapes[-1], params)
-    for value in params.values():
-        for one in value if isinstance(value, list | tuple) else [value]:
-            inner = getattr(one, "jaxpr", one)
-            found += sum(flop_within(own) for own in getattr(inner, "eqns", ()))
-    return found * params["length"] if kind == "scan" else found
+    def flop_within(self, equation: Any) -> int:
+        """Return the operations of the contractions of the functions that an equation calls, in all turns of a loop."""
+        found, params = 0, equation.params
+        for value in params.values():
+            for one in value if isinstance(value, list | tuple) else [value]:
+                inner = getattr(one, "jaxpr", one)
+                if hasattr(inner, "eqns"):
+                    reader = _Reader(self.where)
+                    reader.open(inner)
+                    found += sum(node.flop for node in reader.adapted())
+        return int(found * params["length"]) if equation.primitive.name == "scan" else found
 
 
 def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
     """Return the scope of an equation, whose names are those within the function that has it."""
     own = str(equation.source_info.name_stack).split("/")
     return (*outer, *(part for part in own if part.isidentifier()))
-
-
-def _told(
-    nodes: Sequence[Node], shapes: dict[str, tuple[int, ...]], dependent: frozenset[str]
-) -> Iterator[Node]:
-    """Yield operations with means and relu by their names, which are a sum and a maximum with a constant in a jaxpr."""
-    made: dict[str, Node] = {}
-    for node in nodes:
-        data = [value for value in node.read if value in dependent]
-        same = len(data) == 1 and shapes[data[0]] == shapes[node.result]
-        before = made.get(data[0]) if same else None
-        scaled = before is not None and before.kind in {"reduce_window_sum", "reduce_sum"}
-        kind = "scaled" if node.kind in {"div", "mul"} and scaled else node.kind
-        made[node.result] = replace(node, kind="relu" if kind == "max" and same else kind)
-        yield made[node.result]

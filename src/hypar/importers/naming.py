@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hypar.importers.atoms import Atoms, Axis
-    from hypar.importers.drafts import Draft
+    from hypar.importers.layers import LayerDraft
 
 DEFAULTS = {
     "attention": ("sequence",),
@@ -33,7 +33,7 @@ SHARES = frozenset({"dropout", "pointwise", "position", "softmax"})
 """Ops between the two products of an attention."""
 
 
-def named(drafts: Sequence[Draft], atoms: Atoms) -> tuple[tuple[Draft, ...], dict[str, int]]:
+def named(drafts: Sequence[LayerDraft], atoms: Atoms) -> tuple[tuple[LayerDraft, ...], dict[str, int]]:
     """Return layers whose fields have the names of dims, and the dims whose sizes they need."""
     names = _Names(drafts, atoms)
     found = tuple(replace(draft, fields=names.fields(draft)) for draft in drafts)
@@ -52,7 +52,7 @@ def named(drafts: Sequence[Draft], atoms: Atoms) -> tuple[tuple[Draft, ...], dic
 class _Names:
     """Gives names; ``of`` holds that of each atom."""
 
-    def __init__(self, drafts: Sequence[Draft], atoms: Atoms) -> None:
+    def __init__(self, drafts: Sequence[LayerDraft], atoms: Atoms) -> None:
         self.drafts, self.atoms = drafts, atoms
         self.of: dict[int, str] = {}
         self.sizes: dict[str, int] = {}
@@ -75,7 +75,7 @@ class _Names:
         """Return the name of an atom."""
         return self.of[self.atoms.first(atom)]
 
-    def factors(self, draft: Draft, tensors: Sequence[Axis]) -> Axis:
+    def factors(self, draft: LayerDraft, tensors: Sequence[Axis]) -> Axis:
         """Return all atoms of the two factors of a product."""
         return tuple(atom for read in draft.reads for atom in tensors[read]) if draft.op == "matmul" else ()
 
@@ -176,7 +176,7 @@ class _Names:
                     last = "vocab" if self.atoms.size((atom,)) in vocabulary else "classes"
                     yield atom, "ff" if atom in read else last
 
-    def fields(self, draft: Draft) -> dict[str, Any]:
+    def fields(self, draft: LayerDraft) -> dict[str, Any]:
         """Return the fields of a layer with those that name dims."""
         found: dict[str, Any] = {}
         for number, (field, axis) in enumerate(draft.roles.items()):

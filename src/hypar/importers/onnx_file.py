@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import DocumentError, ModelError, shown
 from hypar.importers.formats import BATCH
-from hypar.importers.imported import Imported, imported
-from hypar.importers.onnx_rules import TABLE, flop
-from hypar.importers.packages import package
-from hypar.importers.running import one_line
-from hypar.importers.trace import Node, Trace
+from hypar.importers.imported import imported
+from hypar.importers.onnx_ops import ADAPTERS
+from hypar.importers.trace import Node, Trace, adapted
+from hypar.importers.user_code import one_line, package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,25 +46,17 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
     Raises:
         InputError: onnx is not installed, or the file cannot be read or said by hypar's ops.
     """
-    return import_named(str(path), batch=BATCH if batch is None else batch, partial=partial).graph()
+    trace = capture_named(str(path))
+    return imported(trace, batch=BATCH if batch is None else batch, partial=partial).graph()
 
 
-def import_named(network: str, *, batch: int, partial: bool) -> Imported:
-    """Read the file at a path.
-
-    Raises:
-        InputError: as ``from_onnx`` does.
-    """
-    return imported(capture(Path(network)), TABLE, batch=batch, partial=partial)
-
-
-def capture(file: Path) -> Trace:
-    """Return the trace of a file.
+def capture_named(network: str) -> Trace:
+    """Return the trace of the file at a path.
 
     Raises:
-        InputError: the file is missing, too large, damaged, or of unknown shapes.
+        InputError: onnx is not installed, or the file is missing, too large, damaged, or of unknown shapes.
     """
-    onnx = package("onnx", "onnx")
+    onnx, file = package("onnx", "onnx"), Path(network)
     content = _content(file)
     try:
         model = onnx.load_model_from_string(content)
@@ -99,7 +90,7 @@ class _File:
         self.onnx, self.model, self.file, self.where = onnx, model, file, str(file)
         self.values: dict[str, Any] = {}
         self.weights: dict[str, tuple[int, ...]] = {}
-        self.whole: set[str] = set()
+        self.full: set[str] = set()
         self.numbers: set[str] = set()
 
     def trace(self) -> Trace:
@@ -137,13 +128,13 @@ class _File:
             tokens=frozenset(
                 value.name for value in fed if not self.is_real(value.type.tensor_type.elem_type)
             ),
-            whole=frozenset(self.whole),
+            full=frozenset(self.full),
             inputs=tuple(value.name for value in fed),
             parameters={name: name for name, sizes in self.weights.items() if self.is_trained(name)},
             shapes=shapes,
             nodes=tuple(nodes),
             output=graph.output[0].name,
-            aside=len(graph.output) - 1,
+            unused_outputs=len(graph.output) - 1,
         )
 
     def require_names(self) -> None:
@@ -235,7 +226,7 @@ class _File:
             rows = tensor.raw_data[: sizes[-1] ** 2 * width]
             step = sizes[-1] * width
             if rows[step - width : step] == rows[:width]:
-                self.whole.add(tensor.name)
+                self.full.add(tensor.name)
         if held > SMALL * width:
             tensor.ClearField("raw_data")
         if math.prod(sizes) <= SMALL and (not real or not sizes):
@@ -304,16 +295,13 @@ class _File:
             attributes=attributes,
             result=made,
             scope=scope_of(node),
-            flop=flop(
-                node.op_type, [shapes.get(value, ()) for value in node.input], shapes[made], attributes
-            ),
+            shapes=shapes,
         )
-        if node.op_type != "Split":
-            return [found]
-        return [
-            replace(found, result=made, attributes={**attributes, "index": index})
-            for index, made in enumerate(node.output)
+        several = enumerate(node.output) if node.op_type == "Split" else [(0, made)]
+        parts = [
+            replace(found, result=made, attributes={**attributes, "index": index}) for index, made in several
         ]
+        return [adapted(one, ADAPTERS) for one in parts]
 
     def constant(self, node: Any, attributes: dict[str, Any]) -> None:
         """Note the value of a constant."""
