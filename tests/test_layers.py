@@ -63,7 +63,7 @@ INSIDE = {
     "files": "validation text quantities yaml_file",
     "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
     "network": "training windows einsum keeping ops layer spec trails contraction graph build gradients",
-    "importers": "trace atoms layers positions rules products experts fusion reading groups entries imported formats torch_ops torch_module onnx_ops onnx_file jax_ops jax_function config_families config_file readers",
+    "importers": "trace atoms layers positions rules products experts fusion reading groups entries imported formats torch_ops torch_module onnx_ops onnx_file jax_function config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured",
     "plan": "records stages score request content plan diff",

@@ -1,33 +1,286 @@
 """Import of a Hugging Face config: a shipped model's family by that model's file, any other through transformers."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from hypar.errors import ModelError, OptionError, field_name, shown, suggestion
+from hypar.errors import ModelError, OptionError, Where, field_name, shown, suggestion
+from hypar.files.record import Record
 from hypar.files.text import read_json
 from hypar.files.validation import validated
-from hypar.importers.config_families import FAMILIES, Family
 from hypar.importers.formats import BATCH
 from hypar.importers.imported import Coverage, Imported, imported
-from hypar.importers.torch_module import capture
-from hypar.importers.trace import Node, Trace
+from hypar.importers.torch_module import EXAMPLE, capture
+from hypar.importers.trace import Node
 from hypar.importers.user_code import one_line, package
 from hypar.network.dims import LARGEST
+from hypar.network.graph import LayerGraph
+from hypar.network.named import DimSize
+from hypar.network.spec.schema import MOST_REPEATS
 from hypar.registry import data_file
 
-if TYPE_CHECKING:
-    from hypar.errors import Where
-    from hypar.network.graph import LayerGraph
+FUNCTIONS = {
+    **dict.fromkeys(("gelu", "gelu_fast", "gelu_new", "gelu_pytorch_tanh"), "gelu"),
+    "relu": "relu",
+    **dict.fromkeys(("silu", "swish"), "silu"),
+}
+"""Ops of the functions of configs."""
 
-EXAMPLE = 2
-"""Samples of the example that is captured."""
+KEYS = ("name", "op", "in", "out", "each", "bias", "inputs", "weight")
+"""Keys of a linear layer in the order of shipped files."""
+
+
+def _function(name: str) -> str:
+    if name not in FUNCTIONS:
+        raise ValueError(", ".join(FUNCTIONS))
+    return FUNCTIONS[name]
+
+
+def _never(value: bool) -> bool:
+    if value:
+        raise ValueError("false")
+    return value
+
+
+Function = Annotated[str, AfterValidator(_function)]
+Never = Annotated[bool, AfterValidator(_never)]
+Layers = Annotated[int, Field(ge=1, le=MOST_REPEATS)]
+Format = Literal["float64", "float32", "float16", "bfloat16"]
+
+
+class _Family(Record):
+    """A config of a shipped model's family; keys that change no size are not read.
+
+    ``template`` is the shipped model, ``head`` the end of its architecture's name, ``table`` its layer of the vocabulary's
+    table, whose weight the head may use, and ``learned`` says whether positions are a trained table.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+    template: ClassVar[str]
+    head: ClassVar[str] = "ForCausalLM"
+    table: ClassVar[str] = "embedding"
+    learned: ClassVar[bool] = True
+    biases: ClassVar[Mapping[str, bool]] = {}
+    window: ClassVar[int | None] = None
+
+    architectures: list[str] | None = None
+    vocab_size: DimSize
+    hidden_size: DimSize
+    num_hidden_layers: Layers
+    num_attention_heads: DimSize
+    intermediate_size: DimSize
+    max_position_embeddings: DimSize
+    hidden_act: Function = "gelu"
+    tie_word_embeddings: bool = True
+    torch_dtype: Format | None = None
+    dtype: Format | None = None
+
+    @model_validator(mode="after")
+    def _equal_heads(self) -> Self:
+        self.require_divisor("hidden_size", "num_attention_heads")
+        return self
+
+    @classmethod
+    def key(cls, name: str) -> str:
+        return cls.model_fields[name].alias or name
+
+    def require_divisor(self, whole: str, part: str) -> None:
+        """Require that heads or groups are equal."""
+        size, divisor = getattr(self, whole), getattr(self, part)
+        if size % divisor:
+            msg = f"{self.key(part)} {divisor:,} does not divide {self.key(whole)} {size:,}"
+            raise ValueError(msg)
+
+    def dims(self) -> dict[str, int]:
+        return {
+            "hidden": self.hidden_size,
+            "heads": self.num_attention_heads,
+            "head_dim": self.hidden_size // self.num_attention_heads,
+            "ff": self.intermediate_size,
+            "vocab": self.vocab_size,
+        }
+
+    def entry(self, shipped: dict[str, Any]) -> dict[str, Any]:
+        """Return an entry of the shipped file as the config has it."""
+        found = dict(shipped)
+        if "repeat" in found:
+            found["repeat"] = self.num_hidden_layers
+        if found.get("op") in FUNCTIONS:
+            found["op"] = self.hidden_act
+        if found.get("op") != "linear":
+            return found
+        for side in ("in", "out"):
+            if isinstance(found[side], list):
+                found[side] = [dim for dim in found[side] if dim in self.dims()]
+        has = self.biases.get(found["name"], found.get("bias", True))
+        found["bias"] = None if has else False
+        if found["name"] == "head":
+            found["weight"] = self.table if self.tie_word_embeddings else None
+        return {key: found[key] for key in KEYS if found.get(key) is not None}
+
+    def content(self, family: str, length: int, batch: int) -> dict[str, Any]:
+        """Return the shipped file with the sizes of the config."""
+        shipped = yaml.safe_load(data_file("models", self.template).read_text(encoding="utf-8"))
+        dims = {"sequence": length, **self.dims()}
+        number_format = self.dtype or self.torch_dtype or "float32"
+        return {
+            "source": _source(family),
+            "batch": batch,
+            **({} if number_format == "float32" else {"dtype": number_format}),
+            "dims": {name: dims[name] for name in shipped["dims"] if name in dims},
+            "blocks": {
+                kind: {"layers": [self.entry(entry) for entry in block["layers"]]}
+                for kind, block in shipped["blocks"].items()
+            },
+            "layers": [self.entry(entry) for entry in shipped["layers"]],
+        }
+
+    def length(self, sequence: int | None) -> int:
+        """Return the positions of a sample, as many as are asked for if these are allowed."""
+        most = self.max_position_embeddings
+        largest = most if self.learned else LARGEST
+        if sequence is not None and not 1 <= sequence <= largest:
+            key = f", the {self.key('max_position_embeddings')} of the config" if self.learned else ""
+            raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {largest:,}{key}")
+        return most if sequence is None else sequence
+
+    def notes(self, sequence: int) -> list[str]:
+        """Return lines on what the model file says otherwise than the config."""
+        others = [name for name in self.architectures or () if not name.endswith(self.head)]
+        found = [
+            f"architectures: found {shown(name)}, written with the head of {self.head}" for name in others
+        ]
+        if self.learned and sequence < (most := self.max_position_embeddings):
+            key = self.key("max_position_embeddings")
+            found.append(f"{key}: of {most:,} positions the first {sequence:,} are trained")
+        if self.window is not None and self.window < sequence:
+            attends = f"each of {sequence:,} positions attends to all before it"
+            found.append(f"sliding_window: {self.window:,} is not in the model file, in which {attends}")
+        return found
+
+
+class _Gpt2(_Family):
+    template: ClassVar[str] = "gpt2"
+    head: ClassVar[str] = "LMHeadModel"
+    table: ClassVar[str] = "wte"
+
+    hidden_size: Annotated[int, Field(ge=1, le=LARGEST // 4, alias="n_embd")]
+    num_attention_heads: DimSize = Field(alias="n_head")
+    num_hidden_layers: Layers = Field(alias="n_layer")
+    max_position_embeddings: DimSize = Field(alias="n_positions")
+    intermediate_size: DimSize | None = Field(default=None, alias="n_inner")  # type: ignore[assignment]
+    hidden_act: Function = Field(default="gelu", alias="activation_function")
+    add_cross_attention: Never = False
+
+    def dims(self) -> dict[str, int]:
+        return {**super().dims(), "ff": self.intermediate_size or 4 * self.hidden_size}
+
+
+class _Bert(_Family):
+    template: ClassVar[str] = "bert-large"
+    head: ClassVar[str] = "ForMaskedLM"
+    table: ClassVar[str] = "words"
+
+    type_vocab_size: DimSize
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Never = False
+    add_cross_attention: Never = False
+
+    def dims(self) -> dict[str, int]:
+        return {**super().dims(), "types": self.type_vocab_size}
+
+
+class _Llama(_Family):
+    """Llama, Mistral and Qwen2: rotary positions, grouped heads, a gated unit."""
+
+    template: ClassVar[str] = "llama3-8b"
+    learned: ClassVar[bool] = False
+
+    model_type: str
+    hidden_act: Function = "silu"
+    num_key_value_heads: DimSize | None = None
+    head_dim: DimSize | None = None
+    tie_word_embeddings: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    sliding_window: DimSize | None = None
+    use_sliding_window: bool | None = None
+
+    @model_validator(mode="after")
+    def _equal_heads(self) -> Self:
+        if self.head_dim is None:
+            self.require_divisor("hidden_size", "num_attention_heads")
+        if self.num_key_value_heads is not None:
+            self.require_divisor("num_attention_heads", "num_key_value_heads")
+        if (features := self.dims()["head_dim"]) % 2:
+            msg = f"heads of {features:,} features; allowed: an even number, whose halves are rotated"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def biases(self) -> Mapping[str, bool]:  # type: ignore[override]
+        """Whether a layer has a bias: Llama's config says it, queries, keys and values of Qwen2 have one."""
+        said = self.model_type == "llama"
+        return {
+            **dict.fromkeys("qkv", self.model_type == "qwen2" or (said and self.attention_bias)),
+            "o": said and self.attention_bias,
+            **dict.fromkeys(("gate", "up", "down"), said and self.mlp_bias),
+        }
+
+    @property
+    def window(self) -> int | None:  # type: ignore[override]
+        """Positions that one attends to, if not all before it; Qwen2 has a window where its config says that it is used."""
+        used = self.use_sliding_window if self.model_type == "qwen2" else self.model_type != "llama"
+        return self.sliding_window if used else None
+
+    def dims(self) -> dict[str, int]:
+        group = self.num_attention_heads // (self.num_key_value_heads or self.num_attention_heads)
+        return {
+            **super().dims(),
+            "kv_heads": self.num_attention_heads // group,
+            **({"group": group} if group > 1 else {}),
+            **({"head_dim": self.head_dim} if self.head_dim else {}),
+        }
+
+
+class _Mixtral(_Llama):
+    template: ClassVar[str] = "mixtral-8x7b"
+
+    num_local_experts: DimSize
+    num_experts_per_tok: DimSize
+
+    @model_validator(mode="after")
+    def _enough_experts(self) -> Self:
+        if self.num_experts_per_tok > self.num_local_experts:
+            own = f"num_experts_per_tok {self.num_experts_per_tok:,}"
+            msg = f"{own} is more than num_local_experts {self.num_local_experts:,}"
+            raise ValueError(msg)
+        return self
+
+    def dims(self) -> dict[str, int]:
+        return {**super().dims(), "experts": self.num_local_experts}
+
+    def entry(self, shipped: dict[str, Any]) -> dict[str, Any]:
+        own = {"count": self.num_experts_per_tok} if "count" in shipped else {}
+        return super().entry({**shipped, **own})
+
+
+FAMILIES: dict[str, type[_Family]] = {
+    "gpt2": _Gpt2,
+    "bert": _Bert,
+    "llama": _Llama,
+    "mistral": _Llama,
+    "mixtral": _Mixtral,
+    "qwen2": _Llama,
+}
+"""Families by ``model_type``."""
 
 
 def from_config(
@@ -55,16 +308,6 @@ def from_config(
     return (found if name is None else replace(found, name=name)).graph()
 
 
-def import_named(network: str, *, batch: int, sequence: int | None, partial: bool) -> Imported:
-    """Read the file at a path.
-
-    Raises:
-        InputError: as ``from_config`` does.
-    """
-    found = read_config(network, batch=batch, sequence=sequence, partial=partial)
-    return replace(found, notes=(f"{found.graph().num_parameters:,} parameters", *found.notes))
-
-
 def read_config(
     config: str | Path | Mapping[str, Any], *, batch: int, sequence: int | None, partial: bool = False
 ) -> Imported:
@@ -85,60 +328,22 @@ def read_config(
         return f"{where}: {field_name(field)}" if field else where
 
     said = validated(FAMILIES[family], data, place=place, error=ModelError)
-    return _of_template(family, said, _length(said, sequence), batch)
-
-
-def _of_template(family: str, said: Family, length: int, batch: int) -> Imported:
-    """Return the file of a shipped model with the sizes of a config."""
-    shipped = yaml.safe_load(data_file("models", said.template).read_text(encoding="utf-8"))
-    dims = {"sequence": length, **said.dims()}
-    content = {
-        "source": _source(family),
-        "batch": batch,
-        **({} if said.number_format == "float32" else {"dtype": said.number_format}),
-        "dims": {name: dims[name] for name in shipped["dims"] if name in dims},
-        "blocks": {
-            kind: {"layers": [said.entry(entry) for entry in block["layers"]]}
-            for kind, block in shipped["blocks"].items()
-        },
-        "layers": [said.entry(entry) for entry in shipped["layers"]],
-    }
-    none = Coverage(flop=0, said_flop=0, parameters=0, said_parameters=0, opaque={})
+    length = said.length(sequence)
+    content, none = said.content(family, length, batch), Coverage(0, 0, 0, 0, {})
     found = Imported(name=family, content=content, coverage=none, notes=tuple(said.notes(length)))
     graph = found.graph()
     flop, parameters = 2 * graph.macs(batch=1), graph.num_parameters
-    whole = replace(none, flop=flop, said_flop=flop, parameters=parameters, said_parameters=parameters)
-    return replace(found, coverage=whole)
+    return replace(found, coverage=Coverage(flop, flop, parameters, parameters, {}))
 
 
 def _source(family: str) -> str:
     return f"imported from a Hugging Face config of model_type {family}"
 
 
-def _length(said: Family, sequence: int | None) -> int:
-    """Return the positions of a sample.
-
-    Raises:
-        OptionError: there are too many or none.
-    """
-    if sequence is None:
-        return said.max_position_embeddings
-    largest = said.max_position_embeddings if said.learned else LARGEST
-    if not 1 <= sequence <= largest:
-        key = said.key("max_position_embeddings")
-        limit = f"{largest:,}, the {key} of the config" if said.learned else f"{largest:,}"
-        raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {limit}")
-    return sequence
-
-
 def _through_transformers(
     data: dict[str, Any], where: str, *, batch: int, sequence: int | None, partial: bool
 ) -> Imported:
-    """Build a config's model on the meta device, with the head of a language model, and capture it.
-
-    Raises:
-        ModelError: the family is not known, or the model cannot be built, captured or said.
-    """
+    """Build a config's model on the meta device, with the head of a language model, and capture it with its loss."""
     family = _family(data, where)
     torch, library = package("torch", "torch"), package("transformers", "torch")
     masked = any(name.endswith("ForMaskedLM") for name in data.get("architectures") or ())
@@ -147,25 +352,29 @@ def _through_transformers(
         options = {key: value for key, value in data.items() if key != "model_type"}
         config = library.AutoConfig.for_model(family, **options)
         config.use_cache = False
-        own_format = getattr(config, "dtype", None) or torch.float32
-        model = kind.from_config(config, dtype=own_format)
+        model = kind.from_config(config, dtype=getattr(config, "dtype", None) or torch.float32)
         length = sequence or getattr(config, "max_position_embeddings", None) or 1024
         tokens = torch.zeros((EXAMPLE, length), dtype=torch.int64)
+    trace = capture(model, (tokens,), name=family, where=where)
+    scores = trace.shapes[trace.output]
+    ops = {"flat scores": ("reshape", trace.output), "loss": ("loss", "flat scores")}
+    loss = [
+        Node(kind=op, op=op, operands={"input": (value,)}, attributes={}, result=made)
+        for made, (op, value) in ops.items()
+    ]
+    shapes = {**trace.shapes, "flat scores": (scores[0] * scores[1], *scores[2:]), "loss": ()}
+    nodes = (*trace.nodes, *loss)
     trace = replace(
-        capture(model, (tokens,), name=family, where=where), source=_source(family), unused_outputs=0
+        trace, source=_source(family), unused_outputs=0, shapes=shapes, nodes=nodes, output="loss"
     )
-    found = imported(_with_loss(trace), batch=batch, partial=partial)
+    found = imported(trace, batch=batch, partial=partial)
     further = data.get("num_nextn_predict_layers")
     note = f"num_nextn_predict_layers: {further} not in the model file, which is the main model alone"
     return replace(found, notes=(*found.notes, note)) if further else found
 
 
 def _family(data: dict[str, Any], where: str) -> str:
-    """Return the name of a family of transformers.
-
-    Raises:
-        ModelError: it is missing or not known.
-    """
+    """Return the name of a family of transformers."""
     known = f"{', '.join(FAMILIES)}, or with PyTorch and transformers a family of theirs"
     name = data.get("model_type")
     if name is None:
@@ -175,15 +384,3 @@ def _family(data: dict[str, Any], where: str) -> str:
         return name
     hint = suggestion(name, FAMILIES) if isinstance(name, str) else ""
     raise ModelError(f"{where}: model_type", f"found {shown(name)}", known, hint)
-
-
-def _with_loss(trace: Trace) -> Trace:
-    """Return a language model with the cross-entropy of its scores [batch, sequence, vocab]."""
-    sizes = trace.shapes[trace.output]
-    read = {"flat scores": ("reshape", trace.output), "loss": ("loss", "flat scores")}
-    nodes = [
-        Node(kind=op, op=op, operands={"input": (value,)}, attributes={}, result=made)
-        for made, (op, value) in read.items()
-    ]
-    shapes = {**trace.shapes, "flat scores": (sizes[0] * sizes[1], *sizes[2:]), "loss": ()}
-    return replace(trace, shapes=shapes, nodes=(*trace.nodes, *nodes), output="loss")

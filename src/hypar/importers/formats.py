@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +133,8 @@ def import_network(
     run: Any = importlib.import_module(f"hypar.importers.{MODULES[framework]}")
     found: Imported
     if framework == "config":
-        found = run.import_named(network, batch=batch, sequence=sequence, partial=partial)
-        return found
+        found = run.read_config(network, batch=batch, sequence=sequence, partial=partial)
+        return replace(found, notes=(f"{found.graph().num_parameters:,} parameters", *found.notes))
     if sequence is not None:
         raise OptionError("--sequence", f"given for {framework}", "none but for config")
     trace = run.capture_named(network, *(() if framework in FILES else (inputs, tokens)))

@@ -1,4 +1,4 @@
-"""An imported network: the content of its model file, and how much of it that says."""
+"""An imported network: the content of its model file, and how much of the network that says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write_text
-from hypar.importers.entries import content
+from hypar.importers.blocks import content
 from hypar.importers.layers import OPAQUE
 from hypar.importers.naming import named
 from hypar.importers.reading import read_trace
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
 FORMATS = ("float64", "float32", "float16", "bfloat16")
 
-
 LEAST = 0.99
 """Share of operations and of parameters below which a network is refused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """The shares that are recognised.
 
@@ -54,22 +53,16 @@ class Coverage:
     @property
     def shares(self) -> tuple[float, float]:
         """Recognised share of operations, and of parameters."""
-        return (
-            self.said_flop / self.flop if self.flop else 1.0,
-            self.said_parameters / self.parameters if self.parameters else 1.0,
-        )
+        pairs = (self.said_flop, self.flop), (self.said_parameters, self.parameters)
+        flop, parameters = (said / whole if whole else 1.0 for said, whole in pairs)
+        return flop, parameters
 
     def __str__(self) -> str:
         """Return one line."""
-        flop, parameters = self.shares
-        text = (
-            f"recognised {_percent(flop)} of {format_count(self.flop)} FLOP"
-            f" and {_percent(parameters)} of {format_count(self.parameters)} parameters"
-        )
-        if not self.opaque:
-            return text
+        flop, parameters = map(_percent, self.shares)
+        text = f"recognised {flop} of {format_count(self.flop)} FLOP and {parameters} of {format_count(self.parameters)} parameters"
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.opaque.items())
-        return f"{text}; opaque, cut in the batch alone: {kinds}"
+        return f"{text}; opaque, cut in the batch alone: {kinds}" if kinds else text
 
     def require(self, where: str) -> None:
         """Refuse a network of which too little is recognised.
@@ -83,8 +76,7 @@ class Coverage:
 
 def _percent(share: float) -> str:
     """Format a share, rounded down so that 100 % means all."""
-    tenths = int(share * 1000)
-    return f"{tenths / 10:g} %"
+    return f"{int(share * 1000) / 10:g} %"
 
 
 def coverage_of(reading: Reading) -> Coverage:
@@ -92,7 +84,7 @@ def coverage_of(reading: Reading) -> Coverage:
     said = [draft for draft in reading.drafts if draft.op != OPAQUE]
     known = frozenset[str]().union(*(draft.weights for draft in said))
     return Coverage(
-        flop=reading.flop,
+        flop=sum(node.flop for node in reading.trace.nodes),
         said_flop=sum(draft.flop for draft in said),
         parameters=sum(reading.sizes.values()),
         said_parameters=sum(reading.sizes[identity] for identity in known),
@@ -130,20 +122,15 @@ class Imported:
 
     def text(self) -> str:
         """Return the text of the model file: an entry a line."""
-        lines = [_item(key, self.content[key]) for key in ("source", "batch", "dtype") if key in self.content]
-        lines += [f"dims: {_flow(self.content['dims'])}"] if "dims" in self.content else []
-        for name, block in self.content.get("blocks", {}).items():
-            lines += ["blocks:"] if lines[-1][:1] != " " else []
-            lines.append(f"  {name}:")
-            lines += [f"    parameters: {_flow(block['parameters'])}"] if "parameters" in block else []
-            lines += ["    layers:", *(f"      - {_flow(entry)}" for entry in block["layers"])]
-        return "\n".join(
-            [*lines, "layers:", *(f"  - {_flow(entry)}" for entry in self.content["layers"]), ""]
-        )
-
-
-def _item(key: str, value: Any) -> str:
-    return yaml.safe_dump({key: value}, width=10**6, allow_unicode=True).rstrip("\n")
+        said = self.content
+        lines = [_flow({key: said[key]})[1:-1] for key in ("source", "batch", "dtype") if key in said]
+        lines += [f"dims: {_flow(said['dims'])}"] if "dims" in said else []
+        lines += ["blocks:"] if said.get("blocks") else []
+        for name, block in said.get("blocks", {}).items():
+            parameters = [f"    parameters: {_flow(block['parameters'])}"] if "parameters" in block else []
+            entries = (f"      - {_flow(entry)}" for entry in block["layers"])
+            lines += [f"  {name}:", *parameters, "    layers:", *entries]
+        return "\n".join([*lines, "layers:", *(f"  - {_flow(entry)}" for entry in said["layers"]), ""])
 
 
 def _flow(value: Any) -> str:
@@ -169,24 +156,26 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     if trace.dtype not in FORMATS:
         raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(FORMATS))
     drafts, dims = named(reading.drafts, reading.atoms)
-    head: dict[str, Any] = {"source": trace.source, "batch": trace.batch if batch is None else batch}
-    if trace.dtype != "float32":
-        head["dtype"] = trace.dtype
-    said = {**head, **({"dims": dims} if dims else {}), **content(drafts, trace.classes)}
-    aside = (f"{trace.unused_outputs} further results are left out",) if trace.unused_outputs else ()
-    return Imported(
-        name=trace.name, content=said, coverage=coverage, notes=(*aside, *_copied(reading.drafts))
-    )
+    said: dict[str, Any] = {
+        "source": trace.source,
+        "batch": trace.batch if batch is None else batch,
+        **({} if trace.dtype == "float32" else {"dtype": trace.dtype}),
+        **({"dims": dims} if dims else {}),
+        **content(drafts, trace.classes),
+    }
+    further = (f"{trace.unused_outputs} further results are left out",) if trace.unused_outputs else ()
+    notes = (*further, *_copied(reading.drafts))
+    return Imported(name=trace.name, content=said, coverage=coverage, notes=notes)
 
 
 def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
     """Yield a line on weights that several layers use, and each has in the model file."""
-    uses = Counter(
-        identity
+    owners = [
+        draft
         for draft in drafts
         if draft.op not in {OPAQUE, "token"} and draft.tied is None and not draft.whole
-        for identity in draft.weights
-    )
+    ]
+    uses = Counter(identity for draft in owners for identity in draft.weights)
     shared = sorted(identity for identity, count in uses.items() if count > 1)
     if shared:
         others = f" and {len(shared) - 1} more" if len(shared) > 1 else ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypar.importers.trace import matrix_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hypar.importers.trace import Node
 
@@ -101,14 +101,6 @@ def _norm(kind: str, node: Node) -> Node:
     )
 
 
-def _clip(node: Node) -> Node:
-    return node.called("relu6" if (node.get("min"), node.get("max")) == (0, 6) else "clip")
-
-
-def _dropout(node: Node) -> Node:
-    return node.called("dropout", probability=float(f"{node.get('ratio', 0.5):.6g}"))
-
-
 def _resize(node: Node) -> Node:
     mode, place = node.get("mode", "nearest"), node.get("coordinate_transformation_mode", "half_pixel")
     smooth = mode == "linear" and place in {"half_pixel", "pytorch_half_pixel"}
@@ -122,19 +114,7 @@ def _attention(node: Node) -> Node:
     return node.called("attention", names, causal=bool(node.get("is_causal", 0)))
 
 
-def _transpose(node: Node) -> Node:
-    return node.called("transpose", order=node.get("perm", [*range(len(node.made))][::-1]))
-
-
-def _adaptive(mode: str, node: Node) -> Node:
-    return node.called("adaptive_pool", mode=mode)
-
-
-def _sum(node: Node) -> Node:
-    return node.called("add")
-
-
-ADAPTERS: Mapping[str, Any] = {
+ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("Conv", "ConvTranspose"), _conv),
     "Gemm": _gemm,
     "MatMul": _matmul,
@@ -144,16 +124,18 @@ ADAPTERS: Mapping[str, Any] = {
     "RMSNormalization": partial(_norm, "rms_norm"),
     "MaxPool": partial(_pool, "max"),
     "AveragePool": partial(_pool, "average"),
-    "GlobalAveragePool": partial(_adaptive, "average"),
-    "GlobalMaxPool": partial(_adaptive, "max"),
-    "Sum": _sum,
-    "Clip": _clip,
-    "Dropout": _dropout,
+    "GlobalAveragePool": lambda node: node.called("adaptive_pool", mode="average"),
+    "GlobalMaxPool": lambda node: node.called("adaptive_pool", mode="max"),
+    "Sum": lambda node: node.called("add"),
+    "Clip": lambda node: node.called("relu6" if (node.get("min"), node.get("max")) == (0, 6) else "clip"),
+    "Dropout": lambda node: node.called("dropout", probability=float(f"{node.get('ratio', 0.5):.6g}")),
     "Attention": _attention,
     "Gather": _gather,
     "Slice": _slice,
     "Split": _split,
     "Expand": lambda node: node.called("broadcast"),
-    "Transpose": _transpose,
+    "Transpose": lambda node: node.called(
+        "transpose", order=node.get("perm", [*range(len(node.made))][::-1])
+    ),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
 }

@@ -99,14 +99,12 @@ class Reading:
         drafts: the layers, of which the last is the result.
         atoms: the atoms of their tensors.
         sizes: elements of each trained tensor that an operation reads.
-        flop: operations of all contractions of the example.
     """
 
     trace: Trace
     drafts: tuple[LayerDraft, ...]
     atoms: Atoms
     sizes: dict[str, int]
-    flop: int
 
 
 def read_trace(trace: Trace) -> Reading:
@@ -122,8 +120,7 @@ def read_trace(trace: Trace) -> Reading:
     for node in fused(trace):
         reader.add(node)
     drafts = needed(reader.layers.rows, reader.result())
-    flop = sum(node.flop for node in trace.nodes)
-    return Reading(trace, drafts, reader.layers.atoms, reader.sizes, flop)
+    return Reading(trace, drafts, reader.layers.atoms, reader.sizes)
 
 
 def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:

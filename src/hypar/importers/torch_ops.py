@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypar.importers.trace import matrix_letters, numbers
 
@@ -14,19 +14,23 @@ if TYPE_CHECKING:
 
 
 def _conv(node: Node) -> Node:
-    sizes = node.sizes("weight")
+    sizes, groups = node.sizes("weight"), node.get("groups", 1)
     transposed = node.kind.startswith("conv_transpose") or bool(node.get("transposed", False))
-    groups, dims = node.get("groups", 1), len(sizes) - 2
-    dilation, padding = numbers(node.get("dilation", 1), dims), node.get("padding", 0)
+    kernel = [*sizes[2:]]
+    stride, dilation, output_padding = (
+        numbers(node.get(name, plain), len(kernel))
+        for name, plain in (("stride", 1), ("dilation", 1), ("output_padding", 0))
+    )
+    padding = node.get("padding", 0)
     if isinstance(padding, str):
-        extents = [one * (size - 1) for one, size in zip(dilation, sizes[2:], strict=True)]
-        uneven = padding == "same" and any(extent % 2 for extent in extents)
-        padding = None if uneven else [extent // 2 if padding == "same" else 0 for extent in extents]
+        extents = [
+            gap * (size - 1) if padding == "same" else 0 for gap, size in zip(dilation, kernel, strict=True)
+        ]
+        padding = None if any(extent % 2 for extent in extents) else [extent // 2 for extent in extents]
     return node.called(
-        "conv", kernel=[*sizes[2:]], out=sizes[1] * groups if transposed else sizes[0], groups=groups,
-        channels=sizes[0], transposed=transposed, stride=numbers(node.get("stride", 1), dims), dilation=dilation,
-        padding=None if padding is None else numbers(padding, dims),
-        output_padding=numbers(node.get("output_padding", 0), dims),
+        "conv", kernel=kernel, out=sizes[1] * groups if transposed else sizes[0], channels=sizes[0], groups=groups,
+        transposed=transposed, stride=stride, dilation=dilation, output_padding=output_padding,
+        padding=None if padding is None else numbers(padding, len(kernel)),
     )  # fmt: skip
 
 
@@ -38,18 +42,11 @@ def _linear(node: Node) -> Node:
     )
 
 
-def _matrix(node: Node) -> Node:
-    """Say ``addmm``, ``baddbmm``, ``mm``, ``bmm`` and ``matmul``."""
-    adds = node.kind in {"addmm", "baddbmm"}
-    batched = node.kind == "baddbmm"
-    names = {"right": "other" if node.operand("other") else "mat2", "bias": "self" if adds else ""}
-    left = next(name for name in ("batch1", "mat1", "self", "input") if node.operand(name))
-    names |= {"left": left, **({"right": "batch2"} if batched else {})}
-    letters = matrix_letters(*(len(node.sizes(names[side])) for side in ("left", "right")))
+def _matrix(names: Mapping[str, str], node: Node) -> Node:
+    """Say a product of matrices, whose factors and bias are called by some names."""
+    letters = matrix_letters(len(node.sizes(names["left"])), len(node.sizes(names["right"])))
     scaled = node.get("beta", 1) != 1 or node.get("alpha", 1) != 1
-    return node.called(
-        "dot", {side: names[side] for side in ("left", "right", "bias")}, scaled=scaled, **letters
-    )
+    return node.called("dot", names, scaled=scaled, **letters)
 
 
 def _einsum(node: Node) -> Node:
@@ -57,7 +54,7 @@ def _einsum(node: Node) -> Node:
     values = node.operands.get("tensors", ())
     sides, arrow, made = equation.partition("->")
     if not arrow or sides.count(",") != 1 or "." in equation or len(values) != 2:
-        return node.called("einsum", **node.attributes)
+        return node
     left, right = ((*map(ord, side),) for side in sides.split(","))
     found = node.called("dot", left=left, right=right, made=(*map(ord, made),))
     return found.with_operands({"left": values[:1], "right": values[1:]})
@@ -70,34 +67,29 @@ def _norm(kind: str, node: Node) -> Node:
 
 
 def _transpose(node: Node) -> Node:
-    rank = len(node.made)
-    order = [*range(rank)]
-    if node.kind == "permute":
-        order = node.get("dims")
-    else:
-        named = (node.get("dim0"), node.get("dim1")) if node.kind == "transpose" else (-2, -1)
-        one, other = (axis % rank for axis in named)
-        order[one], order[other] = other, one
+    order = [*range(len(node.made))]
+    one, other = (node.get("dim0"), node.get("dim1")) if node.kind == "transpose" else (-2, -1)
+    order[one], order[other] = order[other], order[one]
     return node.called("transpose", order=order)
 
 
 def _slice(node: Node) -> Node:
+    own, plain = node.sizes(), node.get("step", 1) == 1
+    axis, start = node.get("dim", 0) % len(own), node.get("start", 0)
+    return node.called("slice", axis=axis if plain else None, start=start + own[axis] * (start < 0))
+
+
+def _one(node: Node) -> Node:
+    """Say one element of an axis; ``index`` is its place."""
     own = node.sizes()
     axis = node.get("dim", 0) % len(own)
-    drop = node.kind == "select"
-    op = "part" if drop else "slice"
-    start = node.get("index" if drop else "start", 0)
-    whole = node.get("step", 1) == 1
-    return node.called(op, axis=axis if whole else None, start=start + own[axis] * (start < 0), drop=drop)
+    return node.called("part", axis=axis, start=node.get("index", 0) % own[axis], drop=True)
 
 
 def _part(node: Node) -> Node:
     """Say one of the parts of a tensor; ``index`` is its number."""
     own, index = node.sizes(), node.get("index", 0)
-    axis = node.get("dim", 0) % len(own)
-    op = "slice" if node.kind == "split" else "part"
-    if node.kind == "unbind":
-        return node.called(op, axis=axis, start=index, drop=True)
+    axis, op = node.get("dim", 0) % len(own), "slice" if node.kind == "split" else "part"
     sizes = next((node.get(key) for key in ("split_sizes", "split_size", "chunks") if node.get(key)), 1)
     if isinstance(sizes, list | tuple):
         return node.called(op, axis=axis, start=sum(sizes[:index]))
@@ -119,14 +111,6 @@ def _adaptive(mode: str, node: Node) -> Node:
     return node.called("adaptive_pool", mode=mode)
 
 
-def _resize(mode: str, node: Node) -> Node:
-    return node.called("resize", mode=None if node.get("align_corners", False) else mode)
-
-
-def _dropout(node: Node) -> Node:
-    return node.called("dropout", probability=float(node.get("p", 0.5)))
-
-
 def _hardtanh(node: Node) -> Node:
     bounds = float(node.get("min_val", -1)), float(node.get("max_val", 1))
     return node.called("relu6" if bounds == (0, 6) else "hardtanh")
@@ -139,50 +123,45 @@ def _attention(node: Node) -> Node:
 
 def _recurrence(node: Node) -> Node:
     """Say a recurrence, in which each position meets every matrix once."""
-    read = node.sizes()
-    matrices = sum(
-        node.shapes[value][0] * node.shapes[value][1]
-        for value in node.operands["params"]
-        if len(node.shapes[value]) == 2
+    batch, length, *_ = node.sizes()
+    shapes = [node.shapes[value] for value in node.operands["params"]]
+    return node.called(
+        node.kind, flop=2 * batch * length * sum(one[0] * one[1] for one in shapes if len(one) == 2)
     )
-    return node.called(node.kind, flop=2 * read[0] * read[1] * matrices)
 
 
-def renamed(op: str, **operands: str) -> Callable[[Node], Node]:
-    """Return the adapter of an operation whose arguments are those of the vocabulary, its operands by their names here."""
-
-    def adapter(node: Node) -> Node:
-        return node.called(op, operands or None, **node.attributes)
-
-    return adapter
-
-
+MATRICES = {
+    "addmm": {"left": "mat1", "right": "mat2", "bias": "self"},
+    "baddbmm": {"left": "batch1", "right": "batch2", "bias": "self"},
+    "mm": {"left": "self", "right": "mat2"},
+    "bmm": {"left": "self", "right": "mat2"},
+    "matmul": {"left": "self", "right": "other"},
+}
 GROUPED = {
-    "grouped_mm_fallback": ("input", "weight"),
-    "_grouped_mm": ("self", "mat2"),
-    "grouped_mm": ("self", "mat2"),
+    "grouped_mm_fallback": {"input": "input", "weight": "weight"},
+    "grouped_mm": {"input": "self", "weight": "mat2"},
+    "_grouped_mm": {"input": "self", "weight": "mat2"},
 }
 """Products with the matrices of all experts: their operands."""
 
-ADAPTERS: Mapping[str, Any] = {
+ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(
         ("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d"), _conv
     ),
     "linear": _linear,
-    **dict.fromkeys(("addmm", "baddbmm", "mm", "bmm", "matmul"), _matrix),
+    **{name: partial(_matrix, names) for name, names in MATRICES.items()},
     "einsum": _einsum,
-    **{
-        name: renamed("grouped", input=read, weight=weight, offs="offs")
-        for name, (read, weight) in GROUPED.items()
-    },
+    **{name: lambda node: node.called("grouped", GROUPED[node.kind]) for name in GROUPED},
     "scaled_dot_product_attention": _attention,
     **{name: partial(_norm, name) for name in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
     "instance_norm": partial(_norm, "group_norm"),
-    "embedding": renamed("lookup", table="weight", tokens="indices"),
-    **dict.fromkeys(("permute", "transpose", "mT", "t", "numpy_T"), _transpose),
-    **dict.fromkeys(("expand", "expand_as"), renamed("broadcast")),
-    **dict.fromkeys(("slice", "select"), _slice),
-    **dict.fromkeys(("split", "split_with_sizes", "chunk", "unbind"), _part),
+    "embedding": lambda node: node.called("lookup", {"table": "weight", "tokens": "indices"}),
+    "permute": lambda node: node.called("transpose", order=node.get("dims")),
+    **dict.fromkeys(("transpose", "mT", "t", "numpy_T"), _transpose),
+    **dict.fromkeys(("expand", "expand_as"), lambda node: node.called("broadcast")),
+    "slice": _slice,
+    **dict.fromkeys(("select", "unbind"), _one),
+    **dict.fromkeys(("split", "split_with_sizes", "chunk"), _part),
     **{
         f"max_pool{dims}d{more}": partial(_pool, "max", dims)
         for dims in (1, 2, 3)
@@ -190,14 +169,19 @@ ADAPTERS: Mapping[str, Any] = {
     },
     **{f"avg_pool{dims}d": partial(_pool, "average", dims) for dims in (1, 2, 3)},
     **{
-        f"{start}_{short}_pool{dims}d": partial(_adaptive, mode)
-        for short, mode in (("avg", "average"), ("max", "max"))
+        f"{start}_{name}_pool{dims}d": partial(_adaptive, mode)
+        for name, mode in (("avg", "average"), ("max", "max"))
         for dims in (1, 2, 3)
         for start in ("adaptive", "_adaptive")
     },
-    **dict.fromkeys(("dropout", "feature_dropout"), _dropout),
+    **dict.fromkeys(
+        ("dropout", "feature_dropout"),
+        lambda node: node.called("dropout", probability=float(node.get("p", 0.5))),
+    ),
     "hardtanh": _hardtanh,
     **dict.fromkeys(("lstm", "gru"), _recurrence),
-    "upsample_nearest2d": partial(_resize, "nearest"),
-    "upsample_bilinear2d": partial(_resize, "bilinear"),
+    "upsample_nearest2d": lambda node: node.called("resize", mode="nearest"),
+    "upsample_bilinear2d": lambda node: node.called(
+        "resize", mode=None if node.get("align_corners") else "bilinear"
+    ),
 }
