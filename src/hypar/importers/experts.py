@@ -50,12 +50,12 @@ def routing(view: OpContext) -> Routing:
     return found
 
 
-def topk(view: OpContext) -> TensorAxes | None:
+def topk(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say the largest scores of each position, as gates; a softmax or a sigmoid before is part of it.
 
     A constant that is added before the choice says which ones are large alone.
     """
-    held, atoms, rows, known = view.held[view.data[0]], view.atoms, view.layers.rows, routing(view)
+    atoms, rows, known = view.atoms, view.layers.rows, routing(view)
     over = view.positions(held, -1)
     if over is None or view.node.axes(-1)[0] not in {-1, len(held.axes) - 1}:
         return None
@@ -84,11 +84,10 @@ def topk(view: OpContext) -> TensorAxes | None:
     return gates
 
 
-def best_groups(view: OpContext) -> TensorAxes | None:
+def best_groups(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Say scores without those of groups that are not among the best: no layer."""
-    if view.only is not None:
-        routing(view).limited[view.only.number] = view.node.get("groups"), view.node.get("best")
-    return view.only
+    routing(view).limited[held.number] = view.node.get("groups"), view.node.get("best")
+    return held
 
 
 def gathered(view: OpContext) -> TensorAxes | None:
@@ -103,13 +102,13 @@ def gathered(view: OpContext) -> TensorAxes | None:
     return TensorAxes(gates, index.axes)
 
 
-def normalised(view: OpContext, *, shared: bool) -> TensorAxes | None:
+def normalised(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say gates divided by their sum where they are shares already, or the softmax of the largest scores, which is the same.
 
     A sigmoid of the scores counts as shares.
     """
-    held, known = view.only, routing(view)
-    if held is None or held.number not in known.scores:
+    known, shared = routing(view), view.node.op == "shares"
+    if held.number not in known.scores:
         return None
     before = view.layers.rows[known.scores[held.number]]
     if (before.op == "softmax" or before.function == "sigmoid") != shared:
@@ -118,9 +117,8 @@ def normalised(view: OpContext, *, shared: bool) -> TensorAxes | None:
     return held
 
 
-def histogram(view: OpContext) -> TensorAxes | None:
+def histogram(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say how many positions go to each expert: no layer."""
-    held = view.held[view.data[0]]
     choices = _choices(view, held)
     return None if choices is None else TensorAxes(held.number, ((_experts(view, choices),),))
 
@@ -131,10 +129,10 @@ def placed(view: OpContext) -> TensorAxes | None:
     return found if found is not None and _choices(view, found) is not None else None
 
 
-def interleaved(view: OpContext) -> TensorAxes | None:
+def interleaved(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a tensor whose positions are repeated one by one: no layer, but an atom that its maker does not have."""
-    repeats, axis, held = view.node.get("repeats"), view.node.get("dim"), view.only
-    if held is None or not isinstance(repeats, int) or axis is None:
+    repeats, axis = view.node.get("repeats"), view.node.get("dim")
+    if not isinstance(repeats, int) or axis is None:
         return None
     axis %= len(held.axes)
     longer = (*held.axes[axis], view.atoms.new(repeats))
@@ -192,10 +190,10 @@ def weighed(view: OpContext) -> TensorAxes | None:
     return made
 
 
-def summed(view: OpContext) -> TensorAxes | None:
+def summed(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say the sum of what the experts of each position made."""
-    held, axes, atoms, known = view.only, view.node.axes(), view.atoms, routing(view)
-    if held is None or len(axes) != 1 or view.node.get("keepdim", False) or held.number not in known.weighed:
+    axes, atoms, known = view.node.axes(), view.atoms, routing(view)
+    if len(axes) != 1 or view.node.get("keepdim", False) or held.number not in known.weighed:
         return None
     place = axes[0] % len(held.axes)
     own = atoms.leaves(held.axes[place])

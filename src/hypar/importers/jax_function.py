@@ -111,15 +111,14 @@ class _Reader:
         if not outputs or not inputs or not self.shapes[inputs[0]]:
             raise ModelError(self.where, "found no input or no result", "an array each, samples first")
         formats = [str(variable.aval.dtype) for variable in jaxpr.invars]
-        fed_formats = formats[len(params) :]
+        whole = {value for value, one in zip(fed, formats, strict=True) if "float" not in one}
+        first = formats[len(params)]
         return Trace(
             name=name,
             source=f"imported from JAX: {name}",
             batch=self.shapes[inputs[0]][0],
-            dtype=next((one for one in [fed_formats[0], *formats] if "float" in one), fed_formats[0]),
-            tokens=frozenset(
-                value for value, one in zip(inputs, fed_formats, strict=True) if "float" not in one
-            ),
+            dtype=next((one for one in [first, *formats] if "float" in one), first),
+            tokens=frozenset(whole.intersection(inputs)),
             inputs=tuple(inputs),
             parameters=self.parameters,
             shapes=self.shapes,
@@ -139,9 +138,8 @@ class _Reader:
         """Return a name for a variable."""
         name = f"v{len(self.shapes)}"
         self.called[id(variable)] = name
-        self.shapes[name] = tuple(
-            size if isinstance(size, int) else 0 for size in getattr(variable.aval, "shape", ())
-        )
+        sizes = getattr(variable.aval, "shape", ())
+        self.shapes[name] = tuple(size if isinstance(size, int) else 0 for size in sizes)
         return name
 
     def value(self, variable: Any) -> str:
@@ -172,15 +170,10 @@ class _Reader:
 
     def over_layers(self, equation: Any) -> bool:
         """Return whether a loop runs over tensors that depend on no input, as the weights of equal layers."""
-        first = equation.params["num_consts"] + equation.params["num_carry"]
-        scanned = [self.value(variable) for variable in equation.invars[first:]]
-        made = equation.outvars[equation.params["num_carry"] :]
-        return (
-            equation.params["length"] <= MOST_REPEATS
-            and bool(scanned)
-            and self.data.isdisjoint(scanned)
-            and all(type(variable).__name__ == "DropVar" for variable in made)
-        )
+        params = equation.params
+        scanned = {self.value(one) for one in equation.invars[params["num_consts"] + params["num_carry"] :]}
+        unread = all(type(one).__name__ == "DropVar" for one in equation.outvars[params["num_carry"] :])
+        return params["length"] <= MOST_REPEATS and bool(scanned) and self.data.isdisjoint(scanned) and unread
 
     def unroll(self, equation: Any, scope: tuple[str, ...]) -> None:
         """Add the equations of a loop, those of each turn within a scope of its own."""
@@ -219,30 +212,19 @@ class _Reader:
             self.layout = tuple(params["dimension_numbers"].lhs_spec)
         if not self.data.isdisjoint(read):
             self.data |= {*made}
-        node = Node(
-            kind=kind,
-            operands={str(number): (value,) for number, value in enumerate(read)},
-            attributes=params,
-            result=made[0],
-            scope=scope,
-            shapes=self.shapes,
-        )
-        if kind == "split":
-            self.nodes += [
-                replace(node, result=one, attributes={**params, "index": index})
-                for index, one in enumerate(made)
-            ]
-            return
+        operands = {str(number): (value,) for number, value in enumerate(read)}
         largest = max(made, key=lambda one: math.prod(self.shapes[one]))
         flop = 0 if kind in NAMED else self.flop_within(equation)
         self.nodes += [
-            replace(
-                node,
+            Node(
+                kind=kind if not index or kind == "split" else f"{kind} {index + 1}",
+                operands=operands,
+                attributes={**params, "index": index, "flop": flop if one == largest else 0},
                 result=one,
-                attributes={**params, "flop": flop if one == largest else 0},
-                kind=f"{kind} {number}" if number > 1 else kind,
+                scope=scope,
+                shapes=self.shapes,
             )
-            for number, one in enumerate(made, 1)
+            for index, one in enumerate(made)
         ]
 
     def flop_within(self, equation: Any) -> int:
@@ -265,11 +247,8 @@ def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _conv(node: Node) -> Node:
-    sizes, spec, ends = (
-        node.sizes("1"),
-        node.get("dimension_numbers").rhs_spec,
-        node.get("padding", ()),
-    )
+    sizes, ends = node.sizes("1"), node.get("padding", ())
+    spec = node.get("dimension_numbers").rhs_spec
     plain = {*node.get("lhs_dilation", (1,)), node.get("batch_group_count", 1)} == {1} and len(spec) == 4
     padding = [low for low, _ in ends] if plain and all(low == high for low, high in ends) else None
     return node.called(
@@ -307,9 +286,8 @@ def _slice(node: Node) -> Node:
 
 
 def _split(node: Node) -> Node:
-    return node.called(
-        "slice", axis=node.get("axis", 0), start=sum(node.get("sizes")[: node.get("index", 0)])
-    )
+    start = sum(node.get("sizes")[: node.get("index", 0)])
+    return node.called("slice", axis=node.get("axis", 0), start=start)
 
 
 def _pool(mode: str, node: Node) -> Node:
@@ -317,9 +295,8 @@ def _pool(mode: str, node: Node) -> Node:
     window, stride, ends = (node.get(name) for name in ("window_dimensions", "window_strides", "padding"))
     batch, channels, *places = node.get("layout")
     plain = {*node.get("window_dilation", (1,)), *node.get("base_dilation", (1,))} == {1}
-    plain &= (
-        len(window) == 4 and window[batch] == window[channels] == 1 and all(low == high for low, high in ends)
-    )
+    plain &= len(window) == 4 and window[batch] == window[channels] == 1
+    plain &= all(low == high for low, high in ends)
     padding = [ends[axis][0] for axis in places] if plain else None
     kernel, steps = ([sizes[axis] for axis in places] if plain else [] for sizes in (window, stride))
     return node.called("pool", mode=mode, kernel=kernel, stride=steps, padding=padding)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -15,7 +13,7 @@ from hypar.network.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.importers.atoms import Axes, Axis
     from hypar.importers.trace import Node, Trace
@@ -224,7 +222,7 @@ class OpContext:
         fields, inputs = short(op, fields), tuple(self.shape(held) or {} for held in reads)
         weights = said.get("weights", frozenset[str]().union(*self.weights.values()))
         try:
-            own_op = op_of(op, fields)
+            own_op: Op = load_plugin("ops", op)(**fields)
             fits = all(inputs) and own_op.output_shape(inputs) == shape
             if not fits or own_op.num_parameters(inputs) != sum(self.trace.trained[one] for one in weights):
                 return None
@@ -245,10 +243,6 @@ class OpContext:
         return tuple((of_axis[name],) for name in self.trace.axes(rank))
 
 
-Rule = Callable[[OpContext], "TensorAxes | None"]
-"""Adds the layers that say an operation and returns its result; None where no layer can."""
-
-
 def short(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields without those that have their default; equal numbers of several dims are written as one."""
     if op == JOINED:
@@ -264,22 +258,4 @@ def short(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
                 found[name] = sizes[0] if len({*sizes}) == 1 else list(sizes)
         elif value != defaults[name]:
             found[name] = value
-    return found
-
-
-def op_of(name: str, fields: Mapping[str, Any]) -> Op:
-    """Return an op with the fields of a model file.
-
-    Raises:
-        ValidationError: the fields are not those of the op.
-    """
-    return _op(
-        name,
-        tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in fields.items()),
-    )
-
-
-@cache
-def _op(name: str, fields: Iterable[tuple[str, Any]]) -> Op:
-    found: Op = load_plugin("ops", name)(**dict(fields))
     return found

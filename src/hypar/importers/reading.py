@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,53 +16,62 @@ from hypar.importers.trace import Node
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.importers.layers import Rule
     from hypar.importers.trace import Trace
 
 
-def either(*several: Rule) -> Rule:
-    """Return the rule that takes the first of several that says an operation."""
-    return lambda view: next((said for rule in several if (said := rule(view)) is not None), None)
+Unary = Callable[[OpContext, TensorAxes], "TensorAxes | None"]
+Rule = Callable[[OpContext], "TensorAxes | None"]
 
-
-RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(rules.FUNCTIONS, rules.function),
-    "add": rules.elementwise,
-    "adaptive_pool": rules.adaptive,
-    "attention": products.attention,
-    "best_groups": experts.best_groups,
-    "broadcast": rules.repeated,
-    "concat": rules.concat,
-    "conv": rules.conv,
-    "copy": rules.copied,
-    "divide": rules.elementwise,
-    "dot": either(experts.batched, products.dot),
-    "dropout": rules.dropout,
-    "gather": experts.gathered,
-    "grouped": experts.grouped,
-    "histogram": experts.histogram,
-    "index": experts.indexed,
-    "index_put": experts.placed,
-    "lookup": products.lookup,
-    "loss": products.loss,
-    "max": rules.reduced,
-    "mean": rules.reduced,
-    "multiply": either(experts.weighed, rules.elementwise),
-    "norm": rules.norm,
-    "pool": rules.pool,
-    "prelu": rules.prelu,
-    "repeat_interleave": experts.interleaved,
-    "reshape": rules.reshaped,
-    "resize": rules.resized,
-    "rope": rules.rope,
-    "shares": lambda view: experts.normalised(view, shared=True),
-    **dict.fromkeys(("part", "slice"), rules.sliced),
-    "softmax": either(lambda view: experts.normalised(view, shared=False), rules.softmax),
-    "sum": either(experts.summed, rules.reduced),
-    "topk": experts.topk,
-    "transpose": rules.transposed,
+UNARY: Mapping[str, Sequence[Unary]] = {
+    "adaptive_pool": [rules.adaptive],
+    "best_groups": [experts.best_groups],
+    "broadcast": [rules.repeated],
+    "conv": [rules.conv],
+    "copy": [rules.copied],
+    "dropout": [rules.dropout],
+    "histogram": [experts.histogram],
+    "max": [rules.reduced],
+    "mean": [rules.reduced],
+    "norm": [rules.norm],
+    "part": [rules.sliced],
+    "pool": [rules.pool],
+    "prelu": [rules.prelu],
+    "repeat_interleave": [experts.interleaved],
+    "reshape": [rules.reshaped],
+    "resize": [rules.resized],
+    "rope": [rules.rope],
+    "shares": [experts.normalised],
+    "slice": [rules.sliced],
+    "softmax": [experts.normalised, rules.softmax],
+    "sum": [experts.summed, rules.reduced],
+    "topk": [experts.topk],
+    "transpose": [rules.transposed],
 }
-"""The rule of each operation of the vocabulary."""
+"""The rules of operations of one tensor that depends on the input; the first one that says it is taken."""
+
+
+def one(rule: Unary) -> Rule:
+    """Return the rule of an operation of one tensor, which says none of several."""
+    return lambda view: None if view.only is None else rule(view, view.only)
+
+
+RULES: Mapping[str, Sequence[Rule]] = {
+    **{op: [*map(one, several)] for op, several in UNARY.items()},
+    **dict.fromkeys(rules.FUNCTIONS, (rules.function,)),
+    "add": [rules.elementwise],
+    "attention": [products.attention],
+    "concat": [rules.concat],
+    "divide": [rules.elementwise],
+    "dot": [experts.batched, products.dot],
+    "gather": [experts.gathered],
+    "grouped": [experts.grouped],
+    "index": [experts.indexed],
+    "index_put": [experts.placed],
+    "lookup": [products.lookup],
+    "loss": [products.loss],
+    "multiply": [experts.weighed, rules.elementwise],
+}
+"""The rules of all operations of the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +232,9 @@ class _Reader:
 
     def said(self, view: OpContext) -> TensorAxes | None:
         """Add the layers that say an operation, and return the result; None where no layer can."""
-        rule = RULES.get(view.node.op)
-        found = rule(view) if rule else None
-        other = found is None and view.node.op != "pool" and not view.weights and not view.node.flop
+        op = view.node.op
+        found = next((said for rule in RULES.get(op, ()) if (said := rule(view)) is not None), None)
+        other = found is None and op != "pool" and not view.weights and not view.node.flop
         return view.same("pointwise", fields=rules.OTHER) if other else found
 
     def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | _OpaqueRegion:

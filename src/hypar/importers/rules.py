@@ -37,26 +37,25 @@ def function(view: OpContext) -> TensorAxes | None:
     return view.same(op, fields=fields)
 
 
-def dropout(view: OpContext) -> TensorAxes | None:
+def dropout(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a dropout, which is no layer where nothing is dropped."""
     probability = view.node.get("probability")
-    return view.same("dropout", fields={"probability": probability}) if probability else view.only
+    return view.same("dropout", fields={"probability": probability}) if probability else held
 
 
-def copied(view: OpContext) -> TensorAxes | None:
+def copied(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Return what is copied as it is: no layer."""
-    return view.only if len(view.data) == 1 and view.sizes(view.data[0]) == view.sizes() else None
+    return held if view.sizes(view.data[0]) == view.sizes() else None
 
 
 NEUTRAL = {"output_padding": 0, "groups": 1}
 """Fields that not all convolutions have, with the values that say nothing."""
 
 
-def conv(view: OpContext) -> TensorAxes | None:
+def conv(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a convolution, whose arguments are a number for each dim of the kernel."""
-    node, held = view.node, view.only
-    kernel, transposed = node.get("kernel", []), node.get("transposed", False)
-    if held is None or node.operand("weight") not in view.weights or node.get("padding") is None:
+    node, kernel, transposed = view.node, view.node.get("kernel", []), view.node.get("transposed", False)
+    if node.operand("weight") not in view.weights or node.get("padding") is None:
         return None
     names = ("kernel", "stride", "padding", "output_padding", "dilation", "groups")
     fields = {name: node.get(name, [0] if name == "output_padding" else None) for name in names}
@@ -113,64 +112,52 @@ def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **field
     return view.put("position", [found], found.axes, view.dims(found), roles=roles, weights=rest[0], flop=0)
 
 
-def pool(view: OpContext) -> TensorAxes | None:
+def pool(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a sliding pool; a stride that equals the kernel is left out."""
-    node, held = view.node, view.only
+    node, up = view.node, view.node.get("up", False)
     kernel, stride, padding = (node.get(name) for name in ("kernel", "stride", "padding"))
-    if held is None or not view.read or padding is None or len(kernel) + 1 > max(len(view.read), ROW):
+    if not view.read or padding is None or len(kernel) + 1 > max(len(view.read), ROW):
         return None
     if len(kernel) == 1:
         kernel, stride, padding = [1, *kernel], [1, *stride], [0, *padding]
-    fields = {
-        "mode": node.get("mode"),
-        "kernel": kernel,
-        **({} if stride == kernel else {"stride": stride}),
-        "padding": padding,
-    }
+    moves = {} if stride == kernel else {"stride": stride}
+    fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": padding}
     if len(kernel) == len(DIMS[1:]):
-        return None if node.get("up") else view.image("pool3d", [held], fields, view.made)
-    return view.image("pool", [held], {**fields, "rounding": "up" if node.get("up") else "down"}, view.made)
+        return None if up else view.image("pool3d", [held], fields, view.made)
+    return view.image("pool", [held], {**fields, "rounding": "up" if up else "down"}, view.made)
 
 
-def adaptive(view: OpContext) -> TensorAxes | None:
-    """Say a pool to a given size: nothing, a global window, or windows side by side."""
-    old, new, held = view.read, view.made, view.only
-    if held is None or len(old) < ROW or len(new) != len(old) or old == new:
-        return held if old and old == new else None
-    _, *places = new
+def adaptive(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a pool to a given size, which is no layer where that is the size."""
+    old, new = view.read, view.made
+    if len(old) < ROW or old == new:
+        return held if old else None
+    return pooled_to(view, held, view.node.get("mode"), new) if len(new) == len(old) else None
+
+
+def pooled_to(view: OpContext, held: TensorAxes, mode: str, new: Shape) -> TensorAxes | None:
+    """Say a pool to a given size: a global window, or windows side by side."""
+    old, (_, *places) = view.read, new
+    op = "pool3d" if "depth" in old else "pool"
     if {new[dim] for dim in places} == {1}:
-        return global_pool(view, view.node.get("mode"), new)
+        return view.image(op, [held], {"mode": mode, "window": "global"}, new)
     if any(old[dim] % new[dim] for dim in places):
         return None
-    kernel = [old[dim] // new[dim] for dim in places]
-    return view.image(pool_of(old), [held], {"mode": view.node.get("mode"), "kernel": kernel}, new)
+    return view.image(op, [held], {"mode": mode, "kernel": [old[dim] // new[dim] for dim in places]}, new)
 
 
-def global_pool(view: OpContext, mode: str, shape: Shape) -> TensorAxes | None:
-    """Say a pool over the whole image."""
-    held = view.only
-    fields = {"mode": mode, "window": "global"}
-    return None if held is None else view.image(pool_of(view.read), [held], fields, shape)
-
-
-def pool_of(shape: Shape) -> str:
-    """Return the pool of an image or of a volume."""
-    return "pool3d" if "depth" in shape else "pool"
-
-
-def reduced(view: OpContext) -> TensorAxes | None:
+def reduced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a mean, a sum or a maximum over the whole image, flattened where its axes are dropped.
 
     A sum is a mean but for a number; a maximum of a tensor and a number is a rectifier.
     """
-    names = ("dim", "axes", "axis")
-    if view.node.op == "max" and not any(view.node.get(name) is not None for name in names):
+    node, read = view.node, view.read
+    if node.op == "max" and not {"dim", "axes", "axis"} & {*node.attributes}:
         return view.same("relu")
-    read = view.read
-    if len(view.data) != 1 or len(read) < ROW or not image_axes(view, view.node.axes()):
+    if len(read) < ROW or not image_axes(view, node.axes()):
         return None
     ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
-    found = global_pool(view, "max" if view.node.op == "max" else "average", ones)
+    found = pooled_to(view, held, "max" if node.op == "max" else "average", ones)
     return found if found is None or len(view.made) == len(read) else flattened(view, found)
 
 
@@ -186,17 +173,10 @@ def flattened(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     return view.image("flatten", [held], {}, view.made, weights=frozenset(), flop=0)
 
 
-def resized(view: OpContext) -> TensorAxes | None:
+def resized(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say an interpolation to a multiple of the size."""
-    old, new, held, mode = view.read, view.made, view.only, view.node.get("mode")
-    dims = ("height", "width")
-    if (
-        held is None
-        or mode is None
-        or len(old) != ROW
-        or len(new) != ROW
-        or any(new[dim] % old[dim] for dim in dims)
-    ):
+    old, new, mode, dims = view.read, view.made, view.node.get("mode"), ("height", "width")
+    if mode is None or not len(old) == len(new) == ROW or any(new[dim] % old[dim] for dim in dims):
         return None
     scale = [new[dim] // old[dim] for dim in dims]
     return view.image("upsample", [held], {"mode": mode, "scale": scale}, new)
@@ -208,13 +188,14 @@ def channels(view: OpContext, axis: int) -> bool:
     return axis % rank == (view.trace.layout[1] if rank == 4 else 1)
 
 
-def norm(view: OpContext) -> TensorAxes | None:
+def norm(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a normalisation over some axes, over groups of channels, or over samples and places."""
-    node, held = view.node, view.only
+    node = view.node
     kind, axes, groups = (node.get(name) for name in ("kind", "over", "groups"))
-    if held is None or "other" in node.operands:
+    names = {"scale": "weight", "shift": "bias"}
+    trained = {field: node.operand(name) in view.weights for field, name in names.items()}
+    if "other" in node.operands:
         return None
-    trained = {"scale": node.operand("weight") in view.weights, "shift": node.operand("bias") in view.weights}
     if kind == "rms_norm":
         del trained["shift"]
     if groups is not None or kind == "batch_norm":
@@ -232,46 +213,37 @@ def norm(view: OpContext) -> TensorAxes | None:
     return view.same(kind, roles={"over": over}, fields=trained)
 
 
-def softmax(view: OpContext) -> TensorAxes | None:
+def softmax(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a softmax over an axis."""
-    held, axis = view.only, view.node.axes(-1)[0]
-    if held is None or not -len(held.axes) <= axis < len(held.axes):
+    (axis,) = view.node.axes(-1)
+    if not -len(held.axes) <= axis < len(held.axes):
         return None
     return view.same("softmax", roles={"over": view.atoms.leaves(held.axes[axis])})
 
 
-def prelu(view: OpContext) -> TensorAxes | None:
-    """Say a rectifier with trained slopes: the one axis with as many elements is that of channels."""
-    if len(view.data) != 1 or len(view.weights) != 1:
-        return None
-    slopes = view.trained(next(iter(view.weights)))
-    own = tuple(slopes if axis == 1 else 1 for axis in range(len(view.sizes())))
-    return beside(view, "prelu", own)
+def prelu(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a rectifier with trained slopes, of which there are as many as channels, or one."""
+    slopes = sum(map(view.trained, view.weights))
+    own = tuple(slopes if axis == 1 else 1 for axis in range(len(held.axes)))
+    return beside(view, "prelu", own) if len(view.weights) == 1 else None
 
 
 def elementwise(view: OpContext) -> TensorAxes | None:
-    """Say a sum or a product of tensors, of a tensor and a trained one, or of one and constants."""
-    node = view.node
-    if node.get("alpha", 1) != 1:
-        return None
-    if len(view.data) > 1:
-        both = None if view.weights else joined(view)
-        return scaled(view) if both is None and node.op == "multiply" and not view.weights else both
-    if view.sizes(view.data[0]) != view.sizes():
-        return None
-    if not view.weights:
-        return with_constants(view)
-    if len(view.weights) > 1 or node.op == "divide":
-        return None
-    return shifted(view) if node.op == "add" else beside(view, "layer_scale")
+    """Say a sum or a product of tensors, of a tensor and a trained one, or of one and constants.
 
-
-def with_constants(view: OpContext) -> TensorAxes | None:
-    """Say a sum or a product of a tensor and constants; a product with a number is no layer."""
+    A product with a number is no layer.
+    """
+    op, several = view.node.op, len(view.data) > 1
+    plain = view.node.get("alpha", 1) == 1 and len(view.weights) <= (not several)
+    if several and plain:
+        return joined(view) or (scaled(view) if op == "multiply" else None)
+    if not plain or several or view.sizes(view.data[0]) != view.sizes():
+        return None
+    if view.weights:
+        return shifted(view) if op == "add" else beside(view, "layer_scale") if op == "multiply" else None
     others = [value for value in view.node.read if value != view.data[0]]
-    if view.node.op != "add" and all(view.trace.elements(value) == 1 for value in others):
-        return view.only
-    return view.same("pointwise", fields=OTHER)
+    number = op != "add" and all(view.trace.elements(value) == 1 for value in others)
+    return view.only if number else view.same("pointwise", fields=OTHER)
 
 
 def joined(view: OpContext) -> TensorAxes | None:
@@ -345,7 +317,7 @@ def inlined(view: OpContext, value: str) -> list[TensorAxes]:
     draft = view.draft(held)
     if draft.op != "concat" or len(view.trace.readers[value]) > 1:
         return [held]
-    return [TensorAxes(number, view.as_image(dict(view.image_atoms(number)), 4)) for number in draft.reads]
+    return [TensorAxes(number, view.as_image(view.image_atoms(number), 4)) for number in draft.reads]
 
 
 def features(view: OpContext, axis: int) -> TensorAxes | None:
@@ -356,24 +328,17 @@ def features(view: OpContext, axis: int) -> TensorAxes | None:
     *rest, last = range(len(parts[0].axes))
     if axis % (last + 1) != last:
         return None
-    dims: dict[int, None] = {}
     for part in parts:
-        own = view.dims(part)
-        if not all(atoms.unite(parts[0].axes[place], part.axes[place]) for place in rest):
+        united = all(atoms.unite(parts[0].axes[place], part.axes[place]) for place in rest)
+        if not united or not view.dims(part) or view.dims(part)[-1:] != atoms.leaves(part.axes[last]):
             return None
-        if not own or own[-1:] != atoms.leaves(part.axes[last]):
-            return None
-    for part in parts:
-        dims |= dict.fromkeys(view.dims(part)[:-1])
+    dims = dict.fromkeys(atom for part in parts for atom in view.dims(part)[:-1])
     made = atoms.axis(view.sizes()[last])
     return view.put(JOINED, parts, (*parts[0].axes[:-1], made), (*dims, *made))
 
 
-def reshaped(view: OpContext) -> TensorAxes | None:
+def reshaped(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
-    held = view.only
-    if held is None:
-        return None
     read, made = view.read, view.made
     if read and read == made:
         return TensorAxes(held.number, view.as_image(view.image_atoms(held.number), len(view.sizes())))
@@ -383,21 +348,17 @@ def reshaped(view: OpContext) -> TensorAxes | None:
     return None if axes is None else patches(view, TensorAxes(held.number, axes))
 
 
-def transposed(view: OpContext) -> TensorAxes | None:
+def transposed(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Say axes in another order: no layer."""
-    held, rank = view.only, len(view.sizes())
-    order = [axis % rank for axis in view.node.get("order")]
-    return None if held is None else TensorAxes(held.number, tuple(held.axes[axis] for axis in order))
+    return TensorAxes(held.number, tuple(held.axes[axis] for axis in view.node.get("order")))
 
 
-def repeated(view: OpContext) -> TensorAxes | None:
+def repeated(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Say a tensor that is repeated along axes of one element: no layer, but atoms that its maker does not have.
 
     ``places`` are the axes of the result in which the tensor's own axes stand; the last ones if they are not said.
     """
-    held, made = view.only, view.sizes()
-    if held is None:
-        return None
+    made = view.sizes()
     places = view.node.get("places", range(len(made) - len(held.axes), len(made)))
     own: Mapping[int, Axis] = dict(zip(places, held.axes, strict=True))
     axes: Axes = tuple(
@@ -407,12 +368,12 @@ def repeated(view: OpContext) -> TensorAxes | None:
     return TensorAxes(held.number, axes)
 
 
-def sliced(view: OpContext) -> TensorAxes | None:
+def sliced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say consecutive elements of an axis: a linear layer of its own where one makes them, or one of some positions."""
-    held, node, atoms = view.only, view.node, view.atoms
-    if held is None or node.get("axis") is None:
+    atoms, axis, start = view.atoms, view.node.get("axis"), view.node.get("start")
+    if axis is None:
         return None
-    axis, start, drop = node.get("axis"), node.get("start"), node.get("drop", False)
+    drop = view.node.get("drop", False)
     size = 1 if drop else view.sizes()[axis]
     if size == atoms.size(held.axes[axis]):
         return TensorAxes(held.number, (*held.axes[:axis], *held.axes[axis + drop :]))
@@ -438,10 +399,8 @@ def sliced(view: OpContext) -> TensorAxes | None:
     return TensorAxes(view.layers.put(part), (*axes[:axis], *axes[axis + drop :]))
 
 
-def rope(view: OpContext) -> TensorAxes | None:
+def rope(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a rotation of features by their positions."""
-    held, atoms = view.only, view.atoms
-    if held is None or view.weights:
-        return None
-    over, dim = atoms.leaves(held.axes[view.node.get("positions")]), atoms.leaves(held.axes[-1])
-    return view.same("rope", roles={"over": over, "dim": dim}) if len(over) == len(dim) == 1 else None
+    over, dim = (view.atoms.leaves(held.axes[axis]) for axis in (view.node.get("positions"), -1))
+    single = len(over) == len(dim) == 1 and not view.weights
+    return view.same("rope", roles={"over": over, "dim": dim}) if single else None

@@ -139,7 +139,6 @@ class _Program:
         self.classes: dict[tuple[str, ...], str] = {}
 
     def trace(self, first: Any, name: str, where: str) -> Trace:
-        """Return the whole trace; ``first`` is the first tensor of the example."""
         nodes = []
         for node in self.program.graph.nodes:
             if "val" in node.meta:
@@ -168,7 +167,6 @@ class _Program:
 
     @cached_property
     def fed(self) -> dict[str, Any]:
-        """The tensors that are fed, by their names."""
         names = {*self.program.graph_signature.user_inputs}
         values = {node.name: node.meta.get("val") for node in self.program.graph.nodes if node.name in names}
         return {name: value for name, value in values.items() if isinstance(value, self.torch.Tensor)}
@@ -197,32 +195,27 @@ class _Program:
         return name
 
     def node(self, node: Any) -> Node | None:
-        """Return the operation of a node; None where it gives another name alone."""
-        operands: dict[str, tuple[str, ...]]
-        attributes: dict[str, Any]
-        if node.target.__name__ == "getitem":
-            made, index = node.args
-            kind = kind_of(made)
-            if index == 0 and kind not in DIVIDING:
-                self.alias[node.name] = made.name
-                return None
-            operands, attributes = {"input": (self.true(made.name),)}, {}
-            if kind in DIVIDING:
-                operands, attributes = self.arguments(made)
-            else:
-                kind = "getitem"
-            attributes["index"] = index
-        else:
-            operands, attributes = self.arguments(node)
-            kind = kind_of(node)
-            if kind in DIVIDING or node.meta.get("val") is None:
-                return None
+        """Return the operation of a node; None where it gives another name alone, or stands for several results."""
+        maker, index = node.args if node.target.__name__ == "getitem" else (node, None)
+        kind = kind_of(maker)
+        if (kind in DIVIDING) != (index is not None) or node.meta.get("val") is None:
+            if index != 0:
+                return (
+                    None
+                    if index is None
+                    else self.made(node, "getitem", {"input": (self.true(maker.name),)}, {})
+                )
+            self.alias[node.name] = maker.name
+            return None
+        operands, attributes = self.arguments(maker)
         if kind == "copy_" and (joined := self.filled(node)) is not None:
             return joined
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
-        return self.made(node, kind, operands, attributes)
+        return self.made(
+            node, kind, operands, attributes if index is None else {**attributes, "index": index}
+        )
 
     def filled(self, node: Any) -> Node | None:
         """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
