@@ -1,13 +1,14 @@
 """Rules on mixtures of experts: scores, the positions that go to experts, the experts' matrices, and the sum of what they make.
 
 A routed tensor has an axis of positions and choices: the atoms of the positions, and behind them the atom of the choices of one
-position. Its layer has the dims of ``dispatch`` instead, experts and slots.
+position. Its layer has the dims of ``dispatch`` instead, experts and slots. Gates note the layer whose largest ``scores``, or
+shares, they are, and whether they are ``normalised``; what experts made notes its ``gates``, and scores the ``groups`` of which
+a position takes the ``best``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hypar.importers.atoms import BATCH
@@ -21,41 +22,12 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
 
 
-@dataclass(slots=True)
-class Routing:
-    """What is known of mixtures of experts.
-
-    Attributes:
-        gates: number of the gates behind the atom of the choices of a position.
-        scores: number of the layer whose largest scores, or shares, are gates.
-        normalised: numbers of the gates that add up to 1.
-        weighed: number of the gates of the layer that experts end with.
-        sent: number of the ``dispatch`` of a layer's output, by its number and the atom of the choices.
-        matrices: trained value behind one that is the matrix of an expert for each position.
-        limited: the groups of a layer's scores, and how many of them a position takes.
-    """
-
-    gates: dict[int, int] = field(default_factory=dict)
-    scores: dict[int, int] = field(default_factory=dict)
-    normalised: set[int] = field(default_factory=set)
-    weighed: dict[int, int] = field(default_factory=dict)
-    sent: dict[tuple[int, int], int] = field(default_factory=dict)
-    matrices: dict[str, str] = field(default_factory=dict)
-    limited: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-
-def routing(view: OpContext) -> Routing:
-    """Return what is known of the network's mixtures of experts."""
-    found: Routing = view.layers.routing.setdefault("experts", Routing())
-    return found
-
-
 def topk(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say the largest scores of each position, as gates; a softmax or a sigmoid before is part of it.
 
     A constant that is added before the choice says which ones are large alone.
     """
-    atoms, rows, known = view.atoms, view.layers.rows, routing(view)
+    atoms, rows = view.atoms, view.layers.rows
     over = view.positions(held, -1)
     if over is None or view.node.axes(-1)[0] not in {-1, len(held.axes) - 1}:
         return None
@@ -70,23 +42,20 @@ def topk(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     if over not in dims or len(dims) != 2:
         return None
     count = view.node.get("k", 0)
-    groups, best = known.limited.get(held.number, (1, 1))
-    fields = {
-        "count": count,
-        **({"function": "sigmoid"} if sigmoid else {}),
-        **({"groups": groups, "best": best} if best < groups else {}),
-    }
+    limits = {name: view.draft(held).notes.get(name, 1) for name in ("groups", "best")}
+    fields = {"count": count, "function": "sigmoid" if sigmoid else "softmax"}
+    fields |= limits if limits["best"] < limits["groups"] else {}
     choices = atoms.new(count)
     axes = (*held.axes[:-1], (choices,))
     gates = view.put("top_k", [TensorAxes(scores, ())], axes, dims, roles={"over": (over,)}, fields=fields)
-    known.gates[choices] = gates.number
-    known.scores[gates.number] = number
+    view.layers.choices[choices] = gates.number
+    view.draft(gates).notes["scores"] = number
     return gates
 
 
 def best_groups(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Say scores without those of groups that are not among the best: no layer."""
-    routing(view).limited[held.number] = view.node.get("groups"), view.node.get("best")
+    view.draft(held).notes |= {name: view.node.get(name) for name in ("groups", "best")}
     return held
 
 
@@ -96,8 +65,8 @@ def gathered(view: OpContext) -> TensorAxes | None:
     choices = None if index is None else _choices(view, index)
     if values is None or index is None or choices is None or len(index.axes) != 2:
         return None
-    gates = routing(view).gates[choices]
-    if view.node.axes()[0] % 2 != 1 or routing(view).scores[gates] != values.number:
+    gates = view.layers.choices[choices]
+    if view.node.axes()[0] % 2 != 1 or view.layers.rows[gates].notes["scores"] != values.number:
         return None
     return TensorAxes(gates, index.axes)
 
@@ -107,13 +76,13 @@ def normalised(view: OpContext, held: TensorAxes) -> TensorAxes | None:
 
     A sigmoid of the scores counts as shares.
     """
-    known, shared = routing(view), view.node.op == "shares"
-    if held.number not in known.scores:
+    notes = view.draft(held).notes
+    if "scores" not in notes:
         return None
-    before = view.layers.rows[known.scores[held.number]]
-    if (before.op == "softmax" or before.function == "sigmoid") != shared:
+    before = view.layers.rows[notes["scores"]]
+    if (before.op == "softmax" or before.function == "sigmoid") != (view.node.op == "shares"):
         return None
-    known.normalised.add(held.number)
+    notes["normalised"] = True
     return held
 
 
@@ -147,7 +116,6 @@ def indexed(view: OpContext) -> TensorAxes | None:
     if view.sizes()[1:] != view.sizes(values)[1:]:
         return None  # rows of another axis
     if values in view.weights:
-        routing(view).matrices[view.node.result] = values
         return TensorAxes(index.number, (*index.axes, *map(view.atoms.axis, view.sizes(values)[1:])))
     held = view.held[values]
     if _choices(view, held) is not None:
@@ -166,13 +134,13 @@ def grouped(view: OpContext) -> TensorAxes | None:
 def batched(view: OpContext) -> TensorAxes | None:
     """Say a product of the matrix of an expert for each routed position, and that position as a column."""
     left, right = view.node.operand("left"), view.held.get(view.node.operand("right"))
-    weight = routing(view).matrices.get(left, "")
-    if not weight or right is None or len(right.axes) != 3 or right.axes[2]:
+    maker = view.trace.makers.get(left)
+    weight = maker.operand("self") if maker and maker.op == "index" else ""
+    if weight not in view.trace.parameters or right is None or len(right.axes) != 3 or right.axes[2]:
         return None
-    first = view.held[left].axes[0]
+    first, (count, made, read) = view.held[left].axes[0], view.sizes(weight)
     if not view.atoms.unite(first, right.axes[0]):
         return None
-    count, made, read = view.sizes(weight)
     trained = frozenset([view.trace.parameters[weight]])
     found = _matrices(view, TensorAxes(right.number, (first, right.axes[1])), trained, (count, read, made))
     return None if found is None else TensorAxes(found.number, (*found.axes, ()))
@@ -182,33 +150,33 @@ def weighed(view: OpContext) -> TensorAxes | None:
     """Say the product of what experts made and the gates, as a part of the sum that follows."""
     if len(view.data) != 2 or view.weights:
         return None
-    known, (one, two) = routing(view), (view.held[value] for value in view.data)
-    made, gates = (two, one) if one.number in known.scores else (one, two)
-    if gates.number not in known.scores or _choices(view, made) is None or made.number in known.scores:
+    one, two = (view.held[value] for value in view.data)
+    made, gates = (two, one) if "scores" in view.draft(one).notes else (one, two)
+    chosen = ["scores" in view.draft(held).notes for held in (gates, made)]
+    if chosen != [True, False] or _choices(view, made) is None:
         return None
-    known.weighed[made.number] = gates.number
+    view.draft(made).notes["gates"] = gates.number
     return made
 
 
 def summed(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say the sum of what the experts of each position made."""
-    axes, atoms, known = view.node.axes(), view.atoms, routing(view)
-    if len(axes) != 1 or view.node.get("keepdim", False) or held.number not in known.weighed:
+    axes, atoms, rows = view.node.axes(), view.atoms, view.layers.rows
+    gates = view.draft(held).notes.get("gates")
+    if len(axes) != 1 or view.node.get("keepdim", False) or gates is None:
         return None
     place = axes[0] % len(held.axes)
     own = atoms.leaves(held.axes[place])
     left = (*held.axes[:place], *held.axes[place + 1 :])
     positions = [atom for axis in left[:-1] for atom in atoms.leaves(axis) if atom != BATCH]
     slots = _slots(view, held.number)
-    if len(own) != 1 or own[0] not in known.gates or len(positions) != 1 or not slots:
+    if len(own) != 1 or own[0] not in view.layers.choices or len(positions) != 1 or not slots:
         return None
-    gates = known.weighed[held.number]
-    count = view.layers.rows[gates].fields["count"]
-    if gates not in known.normalised:  # no op says them
-        shares, dims = known.scores[gates], view.layers.dims(known.scores[gates])
-        fields, roles = {"kind": "topk"}, {"shape": dims}
+    count, notes = rows[gates].fields["count"], rows[gates].notes
+    if "normalised" not in notes:  # no op says them
+        shares, dims = TensorAxes(notes["scores"], ()), view.layers.dims(notes["scores"])
         gates = view.put(
-            OPAQUE, [TensorAxes(shares, ())], (), dims, roles=roles, fields=fields, flop=0
+            OPAQUE, [shares], (), dims, roles={"shape": dims}, fields={"kind": "topk"}, flop=0
         ).number
     roles = {"over": (_experts(view, own[0]),), "slots": slots}
     dims = (*positions, *atoms.leaves(left[-1]))
@@ -220,39 +188,39 @@ def summed(view: OpContext, held: TensorAxes) -> TensorAxes | None:
 def _choices(view: OpContext, held: TensorAxes) -> int | None:
     """Return the atom of the choices in the axes of a tensor; None if it is not routed."""
     found = (atom for axis in held.axes for atom in view.atoms.leaves(axis))
-    return next((atom for atom in found if atom in routing(view).gates), None)
+    return next((atom for atom in found if atom in view.layers.choices), None)
 
 
 def _experts(view: OpContext, choices: int) -> int:
     """Return the atom of the experts of which a position has some choices."""
-    (experts,) = view.layers.rows[routing(view).gates[choices]].roles["over"]
+    (experts,) = view.layers.rows[view.layers.choices[choices]].roles["over"]
     return experts
 
 
 def _slots(view: OpContext, number: int) -> Axis:
     """Return the atom of the experts' slots among the dims of a layer; nothing where it is not routed."""
-    sent = (view.layers.rows[one].roles["slots"][0] for one in routing(view).sent.values())
-    return tuple({*sent} & {*view.layers.dims(number)})
+    slots = {atom for draft in view.layers.rows if draft.op == "dispatch" for atom in draft.roles["slots"]}
+    return tuple(slots & {*view.layers.dims(number)})
 
 
 def _sent(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Return a tensor at the experts, through one ``dispatch`` for all its readers."""
-    atoms, sent, choices = view.atoms, routing(view).sent, _choices(view, held)
+    atoms, choices = view.atoms, _choices(view, held)
     if choices is None:
         return None
-    key = (held.number, choices)
-    if key not in sent:
-        positions = [atom for atom in atoms.leaves(held.axes[0]) if atom not in {BATCH, choices}]
-        experts, count, dims = _experts(view, choices), atoms.size((choices,)), view.dims(held)
-        if len(positions) != 1 or positions[0] not in dims:
-            return None
-        slots = atoms.new(slots_of(atoms.size((positions[0],)), atoms.size((experts,)), count))
-        sent[key] = view.put(
-            "dispatch", [held], held.axes, (experts, slots, *(atom for atom in dims if atom != positions[0])),
-            roles={"over": (positions[0],), "slots": (slots,), "to": (experts,)}, fields={"count": count},
-            weights=frozenset(), flop=0, node=None,
-        ).number  # fmt: skip
-    return TensorAxes(sent[key], held.axes)
+    for number, draft in enumerate(view.layers.rows):
+        if draft.notes.get("choices") == choices and draft.reads == (held.number,):
+            return TensorAxes(number, held.axes)
+    positions = [atom for atom in atoms.leaves(held.axes[0]) if atom not in {BATCH, choices}]
+    experts, count, dims = _experts(view, choices), atoms.size((choices,)), view.dims(held)
+    if len(positions) != 1 or positions[0] not in dims:
+        return None
+    slots = atoms.new(slots_of(atoms.size((positions[0],)), atoms.size((experts,)), count))
+    return view.put(
+        "dispatch", [held], held.axes, (experts, slots, *(atom for atom in dims if atom != positions[0])),
+        roles={"over": (positions[0],), "slots": (slots,), "to": (experts,)}, fields={"count": count},
+        weights=frozenset(), flop=0, node=None, notes={"choices": choices},
+    )  # fmt: skip
 
 
 def _matrices(

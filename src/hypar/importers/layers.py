@@ -44,6 +44,7 @@ class LayerDraft:
         tied: number of the layer whose weight it uses.
         node: the operation that it says.
         whole: result of the operation of which it says a part alone.
+        notes: what the rules of experts know of it.
     """
 
     op: str
@@ -59,6 +60,7 @@ class LayerDraft:
     tied: int | None = None
     node: Node | None = None
     whole: str = ""
+    notes: dict[str, int] = field(default_factory=dict)
 
     @property
     def function(self) -> str:
@@ -88,13 +90,13 @@ class Layers:
     Attributes:
         atoms: the atoms.
         rows: the layers.
-        routing: what is known of mixtures of experts, which ``experts`` keeps.
+        choices: number of the gates behind each atom of the choices of a position.
     """
 
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms
         self.rows: list[LayerDraft] = []
-        self.routing: dict[str, Any] = {}
+        self.choices: dict[int, int] = {}
 
     def put(self, draft: LayerDraft) -> int:
         """Add a layer and return its number."""

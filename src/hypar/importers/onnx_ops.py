@@ -36,7 +36,7 @@ def _conv(node: Node) -> Node:
     padding = None if transposed and node.get("output_shape") else _padding(node, kernel, dilation)
     return node.called(
         "conv", {"input": "X", "weight": "W", "bias": "B"}, kernel=kernel, padding=padding, dilation=dilation,
-        out=sizes[1] * groups if transposed else sizes[0], channels=sizes[0], groups=groups, transposed=transposed,
+        out=sizes[1] * groups if transposed else sizes[0], groups=groups, transposed=transposed,
         stride=node.get("strides", ones), output_padding=node.get("output_padding", [0]),
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ def _conv(node: Node) -> Node:
         ]
         padding = None if any(extent % 2 for extent in extents) else [extent // 2 for extent in extents]
     return node.called(
-        "conv", kernel=kernel, out=sizes[1] * groups if transposed else sizes[0], channels=sizes[0], groups=groups,
+        "conv", kernel=kernel, out=sizes[1] * groups if transposed else sizes[0], groups=groups,
         transposed=transposed, stride=stride, dilation=dilation, output_padding=output_padding,
         padding=None if padding is None else numbers(padding, len(kernel)),
     )  # fmt: skip

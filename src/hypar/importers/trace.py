@@ -111,10 +111,9 @@ class Node:
             queries, keys, values = (self.sizes(name) for name in ("query", "key", "value"))
             return 2 * math.prod(queries[:-1]) * keys[-2] * (queries[-1] + values[-1])
         if self.op == "conv":
-            kernels = math.prod(self.sizes("weight"))
-            if self.get("transposed"):
-                return 2 * math.prod(self.sizes("input")) * kernels // int(self.get("channels"))
-            return 2 * math.prod(self.made) * kernels // int(self.get("out"))
+            filters, turned = self.sizes("weight"), self.get("transposed", False)
+            each = math.prod(filters) // (filters[0] if turned else int(self.get("out")))
+            return 2 * math.prod(self.sizes("input") if turned else self.made) * each
         if self.op != "dot":
             return int(self.get("flop", 0))
         of_letter: dict[int, int] = {}
@@ -134,10 +133,8 @@ class Node:
 
     def axes(self, default: int = 0) -> tuple[int, ...]:
         """Return the axes of which it says something, by any framework's name of that argument."""
-        found = next(
-            (self.get(key) for key in ("dim", "axes", "axis", "dimension") if self.get(key) is not None),
-            default,
-        )
+        names = (name for name in ("dim", "axes", "axis", "dimension") if self.get(name) is not None)
+        found = self.get(next(names, ""), default)
         return tuple(int(axis) for axis in (found if isinstance(found, list | tuple) else (found,)))
 
     def with_operands(self, operands: Mapping[str, tuple[str, ...]]) -> Node:
