@@ -3,10 +3,10 @@
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 import importlib.util
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -37,6 +37,48 @@ KEYS = ("name", "op", "in", "out", "each", "bias", "inputs", "weight")
 """Keys of a linear layer in the order of shipped files."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """How a family's configs are read: the ``template`` is the shipped model whose file says the family.
+
+    ``head`` ends its architecture's name, ``table`` is its layer of the vocabulary's table, whose weight the head may use,
+    ``learned`` says whether positions are a trained table, ``required`` names further keys that a config must have.
+    """
+
+    template: str
+    head: str = "ForCausalLM"
+    table: str = "embedding"
+    learned: bool = False
+    required: tuple[str, ...] = ("intermediate_size",)
+
+
+FAMILIES = {
+    "gpt2": _Family("gpt2", head="LMHeadModel", table="wte", learned=True, required=()),
+    "bert": _Family(
+        "bert-large", "ForMaskedLM", "words", learned=True, required=("intermediate_size", "type_vocab_size")
+    ),
+    "llama": _Family("llama3-8b"),
+    "mistral": _Family("llama3-8b"),
+    "mixtral": _Family(
+        "mixtral-8x7b", required=("intermediate_size", "num_local_experts", "num_experts_per_tok")
+    ),
+    "qwen2": _Family("llama3-8b"),
+}
+"""Families by ``model_type``."""
+
+OWN_KEYS = {
+    "gpt2": {
+        "hidden_size": "n_embd",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+        "max_position_embeddings": "n_positions",
+        "intermediate_size": "n_inner",
+        "hidden_act": "activation_function",
+    }
+}
+"""Keys of a family's configs that all others call otherwise."""
+
+
 def _function(name: str) -> str:
     if name not in FUNCTIONS:
         raise ValueError(", ".join(FUNCTIONS))
@@ -49,89 +91,135 @@ def _never(value: bool) -> bool:
     return value
 
 
-Function = Annotated[str, AfterValidator(_function)]
 Never = Annotated[bool, AfterValidator(_never)]
-Layers = Annotated[int, Field(ge=1, le=MOST_REPEATS)]
 Format = Literal["float64", "float32", "float16", "bfloat16"]
 
 
-class _Family(Record):
-    """A config of a shipped model's family; keys that change no size are not read.
-
-    ``template`` is the shipped model, ``head`` the end of its architecture's name, ``table`` its layer of the vocabulary's
-    table, whose weight the head may use, and ``learned`` says whether positions are a trained table.
-    """
+class _Config(Record):
+    """A config of a shipped model's family; keys that change no size are not read."""
 
     model_config = ConfigDict(extra="ignore")
-    template: ClassVar[str]
-    head: ClassVar[str] = "ForCausalLM"
-    table: ClassVar[str] = "embedding"
-    learned: ClassVar[bool] = True
-    biases: ClassVar[Mapping[str, bool]] = {}
-    window: ClassVar[int | None] = None
 
+    model_type: str
     architectures: list[str] | None = None
     vocab_size: DimSize
-    hidden_size: DimSize
-    num_hidden_layers: Layers
+    hidden_size: Annotated[int, Field(ge=1, le=LARGEST // 4)]
+    num_hidden_layers: Annotated[int, Field(ge=1, le=MOST_REPEATS)]
     num_attention_heads: DimSize
-    intermediate_size: DimSize
     max_position_embeddings: DimSize
-    hidden_act: Function = "gelu"
-    tie_word_embeddings: bool = True
+    intermediate_size: DimSize | None = None
+    hidden_act: Annotated[str, AfterValidator(_function)] | None = None
+    tie_word_embeddings: bool | None = None
     torch_dtype: Format | None = None
     dtype: Format | None = None
+    type_vocab_size: DimSize | None = None
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Never = False
+    add_cross_attention: Never = False
+    num_key_value_heads: DimSize | None = None
+    head_dim: DimSize | None = None
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    sliding_window: DimSize | None = None
+    use_sliding_window: bool | None = None
+    num_local_experts: DimSize | None = None
+    num_experts_per_tok: DimSize | None = None
 
     @model_validator(mode="after")
-    def _equal_heads(self) -> Self:
-        self.require_divisor("hidden_size", "num_attention_heads")
+    def _fits(self) -> Self:
+        missing = next((name for name in self.family.required if getattr(self, name) is None), None)
+        if missing:
+            raise ValueError(f"{missing!r} is missing")
+        if self.head_dim is None:
+            self.require_divisor("hidden_size", "num_attention_heads")
+        if self.family.learned:
+            return self
+        if self.num_key_value_heads is not None:
+            self.require_divisor("num_attention_heads", "num_key_value_heads")
+        if (features := self.dims["head_dim"]) % 2:
+            raise ValueError(
+                f"heads of {features:,} features; allowed: an even number, whose halves are rotated"
+            )
+        if (self.num_experts_per_tok or 0) > (self.num_local_experts or LARGEST):
+            own = f"num_experts_per_tok {self.num_experts_per_tok:,}"
+            raise ValueError(f"{own} is more than num_local_experts {self.num_local_experts:,}")
         return self
 
-    @classmethod
-    def key(cls, name: str) -> str:
-        return cls.model_fields[name].alias or name
+    @property
+    def family(self) -> _Family:
+        return FAMILIES[self.model_type]
+
+    def key(self, name: str) -> str:
+        return OWN_KEYS.get(self.model_type, {}).get(name, name)
 
     def require_divisor(self, whole: str, part: str) -> None:
         """Require that heads or groups are equal."""
         size, divisor = getattr(self, whole), getattr(self, part)
         if size % divisor:
-            msg = f"{self.key(part)} {divisor:,} does not divide {self.key(whole)} {size:,}"
-            raise ValueError(msg)
+            raise ValueError(f"{self.key(part)} {divisor:,} does not divide {self.key(whole)} {size:,}")
 
-    def dims(self) -> dict[str, int]:
+    @property
+    def biases(self) -> dict[str, bool]:
+        """Whether a layer has a bias: Llama's config says it, queries, keys and values of Qwen2 have one."""
+        if self.family.learned:
+            return {}
+        said = self.model_type == "llama"
         return {
+            **dict.fromkeys("qkv", self.model_type == "qwen2" or (said and self.attention_bias)),
+            "o": said and self.attention_bias,
+            **dict.fromkeys(("gate", "up", "down"), said and self.mlp_bias),
+        }
+
+    @property
+    def window(self) -> int | None:
+        """Positions that one attends to, if not all before it; Qwen2 has a window where its config says that it is used."""
+        used = self.use_sliding_window if self.model_type == "qwen2" else self.model_type != "llama"
+        return self.sliding_window if used else None
+
+    @property
+    def dims(self) -> dict[str, int]:
+        heads = self.num_attention_heads
+        group = heads // (self.num_key_value_heads or heads)
+        found = {
             "hidden": self.hidden_size,
-            "heads": self.num_attention_heads,
-            "head_dim": self.hidden_size // self.num_attention_heads,
-            "ff": self.intermediate_size,
+            "heads": heads,
+            "kv_heads": heads // group,
+            "group": group if group > 1 else None,
+            "head_dim": self.head_dim or self.hidden_size // heads,
+            "ff": self.intermediate_size or 4 * self.hidden_size,
+            "types": self.type_vocab_size,
+            "experts": self.num_local_experts,
             "vocab": self.vocab_size,
         }
+        return {name: size for name, size in found.items() if size is not None}
 
     def entry(self, shipped: dict[str, Any]) -> dict[str, Any]:
         """Return an entry of the shipped file as the config has it."""
         found = dict(shipped)
         if "repeat" in found:
             found["repeat"] = self.num_hidden_layers
+        if "count" in found:
+            found["count"] = self.num_experts_per_tok
         if found.get("op") in FUNCTIONS:
-            found["op"] = self.hidden_act
+            found["op"] = self.hidden_act or found["op"]
         if found.get("op") != "linear":
             return found
         for side in ("in", "out"):
             if isinstance(found[side], list):
-                found[side] = [dim for dim in found[side] if dim in self.dims()]
-        has = self.biases.get(found["name"], found.get("bias", True))
-        found["bias"] = None if has else False
+                found[side] = [dim for dim in found[side] if dim in self.dims]
+        found["bias"] = None if self.biases.get(found["name"], found.get("bias", True)) else False
         if found["name"] == "head":
-            found["weight"] = self.table if self.tie_word_embeddings else None
+            tied = self.family.learned if self.tie_word_embeddings is None else self.tie_word_embeddings
+            found["weight"] = self.family.table if tied else None
         return {key: found[key] for key in KEYS if found.get(key) is not None}
 
-    def content(self, family: str, length: int, batch: int) -> dict[str, Any]:
+    def content(self, length: int, batch: int) -> dict[str, Any]:
         """Return the shipped file with the sizes of the config."""
-        shipped = yaml.safe_load(data_file("models", self.template).read_text(encoding="utf-8"))
-        dims = {"sequence": length, **self.dims()}
+        text = data_file("models", self.family.template).read_text(encoding="utf-8")
+        shipped, dims = yaml.safe_load(text), {"sequence": length, **self.dims}
         number_format = self.dtype or self.torch_dtype or "float32"
         return {
-            "source": _source(family),
+            "source": _source(self.model_type),
             "batch": batch,
             **({} if number_format == "float32" else {"dtype": number_format}),
             "dims": {name: dims[name] for name in shipped["dims"] if name in dims},
@@ -144,143 +232,24 @@ class _Family(Record):
 
     def length(self, sequence: int | None) -> int:
         """Return the positions of a sample, as many as are asked for if these are allowed."""
-        most = self.max_position_embeddings
-        largest = most if self.learned else LARGEST
+        most, learned = self.max_position_embeddings, self.family.learned
+        largest = most if learned else LARGEST
         if sequence is not None and not 1 <= sequence <= largest:
-            key = f", the {self.key('max_position_embeddings')} of the config" if self.learned else ""
+            key = f", the {self.key('max_position_embeddings')} of the config" if learned else ""
             raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {largest:,}{key}")
         return most if sequence is None else sequence
 
-    def notes(self, sequence: int) -> list[str]:
-        """Return lines on what the model file says otherwise than the config."""
-        others = [name for name in self.architectures or () if not name.endswith(self.head)]
-        found = [
-            f"architectures: found {shown(name)}, written with the head of {self.head}" for name in others
-        ]
-        if self.learned and sequence < (most := self.max_position_embeddings):
+    def notes(self, sequence: int) -> Iterator[str]:
+        """Yield lines on what the model file says otherwise than the config."""
+        for name in self.architectures or ():
+            if not name.endswith(self.family.head):
+                yield f"architectures: found {shown(name)}, written with the head of {self.family.head}"
+        if self.family.learned and sequence < (most := self.max_position_embeddings):
             key = self.key("max_position_embeddings")
-            found.append(f"{key}: of {most:,} positions the first {sequence:,} are trained")
+            yield f"{key}: of {most:,} positions the first {sequence:,} are trained"
         if self.window is not None and self.window < sequence:
             attends = f"each of {sequence:,} positions attends to all before it"
-            found.append(f"sliding_window: {self.window:,} is not in the model file, in which {attends}")
-        return found
-
-
-class _Gpt2(_Family):
-    template: ClassVar[str] = "gpt2"
-    head: ClassVar[str] = "LMHeadModel"
-    table: ClassVar[str] = "wte"
-
-    hidden_size: Annotated[int, Field(ge=1, le=LARGEST // 4, alias="n_embd")]
-    num_attention_heads: DimSize = Field(alias="n_head")
-    num_hidden_layers: Layers = Field(alias="n_layer")
-    max_position_embeddings: DimSize = Field(alias="n_positions")
-    intermediate_size: DimSize | None = Field(default=None, alias="n_inner")  # type: ignore[assignment]
-    hidden_act: Function = Field(default="gelu", alias="activation_function")
-    add_cross_attention: Never = False
-
-    def dims(self) -> dict[str, int]:
-        return {**super().dims(), "ff": self.intermediate_size or 4 * self.hidden_size}
-
-
-class _Bert(_Family):
-    template: ClassVar[str] = "bert-large"
-    head: ClassVar[str] = "ForMaskedLM"
-    table: ClassVar[str] = "words"
-
-    type_vocab_size: DimSize
-    position_embedding_type: Literal["absolute"] = "absolute"
-    is_decoder: Never = False
-    add_cross_attention: Never = False
-
-    def dims(self) -> dict[str, int]:
-        return {**super().dims(), "types": self.type_vocab_size}
-
-
-class _Llama(_Family):
-    """Llama, Mistral and Qwen2: rotary positions, grouped heads, a gated unit."""
-
-    template: ClassVar[str] = "llama3-8b"
-    learned: ClassVar[bool] = False
-
-    model_type: str
-    hidden_act: Function = "silu"
-    num_key_value_heads: DimSize | None = None
-    head_dim: DimSize | None = None
-    tie_word_embeddings: bool = False
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    sliding_window: DimSize | None = None
-    use_sliding_window: bool | None = None
-
-    @model_validator(mode="after")
-    def _equal_heads(self) -> Self:
-        if self.head_dim is None:
-            self.require_divisor("hidden_size", "num_attention_heads")
-        if self.num_key_value_heads is not None:
-            self.require_divisor("num_attention_heads", "num_key_value_heads")
-        if (features := self.dims()["head_dim"]) % 2:
-            msg = f"heads of {features:,} features; allowed: an even number, whose halves are rotated"
-            raise ValueError(msg)
-        return self
-
-    @property
-    def biases(self) -> Mapping[str, bool]:  # type: ignore[override]
-        """Whether a layer has a bias: Llama's config says it, queries, keys and values of Qwen2 have one."""
-        said = self.model_type == "llama"
-        return {
-            **dict.fromkeys("qkv", self.model_type == "qwen2" or (said and self.attention_bias)),
-            "o": said and self.attention_bias,
-            **dict.fromkeys(("gate", "up", "down"), said and self.mlp_bias),
-        }
-
-    @property
-    def window(self) -> int | None:  # type: ignore[override]
-        """Positions that one attends to, if not all before it; Qwen2 has a window where its config says that it is used."""
-        used = self.use_sliding_window if self.model_type == "qwen2" else self.model_type != "llama"
-        return self.sliding_window if used else None
-
-    def dims(self) -> dict[str, int]:
-        group = self.num_attention_heads // (self.num_key_value_heads or self.num_attention_heads)
-        return {
-            **super().dims(),
-            "kv_heads": self.num_attention_heads // group,
-            **({"group": group} if group > 1 else {}),
-            **({"head_dim": self.head_dim} if self.head_dim else {}),
-        }
-
-
-class _Mixtral(_Llama):
-    template: ClassVar[str] = "mixtral-8x7b"
-
-    num_local_experts: DimSize
-    num_experts_per_tok: DimSize
-
-    @model_validator(mode="after")
-    def _enough_experts(self) -> Self:
-        if self.num_experts_per_tok > self.num_local_experts:
-            own = f"num_experts_per_tok {self.num_experts_per_tok:,}"
-            msg = f"{own} is more than num_local_experts {self.num_local_experts:,}"
-            raise ValueError(msg)
-        return self
-
-    def dims(self) -> dict[str, int]:
-        return {**super().dims(), "experts": self.num_local_experts}
-
-    def entry(self, shipped: dict[str, Any]) -> dict[str, Any]:
-        own = {"count": self.num_experts_per_tok} if "count" in shipped else {}
-        return super().entry({**shipped, **own})
-
-
-FAMILIES: dict[str, type[_Family]] = {
-    "gpt2": _Gpt2,
-    "bert": _Bert,
-    "llama": _Llama,
-    "mistral": _Llama,
-    "mixtral": _Mixtral,
-    "qwen2": _Llama,
-}
-"""Families by ``model_type``."""
+            yield f"sliding_window: {self.window:,} is not in the model file, in which {attends}"
 
 
 def from_config(
@@ -324,13 +293,16 @@ def read_config(
     if not isinstance(family, str) or family not in FAMILIES:
         return _through_transformers(data, where, batch=batch, sequence=sequence, partial=partial)
 
-    def place(field: Where) -> str:
-        return f"{where}: {field_name(field)}" if field else where
+    own = OWN_KEYS.get(family, {})
 
-    said = validated(FAMILIES[family], data, place=place, error=ModelError)
+    def place(field: Where) -> str:
+        return f"{where}: {field_name((own.get(str(field[0]), field[0]), *field[1:]))}" if field else where
+
+    read = {**data, **{name: data[key] for name, key in own.items() if key in data}}
+    said = validated(_Config, read, place=place, error=ModelError)
     length = said.length(sequence)
-    content, none = said.content(family, length, batch), Coverage(0, 0, 0, 0, {})
-    found = Imported(name=family, content=content, coverage=none, notes=tuple(said.notes(length)))
+    content, notes = said.content(length, batch), tuple(said.notes(length))
+    found = Imported(name=family, content=content, coverage=Coverage(0, 0, 0, 0, {}), notes=notes)
     graph = found.graph()
     flop, parameters = 2 * graph.macs(batch=1), graph.num_parameters
     return replace(found, coverage=Coverage(flop, flop, parameters, parameters, {}))
