@@ -64,15 +64,6 @@ class Coverage:
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.opaque.items())
         return f"{text}; opaque, cut in the batch alone: {kinds}" if kinds else text
 
-    def require(self, where: str) -> None:
-        """Refuse a network of which too little is recognised.
-
-        Raises:
-            ModelError: a share is below ``LEAST``.
-        """
-        if min(self.shares) < LEAST:
-            raise ModelError(where, str(self), f"{_percent(LEAST)} of both, or --partial (partial=True)")
-
 
 def _percent(share: float) -> str:
     """Format a share, rounded down so that 100 % means all."""
@@ -151,8 +142,8 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     """
     reading = read_trace(trace)
     coverage = coverage_of(reading)
-    if not partial:
-        coverage.require(trace.name)
+    if not partial and min(coverage.shares) < LEAST:
+        raise ModelError(trace.name, str(coverage), f"{_percent(LEAST)} of both, or --partial (partial=True)")
     if trace.dtype not in FORMATS:
         raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(FORMATS))
     drafts, dims = named(reading.drafts, reading.atoms)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.atoms import BATCH
 from hypar.importers.layers import TensorAxes
 from hypar.importers.trace import VIEWS
 
@@ -99,17 +98,17 @@ def beside(view: OpContext, op: str, own: tuple[int, ...] = ()) -> TensorAxes | 
         own: shape of the trained numbers behind the tensor's axes, if not the last ones as they have them.
     """
     (value,), (weight,) = view.data, view.weights
-    sizes, trained = view.sizes(value), view.trained(weight)
-    rows = 0
-    if not own:
-        own = (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
-        if trained != view.trace.elements(weight):
-            # Rows of a table, whose width is the last axis: which one an element meets follows from its place along the others.
-            rows, own = trained // own[-1], (1,) * (len(own) - 1) + own[-1:]
-    if rows and (op != "position" or own[-1] == 1 or trained % own[-1]):
-        return None
+    sizes, trained, said = view.sizes(value), view.sizes(weight), view.trained(weight)
+    if not own and said != view.trace.elements(weight):
+        # Rows of a table, whose width is the last axis: which one an element meets follows from its place along the others.
+        table = op == "position" and trained[-1] > 1 and said % trained[-1] == 0
+        fields = {"rows": said // trained[-1]}
+        return _added(view, op, view.held[value], weight, [len(sizes) - 1], fields) if table else None
+    own = own or (1,) * (len(sizes) - len(trained)) + trained
     places = [place for place, size in enumerate(own) if size > 1]
-    return _added(view, op, view.held[value], weight, places, {"rows": rows} if rows else {}, own=own)
+    if any(own[place] != sizes[place] for place in places) or (op == "layer_scale" and not places):
+        return None
+    return _added(view, op, view.held[value], weight, places)
 
 
 def scored_by(view: OpContext, scores: TensorAxes, weight: str) -> TensorAxes | None:
@@ -117,29 +116,28 @@ def scored_by(view: OpContext, scores: TensorAxes, weight: str) -> TensorAxes | 
 
     The heads are the first axis of the scores with as many elements as a row: positions are behind them.
     """
-    own, atoms = view.sizes(weight), view.atoms
-    own = (1,) * (len(scores.axes) - len(own)) + own
+    sizes = [view.atoms.size(axis) for axis in scores.axes]
+    own = (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
+    alike = [place for place, size in enumerate(own) if size == sizes[place]]
     if view.trained(weight) == view.trace.elements(weight):
-        places, fields = [at for at, size in enumerate(own) if size > 1], {}
-    else:
-        tables = [name for name, one in view.trace.parameters.items() if {one} == {*view.weights[weight]}]
-        if not tables or len(view.sizes(tables[0])) != len(("rows", "heads")):
-            return None
-        rows, heads = view.sizes(tables[0])
-        alike = [at for at, axis in enumerate(scores.axes) if own[at] == atoms.size(axis) == heads]
-        places, fields = alike[:1], {"rows": rows}
-    return _added(view, "position", scores, weight, places, fields, own=own, flop=0) if places else None
+        places = [place for place, size in enumerate(own) if size > 1]
+        fits = bool(places) and {*places} <= {*alike}
+        return _added(view, "position", scores, weight, places, flop=0) if fits else None
+    tables = [name for name, one in view.trace.parameters.items() if {one} == {*view.weights[weight]}]
+    if not tables or len(view.sizes(tables[0])) != len(("rows", "heads")):
+        return None
+    rows, heads = view.sizes(tables[0])
+    places = [place for place in alike if own[place] == heads][:1]
+    return _added(view, "position", scores, weight, places, {"rows": rows}, flop=0) if places else None
 
 
 def _added(
-    view: OpContext, op: str, held: TensorAxes, weight: str, places: list[int], fields: dict[str, Any],
-    *, own: tuple[int, ...], **said: Any,
+    view: OpContext, op: str, held: TensorAxes, weight: str, places: list[int], fields: dict[str, Any] | None = None,
+    **said: Any,
 ) -> TensorAxes | None:  # fmt: skip
-    """Say an op of a tensor and of trained numbers along some of its axes; None where the sizes of these differ."""
-    if any(own[place] != view.atoms.size(held.axes[place]) for place in places):
-        return None
+    """Say an op of a tensor and of trained numbers along some of its axes."""
     over = view.atoms.leaves(atom for place in places for atom in held.axes[place])
-    if BATCH in over or not {*over} <= {*view.dims(held)} or (op == "layer_scale" and not over):
+    if not {*over} <= {*view.dims(held)}:
         return None
     said = {"weights": view.weights[weight], "roles": {"over": over} if over else {}, **said}
-    return view.put(op, [held], held.axes, view.dims(held), fields=fields, **said)
+    return view.put(op, [held], held.axes, view.dims(held), fields=fields or {}, **said)

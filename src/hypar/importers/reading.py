@@ -74,13 +74,6 @@ RULES: Mapping[str, Sequence[Rule]] = {
 """The rules of all operations of the vocabulary."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Weight:
-    """A value that depends on trained tensors alone."""
-
-    identities: frozenset[str]
-
-
 @dataclass(slots=True)
 class _OpaqueRegion:
     """A value whose shape a model file cannot say.
@@ -156,13 +149,16 @@ def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
 
 
 class _Reader:
-    """Goes through a trace; ``known`` holds tensors, weights and opaque regions; constants are not in it."""
+    """Goes through a trace.
+
+    ``known`` holds tensors, opaque regions, and the trained tensors behind what depends on these alone; constants are not in it.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.layers = trace, Layers(Atoms(trace.batch))
         self.sizes: dict[str, int] = {}
-        self.known: dict[str, TensorAxes | _Weight | _OpaqueRegion] = {
-            value: _Weight(frozenset([identity])) for value, identity in trace.parameters.items()
+        self.known: dict[str, TensorAxes | frozenset[str] | _OpaqueRegion] = {
+            value: frozenset([identity]) for value, identity in trace.parameters.items()
         }
 
     def feed(self, value: str) -> None:
@@ -206,11 +202,11 @@ class _Reader:
     def add(self, node: Node) -> None:
         """Add an operation."""
         found = [(value, self.known[value]) for value in node.read if value in self.known]
-        weights = {value: at.identities for value, at in found if isinstance(at, _Weight)}
-        data = [value for value, at in found if not isinstance(at, _Weight)]
+        weights = {value: at for value, at in found if isinstance(at, frozenset)}
+        data = [value for value, at in found if value not in weights]
         if not data:
             if weights:
-                self.known[node.result] = _Weight(frozenset[str]().union(*weights.values()))
+                self.known[node.result] = frozenset[str]().union(*weights.values())
             return
         self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
         view = self.view(node, {value: self.said_of(value, own) for value, own in weights.items()})

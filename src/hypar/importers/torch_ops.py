@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,8 @@ def _einsum(node: Node) -> Node:
     if not arrow or sides.count(",") != 1 or "." in equation or len(values) != 2:
         return node
     left, right = ((*map(ord, side),) for side in sides.split(","))
-    found = node.called("dot", left=left, right=right, made=(*map(ord, made),))
-    return found.with_operands({"left": values[:1], "right": values[1:]})
+    factors = replace(node, operands={"left": values[:1], "right": values[1:]})
+    return factors.called("dot", left=left, right=right, made=(*map(ord, made),))
 
 
 def _norm(kind: str, node: Node) -> Node:
@@ -179,6 +180,7 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
         lambda node: node.called("dropout", probability=float(node.get("p", 0.5))),
     ),
     "hardtanh": _hardtanh,
+    "type_as": lambda node: node.called("copy", {"input": "self"}),
     **dict.fromkeys(("lstm", "gru"), _recurrence),
     "upsample_nearest2d": lambda node: node.called("resize", mode="nearest"),
     "upsample_bilinear2d": lambda node: node.called(

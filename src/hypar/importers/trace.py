@@ -137,10 +137,6 @@ class Node:
         found = self.get(next(names, ""), default)
         return tuple(int(axis) for axis in (found if isinstance(found, list | tuple) else (found,)))
 
-    def with_operands(self, operands: Mapping[str, tuple[str, ...]]) -> Node:
-        """Return the operation with other operands."""
-        return replace(self, operands=operands)
-
     def called(self, op: str, operands: Mapping[str, str] | None = None, **attributes: Any) -> Node:
         """Return the operation by another name, with some operands by other names, and with other arguments."""
         names = {name: name for name in self.operands} if operands is None else operands
