@@ -42,7 +42,7 @@ def fused(trace: Trace) -> list[Node]:
             continue
         for value in dict.fromkeys(node.read):
             if value in trace.dependent and trace.readers[value][0] == number:
-                found = next(filter(None, (finder.region(value, ops) for ops in finder.ops)), None)
+                found = next(filter(None, (finder.region(value, ops) for ops in (FUNCTIONS, CHOOSING))), None)
                 if found is not None and not gone & {*found[0]} and not {*made} & {*found[0]}:
                     *inner, last = found[0]
                     gone |= {*inner}
@@ -51,12 +51,10 @@ def fused(trace: Trace) -> list[Node]:
 
 
 class _Finder:
-    """Finds regions; ``ops`` are the sets of operations of which they may consist."""
+    """Finds regions; ``weights`` depend on trained tensors alone."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.nodes = trace, trace.nodes
-        chooses = any(node.op == "topk" for node in trace.nodes)
-        self.ops = (FUNCTIONS, CHOOSING) if chooses else (FUNCTIONS,)
         self.weights = set(trace.parameters)
         for node in trace.nodes:
             if node.result not in trace.dependent and not self.weights.isdisjoint(node.read):

@@ -178,7 +178,7 @@ class OpContext:
         """Return the shape of a sample of a tensor that is a vector, an image, a row or a volume as the framework has them."""
         atoms, own_dims = self.atoms, self.dims(held)
         axes = [atoms.leaves(axis) for axis in held.axes]
-        names = self.trace.axes(len(axes))
+        names = self.trace.images.get(len(axes))
         if not names or any(len(axis) != 1 for axis in axes):
             return None
         own = {atoms.fixed.get(axis[0]): axis[0] for axis in axes}
@@ -232,7 +232,7 @@ class OpContext:
             return None
         own = {name: self.atoms.new(size, name) for name, size in shape.items()}
         ranks = (len(self.sizes()), len(reads[0].axes))
-        rank = next((one for one in ranks if self.trace.axes(one) and dims_of(one) == tuple(shape)), 2)
+        rank = next((one for one in ranks if one in self.trace.images and dims_of(one) == tuple(shape)), 2)
         return self.put(op, reads, self.as_image(own, rank), (*own.values(),), fields=fields, **said)
 
     def image_atoms(self, number: int) -> dict[str, int]:
@@ -242,7 +242,7 @@ class OpContext:
     def as_image(self, own: Mapping[str, int], rank: int) -> Axes:
         """Return the axes of an image of some rank whose dims are some atoms."""
         of_axis = {"batch": BATCH, **own}
-        return tuple((of_axis[name],) for name in self.trace.axes(rank))
+        return tuple((of_axis[name],) for name in self.trace.images[rank])
 
 
 def short(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:

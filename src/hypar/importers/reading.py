@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.importers.trace import Trace
+    from hypar.network.ops.base import Shape
 
 
 Unary = Callable[[OpContext, TensorAxes], "TensorAxes | None"]
@@ -76,14 +77,9 @@ RULES: Mapping[str, Sequence[Rule]] = {
 
 @dataclass(slots=True)
 class _OpaqueRegion:
-    """A value whose shape a model file cannot say.
+    """A value whose shape a model file cannot say: the layers that it depends on, and the operations that no layer holds yet.
 
-    Attributes:
-        reads: numbers of the layers that it depends on.
-        named: whether one of these has named dims.
-        kinds: the operations that no layer holds yet.
-        weights: identities of their trained tensors.
-        flop: operations of their contractions.
+    ``named`` says whether one of the layers has named dims.
     """
 
     reads: tuple[int, ...]
@@ -175,9 +171,8 @@ class _Reader:
             allowed = "one size at least: --input 784, --input 3x224x224 or --input 128:int64"
             raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
         node = Node(kind="input", operands={}, attributes={}, result=value)
-        self.known[value] = self.sized(
-            self.view(node, {}), "input", {}, (), image=value not in self.trace.tokens
-        )
+        shape = None if value in self.trace.tokens else self.trace.sample(value)
+        self.known[value] = self.sized(self.view(node, {}), shape, op="input", fields={}, reads=())
 
     def result(self) -> int:
         """Return the number of the layer that is the network's result.
@@ -235,59 +230,47 @@ class _Reader:
 
     def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | _OpaqueRegion:
         """Add what no layer says as an opaque one, together with what it reads of opaque regions."""
-        node = view.node
-        weights = frozenset[str]().union(*view.weights.values())
-        region = _OpaqueRegion((), kinds=[node.kind], weights=weights, flop=node.flop)
-        for value in data:
-            at = self.known[value]
-            if isinstance(at, _OpaqueRegion):
-                region.reads += at.reads
-                region.kinds = [*at.kinds, *region.kinds]
-                region.weights |= at.weights
-                region.flop += at.flop
-                # A second reader holds the same operations no more.
-                self.known[value] = _OpaqueRegion(at.reads, at.named)
-                region.named |= at.named
-            elif isinstance(at, TensorAxes):
-                region.reads += (at.number,)
-                region.named |= view.shape(at) is None
-        sizes, reads = view.sizes(), tuple(dict.fromkeys(region.reads))
+        node, sizes = view.node, view.sizes()
+        behind = [self.region(view, value) for value in data]
+        region = _OpaqueRegion(
+            reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
+            named=any(one.named for one in behind),
+            kinds=[*(kind for one in reversed(behind) for kind in one.kinds), node.kind],
+            weights=frozenset[str]().union(*view.weights.values(), *(one.weights for one in behind)),
+            flop=node.flop + sum(one.flop for one in behind),
+        )
         if not sizes or sizes[0] != self.trace.batch or not all(sizes):
             return region
+        shape = None if region.named else self.trace.sample(node.result)
+        if shape is None and max(sizes[1:], default=1) == 1:
+            return region
         kind = "-".join(dict.fromkeys(region.kinds))[:100]
-        image = not region.named and self.trace.sample(node.result) is not None
-        if not image and max(sizes[1:], default=1) == 1:
-            return replace(region, reads=reads)
         parameters = sum(self.sizes[identity] for identity in region.weights)
         fields = {"kind": kind, **({"trained": parameters} if parameters else {})}
-        said = {"kind": kind, "weights": region.weights, "flop": region.flop}
-        return self.sized(view, OPAQUE, fields, reads, image=image, **said)
+        return self.sized(
+            view, shape, op=OPAQUE, fields=fields, reads=region.reads, kind=kind, weights=region.weights,
+            flop=region.flop, scope=node.scope, node=node,
+        )  # fmt: skip
+
+    def region(self, view: OpContext, value: str) -> _OpaqueRegion:
+        """Return what a value adds to an opaque region; a second reader of one holds the same operations no more."""
+        at = self.known[value]
+        if isinstance(at, _OpaqueRegion):
+            self.known[value] = _OpaqueRegion(at.reads, at.named)
+            return at
+        held = view.held[value]
+        return _OpaqueRegion((held.number,), view.shape(held) is None)
 
     def sized(
-        self,
-        view: OpContext,
-        op: str,
-        fields: dict[str, Any],
-        reads: tuple[int, ...],
-        *,
-        image: bool,
-        **said: Any,
+        self, view: OpContext, shape: Shape | None, *, fields: dict[str, Any], **said: Any
     ) -> TensorAxes:
-        """Add a layer whose fields are the sizes of its output, as an image where it can be one."""
+        """Add a layer whose fields are the sizes of its output, those of an image if it has a shape."""
         atoms, sizes = self.layers.atoms, view.sizes()
-        shape = self.trace.sample(view.node.result) if image else None
         if shape is not None:
             own = {name: atoms.new(size, name) for name, size in shape.items()}
-            fields, axes, dims, roles = (
-                {**fields, **shape},
-                view.as_image(own, len(sizes)),
-                (*own.values(),),
-                {},
-            )
-        else:
-            axes = ((BATCH,), *map(atoms.axis, sizes[1:]))
-            dims = tuple(atom for axis in axes[1:] for atom in axis)
-            roles = {"shape": dims}
-        of_node = {"scope": view.node.scope, "node": view.node} if op == OPAQUE else {}
-        draft = LayerDraft(op=op, fields=fields, reads=reads, dims=dims, roles=roles, **{**of_node, **said})
+            draft = LayerDraft(fields={**fields, **shape}, dims=(*own.values(),), **said)
+            return TensorAxes(self.layers.put(draft), view.as_image(own, len(sizes)))
+        axes = ((BATCH,), *map(atoms.axis, sizes[1:]))
+        dims = tuple(atom for axis in axes[1:] for atom in axis)
+        draft = LayerDraft(fields=fields, dims=dims, roles={"shape": dims}, **said)
         return TensorAxes(self.layers.put(draft), axes)

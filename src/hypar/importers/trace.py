@@ -236,27 +236,20 @@ class Trace:
         return tuple(reversed(found))
 
     @cached_property
-    def ranks(self) -> frozenset[int]:
-        """The axes of vectors, images, rows and volumes.
+    def images(self) -> dict[int, tuple[str, ...]]:
+        """The dims of the axes of a vector, an image, a row or a volume, by their number.
 
         Tensors of three axes are rows, and those of five volumes, where a convolution reads such an input; of three they
         are a sequence in place of rows where their axes change places.
         """
-        read = {node.read[0] for node in self.nodes if node.op == "conv"}
-        found = {len(self.shapes[value]) for value in self.inputs if value in read} & {ROW, 5}
+        dims = ("batch", "channels", "height", "width")
+        found = {2: dims[:2], 4: tuple(name for _, name in sorted(zip(self.layout, dims, strict=True)))}
+        convolved = {node.read[0] for node in self.nodes if node.op == "conv"}
+        ranks = {len(self.shapes[value]) for value in convolved.intersection(self.inputs)}
         turned = any(node.op == "transpose" and len(self.shapes[node.result]) == ROW for node in self.nodes)
-        return frozenset({2, 4, *found} - ({ROW} if turned else set()))
-
-    def axes(self, rank: int) -> tuple[str, ...]:
-        """Return the dims of the axes of a vector, an image, a row or a volume; nothing for tensors of another rank."""
-        images = ("batch", "channels", "height", "width")
-        known = {
-            2: images[:2],
-            4: tuple(name for _, name in sorted(zip(self.layout, images, strict=True))),
-            ROW: ("batch", "channels", "width"),
-            5: ("batch", *DIMS),
-        }
-        return known[rank] if rank in self.ranks else ()
+        if ROW in ranks and not turned:
+            found[ROW] = ("batch", "channels", "width")
+        return {**found, 5: ("batch", *DIMS)} if 5 in ranks else found
 
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""
@@ -264,7 +257,7 @@ class Trace:
 
     def sample(self, value: str) -> Shape | None:
         """Return the shape of one sample as a model file says it: a vector, an image, a row or a volume; None for any other."""
-        sizes, names = self.shapes[value], self.axes(len(self.shapes[value]))
+        sizes, names = self.shapes[value], self.images.get(len(self.shapes[value]))
         if not names or sizes[0] != self.batch or not all(sizes):
             return None
         found = {"height": 1, **dict(zip(names, sizes, strict=True))}
