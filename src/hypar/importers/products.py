@@ -10,6 +10,8 @@ from hypar.importers.atoms import BATCH
 from hypar.importers.layers import JOINED, TensorAxes
 from hypar.importers.positions import scored_by
 from hypar.importers.trace import matrix_letters
+from hypar.network.windows import ShapeError
+from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,14 +59,15 @@ def _linear(
         out = {"out_features": sizes[made[0]], "bias": bias}
         return view.image("linear", [held], out, {"channels": sizes[made[0]]})
     axes |= {letter: atoms.axis(sizes[letter]) for letter in made}
-    new = tuple(atom for letter in made for atom in axes[letter])
+    new, result = (
+        tuple(atom for letter in made for atom in axes[letter]),
+        tuple(axes[letter] for letter in of_result),
+    )
     if not new:
         return None
-    result = tuple(axes[letter] for letter in of_result)
     order = tuple(atom for atom in own if atom in contracted)
     kept = tuple(atom for atom in own if atom not in contracted)
-    names = [atoms.fixed.get(atom, "") for atom in order], {atoms.fixed.get(atom, "") for atom in kept}
-    if names == (["channels"], {"height", "width"}):
+    if [atoms.fixed.get(atom) for atom in (*order, *kept)] == ["channels", "height", "width"]:
         atoms.fixed[new[0]] = "channels"
         fields = {"out_channels": atoms.size(new), "kernel": 1, "bias": bias}
         return view.put("conv", [held], result, (*new, *kept), fields=fields)
@@ -78,11 +81,8 @@ def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
     """Return the layer whose weight a linear layer uses, after making their dims the same."""
     atoms, identities = view.atoms, view.weights[weight]
     for number, draft in enumerate(view.layers.rows):
-        if (
-            draft.op not in {"embedding", "linear"}
-            or draft.tied is not None
-            or not identities & draft.weights
-        ):
+        owns = draft.op in {"embedding", "linear"} and draft.tied is None
+        if not owns or not identities & draft.weights:
             continue
         theirs = draft.roles.get("over", draft.roles.get("contracted", ())), draft.roles.get("out", ())
         pairs = list(zip(axes, reversed(theirs) if draft.op == "embedding" else theirs, strict=True))
@@ -201,54 +201,38 @@ def _attention_of(
         return None
     masked = [node for one in between if (node := rows[one].node)]
     causal = any(view.trace.causal(node, "mask" if node.op == "attention" else "") for node in masked)
-    queries, second = scores.reads
-    parts = _parts(view, queries, second, values.number)
-    if not parts or not _fit(view, parts, values.number, keys[1]):
+    parts, dims = _parts(view, scores.reads, values.number), view.layers.dims
+    numbers = [*parts[:2], values.number, *parts[2:]]
+    sizes = [{str(atom): view.atoms.size((atom,)) for atom in dims(number)} for number in numbers]
+    try:
+        load_plugin("ops", "attention")(over=[*map(str, keys[1])]).output_shape(tuple(sizes))
+    except ShapeError:
         return None
-    makers = [rows[number] for number in (*parts[0], values.number)]
+    makers = [rows[number] for number in numbers[:3]]
     if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
         for maker, name in zip(makers, ("q", "k", "v"), strict=True):
             maker.scope = (*maker.scope, name)
-    numbers = (*parts[0], values.number, *(one for pair in parts[1:] for one in pair))
-    dims = view.layers.dims
     flop = view.node.flop + (scores.flop if view.node.op == "dot" else 0)
     return view.put(
-        "attention", [TensorAxes(number, ()) for number in numbers], (), (*dims(parts[0][0])[:-1], dims(values.number)[-1]),
+        "attention", [TensorAxes(number, ()) for number in numbers], (), (*dims(numbers[0])[:-1], dims(values.number)[-1]),
         roles={"over": keys[1]}, weights=frozenset(), fields={"causal": causal}, flop=flop,
     )  # fmt: skip
 
 
-def _fit(view: OpContext, parts: list[tuple[int, int]], values: int, positions: Axis) -> bool:
-    """Return whether queries, keys and values have the dims that an attention needs."""
-    dims = view.layers.dims
-    first, own = dims(parts[0][0]), dims(values)
-    tensors = [dims(number) for pair in parts for number in pair] + [own]
-    if any(not {*positions} <= {*one} or one[-1] in positions for one in tensors):
-        return False
-    if {*dims(parts[0][1])[:-1]} != {*own[:-1]}:
-        return False
-    return all(
-        dims(one)[-1] == dims(other)[-1]
-        and {*dims(other)[:-1]} <= {*dims(one)[:-1]}
-        and {*dims(one)[:-1]} == {*first[:-1]}
-        for one, other in parts
-    )
-
-
-def _parts(view: OpContext, queries: int, keys: int, values: int) -> list[tuple[int, int]]:
+def _parts(view: OpContext, factors: tuple[int, ...], values: int) -> list[int]:
     """Return the queries and the keys of each part of their features, those with the dims of the values first.
 
     There are none where the parts of both are not of equal sizes.
     """
     rows, dims, atoms = view.layers.rows, view.layers.dims, view.atoms
-    of_queries, of_keys = (rows[one].reads if rows[one].op == JOINED else (one,) for one in (queries, keys))
-    parts = list(zip(of_queries, of_keys, strict=False))
-    if len(of_queries) != len(of_keys) or (
-        len(parts) > 1 and not all(atoms.unite(dims(one)[-1:], dims(other)[-1:]) for one, other in parts)
-    ):
+    queries, keys = (rows[one].reads if rows[one].op == JOINED else (one,) for one in factors)
+    parts = list(zip(queries, keys, strict=False))
+    alike = len(parts) == 1 or all(atoms.unite(dims(one)[-1:], dims(other)[-1:]) for one, other in parts)
+    if len(queries) != len(keys) or not alike:
         return []
     own = {*dims(values)[:-1]}
-    return sorted(parts, key=lambda part: {*dims(part[1])[:-1]} != own)
+    parts.sort(key=lambda part: {*dims(part[1])[:-1]} != own)
+    return [number for part in parts for number in part]
 
 
 def lookup(view: OpContext) -> TensorAxes | None:
