@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from hypar.importers.imported import Imported
 
-FORMATS = ("torch", "onnx", "jax", "config")
 MODULES = {"torch": "torch_module", "onnx": "onnx_file", "jax": "jax_function", "config": "config_file"}
+FORMATS = tuple(MODULES)
 FILES = frozenset({"onnx", "config"})
 """Formats of files, which say the sizes of samples."""
 

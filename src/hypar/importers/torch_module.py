@@ -198,24 +198,21 @@ class _Program:
         """Return the operation of a node; None where it gives another name alone, or stands for several results."""
         maker, index = node.args if node.target.__name__ == "getitem" else (node, None)
         kind = kind_of(maker)
-        if (kind in DIVIDING) != (index is not None) or node.meta.get("val") is None:
-            if index != 0:
-                return (
-                    None
-                    if index is None
-                    else self.made(node, "getitem", {"input": (self.true(maker.name),)}, {})
-                )
+        if index is not None and kind not in DIVIDING:
+            if index:
+                return self.made(node, "getitem", {"input": (self.true(maker.name),)}, {})
             self.alias[node.name] = maker.name
             return None
+        if node.meta.get("val") is None or (index is None and kind in DIVIDING):
+            return None
         operands, attributes = self.arguments(maker)
+        attributes |= {} if index is None else {"index": index}
         if kind == "copy_" and (joined := self.filled(node)) is not None:
             return joined
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
-        return self.made(
-            node, kind, operands, attributes if index is None else {**attributes, "index": index}
-        )
+        return self.made(node, kind, operands, attributes)
 
     def filled(self, node: Any) -> Node | None:
         """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
