@@ -61,6 +61,16 @@ def _einsum(node: Node) -> Node:
     return factors.called("dot", left=left, right=right, made=(*map(ord, made),))
 
 
+def _tensordot(node: Node) -> Node:
+    left = [*range(len(node.sizes("self")))]
+    right = [len(left) + axis for axis in range(len(node.sizes("other")))]
+    for one, two in zip(node.get("dims_self"), node.get("dims_other"), strict=True):
+        right[two] = left[one]
+    made = (*(one for one in left if one not in right), *(two for two in right if two not in left))
+    names = {"left": "self", "right": "other"}
+    return node.called("dot", names, left=(*left,), right=(*right,), made=made)
+
+
 def _norm(kind: str, node: Node) -> Node:
     axes = [-1 - place for place in range(len(node.get("normalized_shape", (1,))))]
     groups = node.get("num_groups", 0) if kind == "group_norm" else None
@@ -137,6 +147,7 @@ MATRICES = {
     "mm": {"left": "self", "right": "mat2"},
     "bmm": {"left": "self", "right": "mat2"},
     "matmul": {"left": "self", "right": "other"},
+    "mv": {"left": "self", "right": "vec"},
 }
 GROUPED = {
     "grouped_mm_fallback": {"input": "input", "weight": "weight"},
@@ -147,11 +158,13 @@ GROUPED = {
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(
-        ("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d"), _conv
+        (*(f"conv{turned}{dims}d" for turned in ("", "_transpose") for dims in (1, 2, 3)), "convolution"),
+        _conv,
     ),
     "linear": _linear,
     **{name: partial(_matrix, names) for name, names in MATRICES.items()},
     "einsum": _einsum,
+    "tensordot": _tensordot,
     **{name: lambda node: node.called("grouped", GROUPED[node.kind]) for name in GROUPED},
     "scaled_dot_product_attention": _attention,
     **{name: partial(_norm, name) for name in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
@@ -181,7 +194,7 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     ),
     "hardtanh": _hardtanh,
     "type_as": lambda node: node.called("copy", {"input": "self"}),
-    **dict.fromkeys(("lstm", "gru"), _recurrence),
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrence),
     "upsample_nearest2d": lambda node: node.called("resize", mode="nearest"),
     "upsample_bilinear2d": lambda node: node.called(
         "resize", mode=None if node.get("align_corners") else "bilinear"
