@@ -164,6 +164,7 @@ MUTANTS = [
     Mutant("a choice is planned anew in its neighbours", "studies/alternatives.py", "else cost - best", "else 0.0"),
     # importers of frameworks
     Mutant("a tensor that is filled by parts is filled whole", "importers/torch_module.py", "if end != sizes[axis] or", "if"),
+    Mutant("parts of a layer are layers though the whole is read", "importers/rules.py", """ or not view.trace.uses(whole) <= {"part", "slice"}""", ""),
     # what tests of parts held
     Mutant("devices count half of a causal attention", "network/einsum.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),
     Mutant("a group norm keeps its statistics", "network/ops/group_norm.py", "elements=len(self.statistics) * self.groups", "elements=0"),
