@@ -66,7 +66,7 @@ INSIDE = {
     "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
     "ops": "windows dims nest tape run base kernel families",
     "network": "training layer modelfile expand nodes graph",
-    "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported formats torch_capture torch_module onnx_file jax_function config_layers config_families config_latent config_file readers",
+    "importers": "user_code trace atoms layers positions rules products experts fusion reading naming blocks imported formats torch_ops torch_module onnx_ops onnx_file jax_function config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured",
     "plan": "records stages request plan diff",

@@ -107,6 +107,17 @@ class Up(nn.Module):
         x = self.down(x).relu()
         return self.out(torch.cat([x, self.up(self.middle(self.pool(x)).relu())], 1))
 
+class Parts(nn.Module):
+    def __init__(self, whole):
+        super().__init__()
+        self.both, self.out, self.whole = nn.Linear(4, 12), nn.Linear(12 if whole else 4, 4), whole
+
+    def forward(self, x):
+        y = self.both(x)
+        a, b = y.split([4, 8], -1)
+        c, d = b.chunk(2, -1)
+        return self.out(y if self.whole else a * c) * d
+
 class Unused(nn.Module):
     def forward(self, x):
         return torch.ones(3, 4)
@@ -126,6 +137,8 @@ def without_shares(): return Attends(need_weights=False)
 def translates(): return Translates()
 def up(): return Up()
 def dropping(): return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
+def parts(): return Parts(False)
+def parts_and_whole(): return Parts(True)
 def weight_norm(): return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(400, 16)), nn.Linear(16, 9))
 def nothing(): return 3
 def failing(): raise ValueError("no weights here")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.importers.imported import imported
-from hypar.importers.torch_rules import TABLE
 from hypar.importers.trace import Node, Trace
 
 if TYPE_CHECKING:
@@ -20,17 +19,19 @@ def chain(blocks: int) -> Trace:
         parameters[weight] = weight
         shapes |= {weight: (64, 64)} | dict.fromkeys(made, (2, 64))
         linear, relu, add = made
-        rows = (
-            ("linear", {"input": (last,), "weight": (weight,)}, linear, 2 * 2 * 64 * 64),
-            ("relu", {"self": (linear,)}, relu, 0),
-            ("add", {"self": (last,), "other": (relu,)}, add, 0),
+        letters = {"left": (0, 1), "right": (2, 1), "made": (0, 2)}
+        rows: tuple[tuple[str, dict[str, tuple[str, ...]], str, dict[str, Any]], ...] = (
+            ("dot", {"left": (last,), "right": (weight,)}, linear, letters),
+            ("relu", {"input": (linear,)}, relu, {}),
+            ("add", {"input": (last, relu)}, add, {}),
         )
         nodes += [
             Node(
-                kind=kind, operands=read, attributes={}, result=result, scope=("body", str(number)), flop=flop
+                kind=op, op=op, operands=read, attributes=said, result=result, scope=("body", str(number)),
+                shapes=shapes,
             )
-            for kind, read, result, flop in rows
-        ]
+            for op, read, result, said in rows
+        ]  # fmt: skip
         last = add
     return Trace(
         name="chain", source="", batch=2, dtype="float32", inputs=("x",), parameters=parameters,
@@ -41,8 +42,8 @@ def chain(blocks: int) -> Trace:
 def test_equal_blocks_are_one_entry_and_more_than_an_entry_may_have_several(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hypar.importers.entries.MOST_REPEATS", 4)
-    found = imported(chain(7), TABLE, batch=4, partial=False)
+    monkeypatch.setattr("hypar.importers.blocks.MOST_REPEATS", 4)
+    found = imported(chain(7), batch=4, partial=False)
     turns = [entry.get("repeat") for entry in found.content["layers"]]
     assert turns == [None, 4, 3]
     assert found.graph().num_weighted == 7

@@ -258,10 +258,9 @@ def counted_by_pytorch(build: Callable[[], Built]) -> int:
 def read(module: Any, example: Any, *, partial: bool, batch: int = 256) -> Any:
     """Import a network of PyTorch."""
     from hypar.importers.imported import imported  # noqa: PLC0415
-    from hypar.importers.torch_capture import capture  # noqa: PLC0415
-    from hypar.importers.torch_rules import TABLE  # noqa: PLC0415
+    from hypar.importers.torch_module import capture  # noqa: PLC0415
 
-    return imported(capture(module, example, name="net", where="net"), TABLE, batch=batch, partial=partial)
+    return imported(capture(module, example, name="net", where="net"), batch=batch, partial=partial)
 
 
 @pytest.mark.parametrize("name", ROWS)

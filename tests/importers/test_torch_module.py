@@ -119,6 +119,17 @@ def test_layers_of_pytorch_are_recognised(build: str) -> None:
     hypar.plan_model(found.graph(), levels=2, strategy="optimal")
 
 
+@pytest.mark.parametrize(("build", "linear"), [("parts", 4), ("parts_and_whole", 2)])
+def test_parts_of_a_layer_are_layers_unless_the_whole_is_read_too(build: str, linear: int) -> None:
+    import hypar_nets  # noqa: PLC0415 (written by the fixture)
+
+    found = import_network("torch", f"hypar_nets:{build}", [(3, 4)])
+    assert found.coverage.shares == (1.0, 1.0)
+    assert [entry["op"] for entry in found.content["layers"]].count("linear") == linear
+    own = sum(held.numel() for held in getattr(hypar_nets, build)().parameters())
+    assert found.graph().num_parameters == own
+
+
 @pytest.mark.slow
 def test_the_lengths_of_a_weight_normalisation_are_no_part_of_a_layer() -> None:
     found = import_network("torch", "hypar_nets:weight_norm", [(400,)])

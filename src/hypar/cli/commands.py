@@ -99,11 +99,11 @@ def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> Non
 def import_(source: tuple[str, ...], inputs: tuple[str, ...], output: str | None, **given: Any) -> None:
     """Write the model file of a network of another framework: a PyTorch module, an ONNX file, a JAX function or a config.
 
-    SOURCE is the path of an ONNX file or of a config.json of Hugging Face (gpt2, llama, mistral, mixtral, qwen2,
-    deepseek_v3, bert), or my_module:build, a function without arguments: it returns a PyTorch module, or a JAX function
-    of parameters and inputs, and the parameters. A KIND before it, torch, onnx, jax or config, is not needed. The module is
-    run, as python -m my_module would run it, with all that it does; run only what you trust. A file is only read. No weights
-    are read or kept.
+    SOURCE is the path of an ONNX file or of a config.json of Hugging Face (gpt2, llama, mistral, mixtral, qwen2, bert,
+    and with PyTorch and transformers any language model of theirs), or my_module:build, a function without arguments: it
+    returns a PyTorch module, or a JAX function of parameters and inputs, and the parameters. A KIND before it, torch, onnx,
+    jax or config, is not needed. The module is run, as python -m my_module would run it, with all that it does; run only
+    what you trust. A file is only read. No weights are read or kept.
     """
     *kind, network = source
     formats = use("importers.formats:FORMATS")

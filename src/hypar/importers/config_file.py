@@ -1,40 +1,254 @@
-"""Import of a Hugging Face config, which says a network by its family and its sizes."""
+"""Import of a Hugging Face config: a shipped model's family by that model's file, any other through transformers."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import importlib.util
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal, Self
 
-from hypar.errors import ModelError, OptionError, field_name, shown, suggestion
+import yaml
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from hypar.errors import ModelError, OptionError, Where, field_name, shown, suggestion
+from hypar.files.record import Record
 from hypar.files.text import read_json
 from hypar.files.validation import validated
-from hypar.importers.config_families import Bert, Family, Gpt2, Llama, Mistral, Mixtral, Qwen2
-from hypar.importers.config_latent import DeepseekV3
-from hypar.importers.coverage import Coverage
 from hypar.importers.formats import BATCH
-from hypar.importers.imported import Imported
-from hypar.network.graph import load_model
-from hypar.ops.dims import LARGEST
+from hypar.importers.imported import Coverage, Imported, imported
+from hypar.importers.torch_module import EXAMPLE, capture
+from hypar.importers.trace import Node
+from hypar.importers.user_code import one_line, package
+from hypar.network.graph import LayerGraph
+from hypar.network.modelfile import MOST_REPEATS
+from hypar.ops.dims import LARGEST, DimSize
+from hypar.registry import data_file
 
-if TYPE_CHECKING:
-    from hypar.errors import Where
-    from hypar.network.graph import LayerGraph
+FUNCTIONS = {
+    **dict.fromkeys(("gelu", "gelu_fast", "gelu_new", "gelu_pytorch_tanh"), "gelu"),
+    "relu": "relu",
+    **dict.fromkeys(("silu", "swish"), "silu"),
+}
+"""Ops of the functions of configs."""
 
-FAMILIES: dict[str, type[Family]] = {
-    "gpt2": Gpt2,
-    "llama": Llama,
-    "mistral": Mistral,
-    "mixtral": Mixtral,
-    "qwen2": Qwen2,
-    "deepseek_v3": DeepseekV3,
-    "bert": Bert,
+KEYS = ("name", "op", "in", "out", "each", "bias", "inputs", "weight")
+"""Keys of a linear layer in the order of shipped files."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """How a family's configs are read: the ``template`` is the shipped model whose file says the family.
+
+    ``head`` ends its architecture's name, ``table`` is its layer of the vocabulary's table, whose weight the head may use,
+    ``learned`` says whether positions are a trained table, ``required`` names further keys that a config must have.
+    """
+
+    template: str
+    head: str = "ForCausalLM"
+    table: str = "embedding"
+    learned: bool = False
+    required: tuple[str, ...] = ("intermediate_size",)
+
+
+FAMILIES = {
+    "gpt2": _Family("gpt2", head="LMHeadModel", table="wte", learned=True, required=()),
+    "bert": _Family(
+        "bert-large", "ForMaskedLM", "words", learned=True, required=("intermediate_size", "type_vocab_size")
+    ),
+    "llama": _Family("llama3-8b"),
+    "mistral": _Family("llama3-8b"),
+    "mixtral": _Family(
+        "mixtral-8x7b", required=("intermediate_size", "num_local_experts", "num_experts_per_tok")
+    ),
+    "qwen2": _Family("llama3-8b"),
 }
 """Families by ``model_type``."""
 
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
-"""Keys of a family whose layers have experts."""
+OWN_KEYS = {
+    "gpt2": {
+        "hidden_size": "n_embd",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+        "max_position_embeddings": "n_positions",
+        "intermediate_size": "n_inner",
+        "hidden_act": "activation_function",
+    }
+}
+"""Keys of a family's configs that all others call otherwise."""
+
+
+def _function(name: str) -> str:
+    if name not in FUNCTIONS:
+        raise ValueError(", ".join(FUNCTIONS))
+    return FUNCTIONS[name]
+
+
+def _never(value: bool) -> bool:
+    if value:
+        raise ValueError("false")
+    return value
+
+
+Never = Annotated[bool, AfterValidator(_never)]
+Format = Literal["float64", "float32", "float16", "bfloat16"]
+
+
+class _Config(Record):
+    """A config of a shipped model's family; keys that change no size are not read."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model_type: str
+    architectures: list[str] | None = None
+    vocab_size: DimSize
+    hidden_size: Annotated[int, Field(ge=1, le=LARGEST // 4)]
+    num_hidden_layers: Annotated[int, Field(ge=1, le=MOST_REPEATS)]
+    num_attention_heads: DimSize
+    max_position_embeddings: DimSize
+    intermediate_size: DimSize | None = None
+    hidden_act: Annotated[str, AfterValidator(_function)] | None = None
+    tie_word_embeddings: bool | None = None
+    torch_dtype: Format | None = None
+    dtype: Format | None = None
+    type_vocab_size: DimSize | None = None
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Never = False
+    add_cross_attention: Never = False
+    num_key_value_heads: DimSize | None = None
+    head_dim: DimSize | None = None
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    sliding_window: DimSize | None = None
+    use_sliding_window: bool | None = None
+    num_local_experts: DimSize | None = None
+    num_experts_per_tok: DimSize | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        missing = next((name for name in self.family.required if getattr(self, name) is None), None)
+        if missing:
+            raise ValueError(f"{missing!r} is missing")
+        if self.head_dim is None:
+            self.require_divisor("hidden_size", "num_attention_heads")
+        if self.family.learned:
+            return self
+        if self.num_key_value_heads is not None:
+            self.require_divisor("num_attention_heads", "num_key_value_heads")
+        if (features := self.dims["head_dim"]) % 2:
+            raise ValueError(
+                f"heads of {features:,} features; allowed: an even number, whose halves are rotated"
+            )
+        if (self.num_experts_per_tok or 0) > (self.num_local_experts or LARGEST):
+            own = f"num_experts_per_tok {self.num_experts_per_tok:,}"
+            raise ValueError(f"{own} is more than num_local_experts {self.num_local_experts:,}")
+        return self
+
+    @property
+    def family(self) -> _Family:
+        return FAMILIES[self.model_type]
+
+    def key(self, name: str) -> str:
+        return OWN_KEYS.get(self.model_type, {}).get(name, name)
+
+    def require_divisor(self, whole: str, part: str) -> None:
+        """Require that heads or groups are equal."""
+        size, divisor = getattr(self, whole), getattr(self, part)
+        if size % divisor:
+            raise ValueError(f"{self.key(part)} {divisor:,} does not divide {self.key(whole)} {size:,}")
+
+    @property
+    def biases(self) -> dict[str, bool]:
+        """Whether a layer has a bias: Llama's config says it, queries, keys and values of Qwen2 have one."""
+        if self.family.learned:
+            return {}
+        said = self.model_type == "llama"
+        return {
+            **dict.fromkeys("qkv", self.model_type == "qwen2" or (said and self.attention_bias)),
+            "o": said and self.attention_bias,
+            **dict.fromkeys(("gate", "up", "down"), said and self.mlp_bias),
+        }
+
+    @property
+    def window(self) -> int | None:
+        """Positions that one attends to, if not all before it; Qwen2 has a window where its config says that it is used."""
+        used = self.use_sliding_window if self.model_type == "qwen2" else self.model_type != "llama"
+        return self.sliding_window if used else None
+
+    @property
+    def dims(self) -> dict[str, int]:
+        heads = self.num_attention_heads
+        group = heads // (self.num_key_value_heads or heads)
+        found = {
+            "hidden": self.hidden_size,
+            "heads": heads,
+            "kv_heads": heads // group,
+            "group": group if group > 1 else None,
+            "head_dim": self.head_dim or self.hidden_size // heads,
+            "ff": self.intermediate_size or 4 * self.hidden_size,
+            "types": self.type_vocab_size,
+            "experts": self.num_local_experts,
+            "vocab": self.vocab_size,
+        }
+        return {name: size for name, size in found.items() if size is not None}
+
+    def entry(self, shipped: dict[str, Any]) -> dict[str, Any]:
+        """Return an entry of the shipped file as the config has it."""
+        found = dict(shipped)
+        if "repeat" in found:
+            found["repeat"] = self.num_hidden_layers
+        if "count" in found:
+            found["count"] = self.num_experts_per_tok
+        if found.get("op") in FUNCTIONS:
+            found["op"] = self.hidden_act or found["op"]
+        if found.get("op") != "linear":
+            return found
+        for side in ("in", "out"):
+            if isinstance(found[side], list):
+                found[side] = [dim for dim in found[side] if dim in self.dims]
+        found["bias"] = None if self.biases.get(found["name"], found.get("bias", True)) else False
+        if found["name"] == "head":
+            tied = self.family.learned if self.tie_word_embeddings is None else self.tie_word_embeddings
+            found["weight"] = self.family.table if tied else None
+        return {key: found[key] for key in KEYS if found.get(key) is not None}
+
+    def content(self, length: int, batch: int) -> dict[str, Any]:
+        """Return the shipped file with the sizes of the config."""
+        text = data_file("models", self.family.template).read_text(encoding="utf-8")
+        shipped, dims = yaml.safe_load(text), {"sequence": length, **self.dims}
+        number_format = self.dtype or self.torch_dtype or "float32"
+        return {
+            "source": _source(self.model_type),
+            "batch": batch,
+            **({} if number_format == "float32" else {"dtype": number_format}),
+            "dims": {name: dims[name] for name in shipped["dims"] if name in dims},
+            "blocks": {
+                kind: {"layers": [self.entry(entry) for entry in block["layers"]]}
+                for kind, block in shipped["blocks"].items()
+            },
+            "layers": [self.entry(entry) for entry in shipped["layers"]],
+        }
+
+    def length(self, sequence: int | None) -> int:
+        """Return the positions of a sample, as many as are asked for if these are allowed."""
+        most, learned = self.max_position_embeddings, self.family.learned
+        largest = most if learned else LARGEST
+        if sequence is not None and not 1 <= sequence <= largest:
+            key = f", the {self.key('max_position_embeddings')} of the config" if learned else ""
+            raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {largest:,}{key}")
+        return most if sequence is None else sequence
+
+    def notes(self, sequence: int) -> Iterator[str]:
+        """Yield lines on what the model file says otherwise than the config."""
+        for name in self.architectures or ():
+            if not name.endswith(self.family.head):
+                yield f"architectures: found {shown(name)}, written with the head of {self.family.head}"
+        if self.family.learned and sequence < (most := self.max_position_embeddings):
+            key = self.key("max_position_embeddings")
+            yield f"{key}: of {most:,} positions the first {sequence:,} are trained"
+        if self.window is not None and self.window < sequence:
+            attends = f"each of {sequence:,} positions attends to all before it"
+            yield f"sliding_window: {self.window:,} is not in the model file, in which {attends}"
 
 
 def from_config(
@@ -44,7 +258,10 @@ def from_config(
     sequence: int | None = None,
     name: str | None = None,
 ) -> LayerGraph:
-    """Read a Hugging Face config as a network; no package of Hugging Face and no weights are needed.
+    """Read a Hugging Face config as a network, without weights.
+
+    The families gpt2, bert, llama, mistral, mixtral and qwen2 need no other package; any other family that PyTorch and
+    transformers know is built by these on the meta device and captured.
 
     Args:
         config: path of a ``config.json``, or what it says.
@@ -56,44 +273,12 @@ def from_config(
         InputError: the file cannot be read, its family is not known, or a key is missing or wrong.
     """
     found = read_config(config, batch=BATCH if batch is None else batch, sequence=sequence)
-    return load_model(found.content, name=found.family if name is None else name)
+    return (found if name is None else replace(found, name=name)).graph()
 
 
-def import_named(network: str, *, batch: int, sequence: int | None) -> Imported:
-    """Read the file at a path.
-
-    Raises:
-        InputError: as ``from_config`` does.
-    """
-    found = read_config(network, batch=batch, sequence=sequence)
-    graph = load_model(found.content, name=found.family)
-    flop, parameters = 2 * graph.macs(batch=1), graph.num_parameters
-    return Imported(
-        name=found.family,
-        content=found.content,
-        coverage=Coverage(
-            flop=flop, said_flop=flop, parameters=parameters, said_parameters=parameters, opaque={}
-        ),
-        notes=(f"{parameters:,} parameters", *found.notes),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a config says.
-
-    Attributes:
-        family: its ``model_type``.
-        content: the content of the model file.
-        notes: what the model file says otherwise, a line each.
-    """
-
-    family: str
-    content: dict[str, Any]
-    notes: tuple[str, ...]
-
-
-def read_config(config: str | Path | Mapping[str, Any], *, batch: int, sequence: int | None) -> Found:
+def read_config(
+    config: str | Path | Mapping[str, Any], *, batch: int, sequence: int | None, partial: bool = False
+) -> Imported:
     """Read a config.
 
     Raises:
@@ -103,52 +288,70 @@ def read_config(config: str | Path | Mapping[str, Any], *, batch: int, sequence:
     data = dict(config) if isinstance(config, Mapping) else read_json(Path(config))
     if not isinstance(data, dict):
         raise ModelError(where, f"found {shown(data)}", "a mapping with model_type")
-    family = _family(data, where)
+    family = data.get("model_type")
+    if not isinstance(family, str) or family not in FAMILIES:
+        return _through_transformers(data, where, batch=batch, sequence=sequence, partial=partial)
+
+    own = OWN_KEYS.get(family, {})
 
     def place(field: Where) -> str:
-        return f"{where}: {field_name(field)}" if field else where
+        return f"{where}: {field_name((own.get(str(field[0]), field[0]), *field[1:]))}" if field else where
 
-    said = validated(FAMILIES[family], data, place=place, error=ModelError)
-    length = _length(said, sequence)
-    content = {
-        "source": f"imported from a Hugging Face config of model_type {family}",
-        "batch": batch,
-        **({} if said.number_format == "float32" else {"dtype": said.number_format}),
-        "dims": {"sequence": length, **said.dims()},
-        **said.network(),
-    }
-    return Found(family=family, content=content, notes=tuple(said.notes(length)))
+    read = {**data, **{name: data[key] for name, key in own.items() if key in data}}
+    said = validated(_Config, read, place=place, error=ModelError)
+    length = said.length(sequence)
+    content, notes = said.content(length, batch), tuple(said.notes(length))
+    found = Imported(name=family, content=content, coverage=Coverage(0, 0, 0, 0, {}), notes=notes)
+    graph = found.graph()
+    flop, parameters = 2 * graph.macs(batch=1), graph.num_parameters
+    return replace(found, coverage=Coverage(flop, flop, parameters, parameters, {}))
+
+
+def _source(family: str) -> str:
+    return f"imported from a Hugging Face config of model_type {family}"
+
+
+def _through_transformers(
+    data: dict[str, Any], where: str, *, batch: int, sequence: int | None, partial: bool
+) -> Imported:
+    """Build a config's model on the meta device, with the head of a language model, and capture it with its loss."""
+    family = _family(data, where)
+    torch, library = package("torch", "torch"), package("transformers", "torch")
+    masked = any(name.endswith("ForMaskedLM") for name in data.get("architectures") or ())
+    kind = library.AutoModelForMaskedLM if masked else library.AutoModelForCausalLM
+    with one_line(where, "transformers cannot build it:"), torch.device("meta"):
+        options = {key: value for key, value in data.items() if key != "model_type"}
+        config = library.AutoConfig.for_model(family, **options)
+        config.use_cache = False
+        model = kind.from_config(config, dtype=getattr(config, "dtype", None) or torch.float32)
+        length = sequence or getattr(config, "max_position_embeddings", None) or 1024
+        tokens = torch.zeros((EXAMPLE, length), dtype=torch.int64)
+    trace = capture(model, (tokens,), name=family, where=where)
+    scores = trace.shapes[trace.output]
+    ops = {"flat scores": ("reshape", trace.output), "loss": ("loss", "flat scores")}
+    loss = [
+        Node(kind=op, op=op, operands={"input": (value,)}, attributes={}, result=made)
+        for made, (op, value) in ops.items()
+    ]
+    shapes = {**trace.shapes, "flat scores": (scores[0] * scores[1], *scores[2:]), "loss": ()}
+    nodes = (*trace.nodes, *loss)
+    trace = replace(
+        trace, source=_source(family), unused_outputs=0, shapes=shapes, nodes=nodes, output="loss"
+    )
+    found = imported(trace, batch=batch, partial=partial)
+    further = data.get("num_nextn_predict_layers")
+    note = f"num_nextn_predict_layers: {further} not in the model file, which is the main model alone"
+    return replace(found, notes=(*found.notes, note)) if further else found
 
 
 def _family(data: dict[str, Any], where: str) -> str:
-    """Return the name of a config's family.
-
-    Raises:
-        ModelError: it is missing or not known.
-    """
-    name, known = data.get("model_type"), ", ".join(FAMILIES)
+    """Return the name of a family of transformers."""
+    known = f"{', '.join(FAMILIES)}, or with PyTorch and transformers a family of theirs"
+    name = data.get("model_type")
     if name is None:
         raise ModelError(where, "'model_type' is missing", known)
-    if isinstance(name, str) and name in FAMILIES:
+    have = all(importlib.util.find_spec(one) for one in ("torch", "transformers"))
+    if isinstance(name, str) and have and name in package("transformers", "torch").CONFIG_MAPPING:
         return name
     hint = suggestion(name, FAMILIES) if isinstance(name, str) else ""
-    experts = next((key for key in EXPERTS if key in data), None)
-    if experts is not None:
-        hint = f"{experts}: of families with experts, mixtral and deepseek_v3 are read"
     raise ModelError(f"{where}: model_type", f"found {shown(name)}", known, hint)
-
-
-def _length(said: Family, sequence: int | None) -> int:
-    """Return the positions of a sample.
-
-    Raises:
-        OptionError: there are too many or none.
-    """
-    key, most = said.positions
-    if sequence is None:
-        return most
-    largest = most if said.learned else LARGEST
-    if not 1 <= sequence <= largest:
-        limit = f"{largest:,}, the {key} of the config" if said.learned else f"{largest:,}"
-        raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {limit}")
-    return sequence

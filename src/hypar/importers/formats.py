@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
     from hypar.importers.imported import Imported
 
-FORMATS = ("torch", "onnx", "jax", "config")
 MODULES = {"torch": "torch_module", "onnx": "onnx_file", "jax": "jax_function", "config": "config_file"}
+FORMATS = tuple(MODULES)
 FILES = frozenset({"onnx", "config"})
 """Formats of files, which say the sizes of samples."""
 
@@ -49,7 +50,7 @@ def framework_of(network: str) -> str | None:
         return "config" if _has_model_type(file) else None
     if not _NAMED.fullmatch(network) or file.exists():
         return None
-    from hypar.importers.running import named_object, one_line  # noqa: PLC0415 (only where code is named)
+    from hypar.importers.user_code import named_object, one_line  # noqa: PLC0415 (only where code is named)
 
     build = named_object(network)
     torch = sys.modules.get("torch")
@@ -132,12 +133,11 @@ def import_network(
     run: Any = importlib.import_module(f"hypar.importers.{MODULES[framework]}")
     found: Imported
     if framework == "config":
-        if partial:
-            raise OptionError("--partial", "given for config", "none, as all of a config is recognised")
-        found = run.import_named(network, batch=batch, sequence=sequence)
-        return found
+        found = run.read_config(network, batch=batch, sequence=sequence, partial=partial)
+        return replace(found, notes=(f"{found.graph().num_parameters:,} parameters", *found.notes))
     if sequence is not None:
         raise OptionError("--sequence", f"given for {framework}", "none but for config")
-    fed = () if framework in FILES else (inputs, tokens)
-    found = run.import_named(network, *fed, batch=batch, partial=partial)
+    trace = run.capture_named(network, *(() if framework in FILES else (inputs, tokens)))
+    write = importlib.import_module("hypar.importers.imported")
+    found = write.imported(trace, batch=batch, partial=partial)
     return found

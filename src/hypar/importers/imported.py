@@ -1,4 +1,4 @@
-"""An imported network: the content of its model file, and how much of it that says."""
+"""An imported network: the content of its model file, and how much of the network that says."""
 
 from __future__ import annotations
 
@@ -11,22 +11,76 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write_text
-from hypar.importers.coverage import Coverage, coverage_of
-from hypar.importers.entries import content
+from hypar.importers.blocks import content
+from hypar.importers.layers import OPAQUE
 from hypar.importers.naming import named
-from hypar.importers.patterns import merged
-from hypar.importers.reading import OPAQUE, read_trace
+from hypar.importers.reading import read_trace
 from hypar.network.graph import load_model
+from hypar.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.importers.drafts import Draft
+    from hypar.importers.layers import LayerDraft
+    from hypar.importers.reading import Reading
     from hypar.importers.trace import Trace
-    from hypar.importers.view import Table
     from hypar.network.graph import LayerGraph
 
 FORMATS = ("float64", "float32", "float16", "bfloat16")
+
+LEAST = 0.99
+"""Share of operations and of parameters below which a network is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The shares that are recognised.
+
+    Attributes:
+        flop: operations of all contractions of the example.
+        said_flop: those of layers that are not opaque.
+        parameters: elements of all trained tensors.
+        said_parameters: those of layers that are not opaque.
+        opaque: number of opaque layers by the framework's name of their operations.
+    """
+
+    flop: int
+    said_flop: int
+    parameters: int
+    said_parameters: int
+    opaque: dict[str, int]
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Recognised share of operations, and of parameters."""
+        pairs = (self.said_flop, self.flop), (self.said_parameters, self.parameters)
+        flop, parameters = (said / whole if whole else 1.0 for said, whole in pairs)
+        return flop, parameters
+
+    def __str__(self) -> str:
+        """Return one line."""
+        flop, parameters = map(_percent, self.shares)
+        text = f"recognised {flop} of {format_count(self.flop)} FLOP and {parameters} of {format_count(self.parameters)} parameters"
+        kinds = ", ".join(f"{number} {kind}" for kind, number in self.opaque.items())
+        return f"{text}; opaque, cut in the batch alone: {kinds}" if kinds else text
+
+
+def _percent(share: float) -> str:
+    """Format a share, rounded down so that 100 % means all."""
+    return f"{int(share * 1000) / 10:g} %"
+
+
+def coverage_of(reading: Reading) -> Coverage:
+    """Return the coverage of a network; a trained tensor counts once, however many layers read it."""
+    said = [draft for draft in reading.drafts if draft.op != OPAQUE]
+    known = frozenset[str]().union(*(draft.weights for draft in said))
+    return Coverage(
+        flop=sum(node.flop for node in reading.trace.nodes),
+        said_flop=sum(draft.flop for draft in said),
+        parameters=sum(reading.sizes.values()),
+        said_parameters=sum(reading.sizes[identity] for identity in known),
+        opaque=dict(Counter(draft.kind for draft in reading.drafts if draft.op == OPAQUE)),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +113,15 @@ class Imported:
 
     def text(self) -> str:
         """Return the text of the model file: an entry a line."""
-        lines = [_item(key, self.content[key]) for key in ("source", "batch", "dtype") if key in self.content]
-        lines += [f"dims: {_flow(self.content['dims'])}"] if "dims" in self.content else []
-        for name, block in self.content.get("blocks", {}).items():
-            lines += ["blocks:"] if lines[-1][:1] != " " else []
-            lines.append(f"  {name}:")
-            lines += [f"    parameters: {_flow(block['parameters'])}"] if "parameters" in block else []
-            lines += ["    layers:", *(f"      - {_flow(entry)}" for entry in block["layers"])]
-        return "\n".join(
-            [*lines, "layers:", *(f"  - {_flow(entry)}" for entry in self.content["layers"]), ""]
-        )
-
-
-def _item(key: str, value: Any) -> str:
-    return yaml.safe_dump({key: value}, width=10**6, allow_unicode=True).rstrip("\n")
+        said = self.content
+        lines = [_flow({key: said[key]})[1:-1] for key in ("source", "batch", "dtype") if key in said]
+        lines += [f"dims: {_flow(said['dims'])}"] if "dims" in said else []
+        lines += ["blocks:"] if said.get("blocks") else []
+        for name, block in said.get("blocks", {}).items():
+            parameters = [f"    parameters: {_flow(block['parameters'])}"] if "parameters" in block else []
+            entries = (f"      - {_flow(entry)}" for entry in block["layers"])
+            lines += [f"  {name}:", *parameters, "    layers:", *entries]
+        return "\n".join([*lines, "layers:", *(f"  - {_flow(entry)}" for entry in said["layers"]), ""])
 
 
 def _flow(value: Any) -> str:
@@ -80,43 +129,44 @@ def _flow(value: Any) -> str:
     return text.removesuffix("\n")
 
 
-def imported(trace: Trace, table: Table, *, batch: int | None, partial: bool) -> Imported:
+def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     """Return the network of a trace.
 
     Args:
         trace: the network as a framework runs it.
-        table: the framework's rules.
         batch: samples in a mini-batch, if not those of the example.
         partial: whether little recognised is enough.
 
     Raises:
         ModelError: the network cannot be said, or too little of it is recognised.
     """
-    reading = read_trace(trace, table)
+    reading = read_trace(trace)
     coverage = coverage_of(reading)
-    if not partial:
-        coverage.require(trace.name)
+    if not partial and min(coverage.shares) < LEAST:
+        raise ModelError(trace.name, str(coverage), f"{_percent(LEAST)} of both, or --partial (partial=True)")
     if trace.dtype not in FORMATS:
         raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(FORMATS))
-    drafts, dims = named(merged(reading.drafts), reading.atoms)
-    head: dict[str, Any] = {"source": trace.source, "batch": trace.batch if batch is None else batch}
-    if trace.dtype != "float32":
-        head["dtype"] = trace.dtype
-    said = {**head, **({"dims": dims} if dims else {}), **content(drafts, trace.classes)}
-    aside = (f"{trace.aside} further results are left out",) if trace.aside else ()
-    return Imported(
-        name=trace.name, content=said, coverage=coverage, notes=(*aside, *_copied(reading.drafts))
-    )
+    drafts, dims = named(reading.drafts, reading.atoms)
+    said: dict[str, Any] = {
+        "source": trace.source,
+        "batch": trace.batch if batch is None else batch,
+        **({} if trace.dtype == "float32" else {"dtype": trace.dtype}),
+        **({"dims": dims} if dims else {}),
+        **content(drafts, trace.classes),
+    }
+    further = (f"{trace.unused_outputs} further results are left out",) if trace.unused_outputs else ()
+    notes = (*further, *_copied(reading.drafts))
+    return Imported(name=trace.name, content=said, coverage=coverage, notes=notes)
 
 
-def _copied(drafts: Sequence[Draft]) -> Iterator[str]:
+def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
     """Yield a line on weights that several layers use, and each has in the model file."""
-    uses = Counter(
-        identity
+    owners = [
+        draft
         for draft in drafts
         if draft.op not in {OPAQUE, "token"} and draft.tied is None and not draft.whole
-        for identity in draft.weights
-    )
+    ]
+    uses = Counter(identity for draft in owners for identity in draft.weights)
     shared = sorted(identity for identity, count in uses.items() if count > 1)
     if shared:
         others = f" and {len(shared) - 1} more" if len(shared) > 1 else ""

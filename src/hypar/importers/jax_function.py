@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.imported import Imported, imported
-from hypar.importers.jax_rules import TABLE, flop
-from hypar.importers.packages import package
-from hypar.importers.running import named_object, one_line
-from hypar.importers.trace import CHANNELS_FIRST, Node, Trace
+from hypar.importers.imported import imported
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted
+from hypar.importers.user_code import named_object, one_line, package
 from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
 
@@ -46,16 +45,14 @@ def from_jax(
         InputError: JAX is not installed, or the function cannot be captured or said by hypar's ops.
     """
     own = getattr(fn, "__name__", "network") if name is None else name
-    return imported(capture(fn, params, inputs, own, own), TABLE, batch=batch, partial=partial).graph()
+    return imported(capture(fn, params, inputs, own, own), batch=batch, partial=partial).graph()
 
 
-def import_named(
-    network: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int], *, batch: int, partial: bool
-) -> Imported:
-    """Run ``my_module:build``, which returns a function and its parameters, and read the function.
+def capture_named(network: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int]) -> Trace:
+    """Run ``my_module:build``, which returns a function and its parameters, and return the function's trace.
 
     Raises:
-        InputError: as ``from_jax`` does, or the user's code fails.
+        InputError: JAX is not installed, the user's code fails, or the function cannot be captured.
     """
     jax = package("jax", "jax")
     build = named_object(network)
@@ -68,7 +65,7 @@ def import_named(
         jax.ShapeDtypeStruct((EXAMPLE, *shape), own) for shape, own in zip(inputs, formats, strict=True)
     ]
     name = network.rpartition(":")[0].rpartition(".")[2]
-    return imported(capture(*made, example, name, network), TABLE, batch=batch, partial=partial)
+    return capture(*made, example, name, network)
 
 
 def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) -> Trace:
@@ -114,32 +111,35 @@ class _Reader:
         if not outputs or not inputs or not self.shapes[inputs[0]]:
             raise ModelError(self.where, "found no input or no result", "an array each, samples first")
         formats = [str(variable.aval.dtype) for variable in jaxpr.invars]
-        fed_formats = formats[len(params) :]
-        trace = Trace(
+        whole = {value for value, one in zip(fed, formats, strict=True) if "float" not in one}
+        first = formats[len(params)]
+        return Trace(
             name=name,
             source=f"imported from JAX: {name}",
             batch=self.shapes[inputs[0]][0],
-            dtype=next((one for one in [fed_formats[0], *formats] if "float" in one), fed_formats[0]),
-            tokens=frozenset(
-                value for value, one in zip(inputs, fed_formats, strict=True) if "float" not in one
-            ),
+            dtype=next((one for one in [first, *formats] if "float" in one), first),
+            tokens=frozenset(whole.intersection(inputs)),
             inputs=tuple(inputs),
             parameters=self.parameters,
             shapes=self.shapes,
-            nodes=tuple(self.nodes),
+            nodes=tuple(self.adapted()),
             output=outputs[0],
             layout=self.layout,
-            aside=len(outputs) - 1,
+            unused_outputs=len(outputs) - 1,
         )
-        return replace(trace, nodes=tuple(_told(self.nodes, self.shapes, trace.dependent)))
+
+    def adapted(self) -> Iterator[Node]:
+        """Yield the operations in the vocabulary; pools have the layout of the convolutions."""
+        for node in self.nodes:
+            attributes = {**node.attributes, "layout": self.layout}
+            yield adapted(replace(node, attributes=attributes), ADAPTERS)
 
     def new(self, variable: Any) -> str:
         """Return a name for a variable."""
         name = f"v{len(self.shapes)}"
         self.called[id(variable)] = name
-        self.shapes[name] = tuple(
-            size if isinstance(size, int) else 0 for size in getattr(variable.aval, "shape", ())
-        )
+        sizes = getattr(variable.aval, "shape", ())
+        self.shapes[name] = tuple(size if isinstance(size, int) else 0 for size in sizes)
         return name
 
     def value(self, variable: Any) -> str:
@@ -170,15 +170,10 @@ class _Reader:
 
     def over_layers(self, equation: Any) -> bool:
         """Return whether a loop runs over tensors that depend on no input, as the weights of equal layers."""
-        first = equation.params["num_consts"] + equation.params["num_carry"]
-        scanned = [self.value(variable) for variable in equation.invars[first:]]
-        made = equation.outvars[equation.params["num_carry"] :]
-        return (
-            equation.params["length"] <= MOST_REPEATS
-            and bool(scanned)
-            and self.data.isdisjoint(scanned)
-            and all(type(variable).__name__ == "DropVar" for variable in made)
-        )
+        params = equation.params
+        scanned = {self.value(one) for one in equation.invars[params["num_consts"] + params["num_carry"] :]}
+        unread = all(type(one).__name__ == "DropVar" for one in equation.outvars[params["num_carry"] :])
+        return params["length"] <= MOST_REPEATS and bool(scanned) and self.data.isdisjoint(scanned) and unread
 
     def unroll(self, equation: Any, scope: tuple[str, ...]) -> None:
         """Add the equations of a loop, those of each turn within a scope of its own."""
@@ -217,41 +212,32 @@ class _Reader:
             self.layout = tuple(params["dimension_numbers"].lhs_spec)
         if not self.data.isdisjoint(read):
             self.data |= {*made}
-        node = Node(
-            kind=kind,
-            operands={str(number): (value,) for number, value in enumerate(read)},
-            attributes=params,
-            result=made[0],
-            scope=scope,
-        )
-        if kind == "split":
-            self.nodes += [
-                replace(node, result=one, attributes={**params, "index": index})
-                for index, one in enumerate(made)
-            ]
-            return
+        operands = {str(number): (value,) for number, value in enumerate(read)}
         largest = max(made, key=lambda one: math.prod(self.shapes[one]))
+        flop = 0 if kind in NAMED else self.flop_within(equation)
         self.nodes += [
-            replace(
-                node,
+            Node(
+                kind=kind if not index or kind == "split" else f"{kind} {index + 1}",
+                operands=operands,
+                attributes={**params, "index": index, "flop": flop if one == largest else 0},
                 result=one,
-                flop=flop_within(equation) if one == largest else 0,
-                kind=f"{kind} {number}" if number > 1 else kind,
+                scope=scope,
+                shapes=self.shapes,
             )
-            for number, one in enumerate(made, 1)
+            for index, one in enumerate(made)
         ]
 
-
-def flop_within(equation: Any) -> int:
-    """Return the operations of an equation's contractions, those of the functions that it calls included."""
-    kind, params = equation.primitive.name, equation.params
-    shapes = [getattr(variable.aval, "shape", ()) for variable in (*equation.invars, *equation.outvars[:1])]
-    found = flop(kind, shapes[:-1], shapes[-1], params)
-    for value in params.values():
-        for one in value if isinstance(value, list | tuple) else [value]:
-            inner = getattr(one, "jaxpr", one)
-            found += sum(flop_within(own) for own in getattr(inner, "eqns", ()))
-    return found * params["length"] if kind == "scan" else found
+    def flop_within(self, equation: Any) -> int:
+        """Return the operations of the contractions of the functions that an equation calls, in all turns of a loop."""
+        found, params = 0, equation.params
+        for value in params.values():
+            for one in value if isinstance(value, list | tuple) else [value]:
+                inner = getattr(one, "jaxpr", one)
+                if hasattr(inner, "eqns"):
+                    reader = _Reader(self.where)
+                    reader.open(inner)
+                    found += sum(node.flop for node in reader.adapted())
+        return int(found * params["length"]) if equation.primitive.name == "scan" else found
 
 
 def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
@@ -260,16 +246,70 @@ def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
     return (*outer, *(part for part in own if part.isidentifier()))
 
 
-def _told(
-    nodes: Sequence[Node], shapes: dict[str, tuple[int, ...]], dependent: frozenset[str]
-) -> Iterator[Node]:
-    """Yield operations with means and relu by their names, which are a sum and a maximum with a constant in a jaxpr."""
-    made: dict[str, Node] = {}
-    for node in nodes:
-        data = [value for value in node.read if value in dependent]
-        same = len(data) == 1 and shapes[data[0]] == shapes[node.result]
-        before = made.get(data[0]) if same else None
-        scaled = before is not None and before.kind in {"reduce_window_sum", "reduce_sum"}
-        kind = "scaled" if node.kind in {"div", "mul"} and scaled else node.kind
-        made[node.result] = replace(node, kind="relu" if kind == "max" and same else kind)
-        yield made[node.result]
+def _conv(node: Node) -> Node:
+    sizes, ends = node.sizes("1"), node.get("padding", ())
+    spec = node.get("dimension_numbers").rhs_spec
+    plain = {*node.get("lhs_dilation", (1,)), node.get("batch_group_count", 1)} == {1} and len(spec) == 4
+    padding = [low for low, _ in ends] if plain and all(low == high for low, high in ends) else None
+    return node.called(
+        "conv", {"input": "0", "weight": "1"}, out=sizes[spec[0]], kernel=[sizes[axis] for axis in spec[2:]],
+        stride=[*node.get("window_strides")], padding=padding, dilation=[*node.get("rhs_dilation")],
+        groups=node.get("feature_group_count", 1),
+    )  # fmt: skip
+
+
+def _dot(node: Node) -> Node:
+    (mine, theirs), (before, beside) = node.get("dimension_numbers")
+    left = [*range(len(node.sizes("0")))]
+    right = [len(left) + axis for axis in range(len(node.sizes("1")))]
+    for own, other in ((mine, theirs), (before, beside)):
+        for one, two in zip(own, other, strict=True):
+            right[two] = left[one]
+    free = [axis for axis in left if axis not in {*mine, *before}]
+    made = (*before, *free, *(letter for letter in right if letter not in left))
+    return node.called("dot", {"left": "0", "right": "1"}, left=(*left,), right=(*right,), made=made)
+
+
+def _gather(node: Node) -> Node:
+    """Say rows of a table by tokens, which stand in an axis of one element."""
+    table = node.sizes("0")
+    rows = len(table) == 2 and tuple(node.get("slice_sizes")) == (1, table[1])
+    return node.called("lookup" if rows else "gather rows", {"table": "0", "tokens": "1"})
+
+
+def _slice(node: Node) -> Node:
+    own, made = node.sizes(), node.made
+    cut = [axis for axis, size in enumerate(own) if made[axis] != size]
+    if len(cut) != 1 or {*(node.get("strides") or (1,))} != {1}:
+        return node.called("slice")
+    return node.called("slice", axis=cut[0], start=node.get("start_indices")[cut[0]])
+
+
+def _split(node: Node) -> Node:
+    start = sum(node.get("sizes")[: node.get("index", 0)])
+    return node.called("slice", axis=node.get("axis", 0), start=start)
+
+
+def _pool(mode: str, node: Node) -> Node:
+    """Say a pool of images; ``layout`` is that of the network's convolutions."""
+    window, stride, ends = (node.get(name) for name in ("window_dimensions", "window_strides", "padding"))
+    batch, channels, *places = node.get("layout")
+    plain = {*node.get("window_dilation", (1,)), *node.get("base_dilation", (1,))} == {1}
+    plain &= len(window) == 4 and window[batch] == window[channels] == 1
+    plain &= all(low == high for low, high in ends)
+    padding = [ends[axis][0] for axis in places] if plain else None
+    kernel, steps = ([sizes[axis] for axis in places] if plain else [] for sizes in (window, stride))
+    return node.called("pool", mode=mode, kernel=kernel, stride=steps, padding=padding)
+
+
+ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
+    "conv_general_dilated": _conv,
+    "dot_general": _dot,
+    "reduce_window_max": partial(_pool, "max"),
+    "reduce_window_sum": partial(_pool, "average"),
+    "transpose": lambda node: node.called("transpose", order=node.get("permutation")),
+    "broadcast_in_dim": lambda node: node.called("broadcast", places=node.get("broadcast_dimensions")),
+    "gather": _gather,
+    "slice": _slice,
+    "split": _split,
+}

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 import re
 from copy import deepcopy
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import DocumentError, ModelError, shown
 from hypar.importers.formats import BATCH
-from hypar.importers.imported import Imported, imported
-from hypar.importers.onnx_rules import TABLE, flop
-from hypar.importers.packages import package
-from hypar.importers.running import one_line
-from hypar.importers.trace import Node, Trace
+from hypar.importers.imported import imported
+from hypar.importers.onnx_ops import ADAPTERS
+from hypar.importers.trace import Node, Trace, adapted
+from hypar.importers.user_code import one_line, package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,25 +45,17 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
     Raises:
         InputError: onnx is not installed, or the file cannot be read or said by hypar's ops.
     """
-    return import_named(str(path), batch=BATCH if batch is None else batch, partial=partial).graph()
+    trace = capture_named(str(path))
+    return imported(trace, batch=BATCH if batch is None else batch, partial=partial).graph()
 
 
-def import_named(network: str, *, batch: int, partial: bool) -> Imported:
-    """Read the file at a path.
-
-    Raises:
-        InputError: as ``from_onnx`` does.
-    """
-    return imported(capture(Path(network)), TABLE, batch=batch, partial=partial)
-
-
-def capture(file: Path) -> Trace:
-    """Return the trace of a file.
+def capture_named(network: str) -> Trace:
+    """Return the trace of the file at a path.
 
     Raises:
-        InputError: the file is missing, too large, damaged, or of unknown shapes.
+        InputError: onnx is not installed, or the file is missing, too large, damaged, or of unknown shapes.
     """
-    onnx = package("onnx", "onnx")
+    onnx, file = package("onnx", "onnx"), Path(network)
     content = _content(file)
     try:
         model = onnx.load_model_from_string(content)
@@ -77,11 +67,6 @@ def capture(file: Path) -> Trace:
 
 
 def _content(file: Path) -> bytes:
-    """Return the bytes of a file.
-
-    Raises:
-        DocumentError: it cannot be read, or is too large.
-    """
     try:
         size = file.stat().st_size
         if size <= MOST_BYTES:
@@ -93,17 +78,14 @@ def _content(file: Path) -> bytes:
 
 
 class _File:
-    """A file that was read."""
-
     def __init__(self, onnx: Any, model: Any, file: Path) -> None:
         self.onnx, self.model, self.file, self.where = onnx, model, file, str(file)
         self.values: dict[str, Any] = {}
         self.weights: dict[str, tuple[int, ...]] = {}
-        self.whole: set[str] = set()
+        self.full: set[str] = set()
         self.numbers: set[str] = set()
 
     def trace(self) -> Trace:
-        """Return the trace."""
         graph = self.model.graph
         if not graph.node:
             raise ModelError(self.where, "found no operator", "an ONNX model with a graph")
@@ -134,16 +116,14 @@ class _File:
             source=f"imported from ONNX: {self.file.name}",
             batch=first[0],
             dtype=self.number_format(fed),
-            tokens=frozenset(
-                value.name for value in fed if not self.is_real(value.type.tensor_type.elem_type)
-            ),
-            whole=frozenset(self.whole),
+            tokens=frozenset(one.name for one in fed if not self.is_real(one.type.tensor_type.elem_type)),
+            full=frozenset(self.full),
             inputs=tuple(value.name for value in fed),
             parameters={name: name for name, sizes in self.weights.items() if self.is_trained(name)},
             shapes=shapes,
             nodes=tuple(nodes),
             output=graph.output[0].name,
-            aside=len(graph.output) - 1,
+            unused_outputs=len(graph.output) - 1,
         )
 
     def require_names(self) -> None:
@@ -170,16 +150,13 @@ class _File:
         """Yield the names of trained tokens that an exporter repeated for each sample."""
         for node in self.model.graph.node:
             if node.op_type == "Concat" and not self.weights.keys() >= {*node.input}:
-                yield from (
-                    name for name in node.input if name in self.weights and self.weights[name][:1] == batch
-                )
+                yield from (name for name in node.input if self.weights.get(name, ())[:1] == batch)
 
     def is_trained(self, name: str) -> bool:
         """Return whether a tensor is trained: of real numbers, and no running statistic of a normalisation."""
         return not any(name in held for held in (self.values, self.numbers, self.statistics))
 
     def is_real(self, element: int) -> bool:
-        """Return whether a number format is one of real numbers."""
         proto = self.onnx.TensorProto
         return element in {proto.FLOAT, proto.DOUBLE, proto.FLOAT16, proto.BFLOAT16}
 
@@ -202,21 +179,19 @@ class _File:
         scores = {node.input[0] for node in graph.node if node.op_type == "Softmax"}
         masked = [node for node in graph.node if node.op_type == "Add" and node.output[0] in scores]
         factors = [node for node in graph.node if node.op_type in {"Div", "Mul", "Pow", "Where"}]
-        numbers = {
-            name for node in factors for name in node.input if math.prod(self.weights.get(name, (2,))) == 1
+        return {
+            *(
+                name
+                for node in factors
+                for name in node.input
+                if math.prod(self.weights.get(name, (2,))) == 1
+            ),
+            *(name for node in norms for name in node.input[3:5]),
+            *(name for node in masked for name in node.input if name in self.weights),
         }
-        return (
-            numbers
-            | {name for node in norms for name in node.input[3:5]}
-            | {name for node in masked for name in node.input if name in self.weights}
-        )
 
     def read(self, tensor: Any) -> None:
-        """Note a tensor's shape, and its values if they are few whole numbers; forget its data.
-
-        Raises:
-            ModelError: it says more elements than it has.
-        """
+        """Note a tensor's shape, and its values if they are few whole numbers; forget its data."""
         sizes, proto = tuple(tensor.dims), self.onnx.TensorProto
         self.weights[tensor.name] = sizes
         real = self.is_real(tensor.data_type)
@@ -228,30 +203,23 @@ class _File:
             width = self.onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
         said, held = math.prod(sizes) * width, len(tensor.raw_data)
         if (tensor.HasField("raw_data") and held != said) or said > MOST_BYTES:
-            raise ModelError(
-                self.where, f"tensor {tensor.name!r} says {said:,} bytes and has {held:,}", "all its data"
-            )
+            found = f"tensor {tensor.name!r} says {said:,} bytes and has {held:,}"
+            raise ModelError(self.where, found, "all its data")
         if len(sizes) > 1 and sizes[-1] == sizes[-2] > 1 and tensor.HasField("raw_data"):
-            rows = tensor.raw_data[: sizes[-1] ** 2 * width]
-            step = sizes[-1] * width
-            if rows[step - width : step] == rows[:width]:
-                self.whole.add(tensor.name)
+            row = tensor.raw_data[: sizes[-1] * width]
+            if row[-width:] == row[:width]:
+                self.full.add(tensor.name)
         if held > SMALL * width:
             tensor.ClearField("raw_data")
         if math.prod(sizes) <= SMALL and (not real or not sizes):
             self.values[tensor.name] = self.content(tensor, tensor.name)
 
     def content(self, tensor: Any, name: str) -> Any:
-        """Return the numbers of a tensor."""
         with one_line(self.where, f"tensor {name!r} cannot be read:"):
             return self.onnx.numpy_helper.to_array(tensor).tolist()
 
     def fix(self, fed: Sequence[Any]) -> None:
-        """Give a size to the samples of an example where the file leaves it open.
-
-        Raises:
-            ModelError: another size is open.
-        """
+        """Give a size to the samples of an example where the file leaves it open, and refuse any other open size."""
         for value in fed:
             dims = value.type.tensor_type.shape.dim
             for number, dim in enumerate(dims):
@@ -264,13 +232,10 @@ class _File:
                 dim.dim_value = 2
             if not dims:
                 raise ModelError(self.where, f"input {value.name!r} has no shape", "samples, and their sizes")
-        if any(
-            not dim.HasField("dim_value")
-            for out in self.model.graph.output
-            for dim in out.type.tensor_type.shape.dim
-        ):
-            for out in self.model.graph.output:
-                out.type.tensor_type.ClearField("shape")
+        made = [value.type.tensor_type for value in self.model.graph.output]
+        if any(not dim.HasField("dim_value") for out in made for dim in out.shape.dim):
+            for out in made:
+                out.ClearField("shape")
         del self.model.graph.value_info[:]
 
     def node(self, node: Any, shapes: dict[str, tuple[int, ...]], versions: dict[str, int]) -> list[Node]:
@@ -294,29 +259,21 @@ class _File:
             operands = {}  # sizes are constants, whatever has them
         if node.op_type in KEEPING and node.input and node.input[0] in self.values:
             self.values[node.output[0]] = self.values[node.input[0]]
-        made = node.output[0]
-        shapes.setdefault(made, ())
-        for extra in node.output[1:]:
-            shapes.setdefault(extra, ())
-        found = Node(
-            kind=node.op_type,
-            operands=operands,
-            attributes=attributes,
-            result=made,
-            scope=scope_of(node),
-            flop=flop(
-                node.op_type, [shapes.get(value, ()) for value in node.input], shapes[made], attributes
-            ),
-        )
-        if node.op_type != "Split":
-            return [found]
+        for made in node.output:
+            shapes.setdefault(made, ())
+        parts = [*node.output] if node.op_type == "Split" else [node.output[0]]
         return [
-            replace(found, result=made, attributes={**attributes, "index": index})
-            for index, made in enumerate(node.output)
-        ]
+            adapted(
+                Node(
+                    kind=node.op_type, operands=operands, attributes={**attributes, "index": index}, result=made,
+                    scope=scope_of(node), shapes=shapes,
+                ),
+                ADAPTERS,
+            )
+            for index, made in enumerate(parts)
+        ]  # fmt: skip
 
     def constant(self, node: Any, attributes: dict[str, Any]) -> None:
-        """Note the value of a constant."""
         value: Any = attributes.get("value", attributes.get("value_ints", attributes.get("value_int")))
         if hasattr(value, "dims"):
             value = self.content(value, node.output[0]) if math.prod(value.dims) <= SMALL else None

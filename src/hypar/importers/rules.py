@@ -1,200 +1,83 @@
-"""Rules: what an operation of a framework is called in a model file, with its fields.
-
-A table of a framework has one rule for each name of an operation. A rule looks at the operation and returns the layers that
-say it, one behind the other, or None where no layer can.
-"""
+"""The rules of operations that every framework has: on images, element by element, and on the axes of tensors."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.dim_rules import same, shared, viewed
+from hypar.importers.atoms import BATCH
+from hypar.importers.layers import JOINED, TensorAxes
+from hypar.importers.positions import beside, one_of, patches, scored_by, tokens
 from hypar.importers.trace import DIMS, ROW
-from hypar.importers.view import put
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from hypar.importers.atoms import Axis
-    from hypar.importers.drafts import Held
-    from hypar.importers.view import Entry, Rule, Said, View
+    from collections.abc import Mapping, Sequence
+
+    from hypar.importers.atoms import Axes, Axis
+    from hypar.importers.layers import OpContext
     from hypar.ops.base import Shape
 
+FUNCTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in ("relu", "gelu", "silu")},
+    **{
+        name: ("pointwise", {"function": name})
+        for name in ("elu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "tanh")
+    },
+}
+"""Functions of each element, with the layers that say them."""
 
-def either(*rules: Rule) -> Rule:
-    """Return the rule that takes the first of several that says an operation."""
-
-    def rule(view: View) -> Said | Held | None:
-        return next((said for one in rules if (said := one(view)) is not None), None)
-
-    return rule
-
-
-def short(op: str, **fields: Any) -> Entry:
-    """Return an entry without the fields that have their default; equal numbers of several dims are written as one."""
-    kind = load_plugin("ops", op)
-    defaults = {name: field.default for name, field in kind.model_fields.items()}
-    found = {}
-    for name, value in fields.items():
-        if isinstance(value, list | tuple):
-            sizes = tuple(int(size) for size in value)
-            default = defaults[name] if isinstance(defaults[name], tuple) else ()
-            # A field of one dim has its default as that of the dim in a pair.
-            if not default or sizes not in {default, default[-1:]}:
-                found[name] = sizes[0] if len({*sizes}) == 1 else list(sizes)
-        elif value != defaults[name]:
-            found[name] = value
-    return op, found
+OTHER = {"function": "other"}
+"""Fields of a pointwise layer of any other function."""
 
 
-def fixed(op: str, **fields: Any) -> Rule:
-    """Return the rule of an op with fields that are always the same, on one tensor of unchanged shape."""
-
-    def rule(view: View) -> Said | Held | None:
-        if not view.read:
-            return same(view, op, fields=short(op, **fields)[1])
-        return [short(op, **fields)] if len(view.data) == 1 and view.read == view.made else None
-
-    return rule
+def function(view: OpContext) -> TensorAxes | None:
+    """Say a named function of each element."""
+    op, fields = FUNCTIONS[view.node.op]
+    return view.same(op, fields=fields)
 
 
-def pointwise(function: str) -> Rule:
-    """Return the rule of a named function of each element."""
-    return fixed("pointwise", function=function)
+def dropout(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a dropout, which is no layer where nothing is dropped."""
+    probability = view.node.get("probability")
+    return view.same("dropout", fields={"probability": probability}) if probability else held
 
 
-def passed(view: View) -> Said | None:
-    """Return no layer: the result is the operand."""
-    return [] if len(view.data) == 1 else None
-
-
-def reshaped(view: View) -> Said | Held | None:
-    """Say a view: nothing where the shape stays, ``flatten`` where an image becomes a vector."""
-    if len(view.data) != 1 or not view.read:
-        return viewed(view)
-    if view.read == view.made:
-        return []
-    return [("flatten", {})] if len(view.read) > 1 and len(view.made) == 1 else viewed(view)
-
-
-def joined(op: str, axis: str = "") -> Rule:
-    """Return the rule of a join of tensors that all depend on the input."""
-
-    def rule(view: View) -> Said | None:
-        if (
-            not view.images
-            or len(view.data) < 2
-            or len(set(view.data)) < len(view.data)
-            or len(view.data) != len(view.node.read)
-        ):
-            return None
-        return [(op, {})] if not axis or channels(view, view.get(axis, 0)) else None
-
-    return rule
-
-
-def matrix_letters(left: int, right: int) -> tuple[list[int], list[int], list[int]]:
-    """Return the letters of a product of matrices with some axes before, of the ranks of its factors.
-
-    Examples:
-        >>> matrix_letters(3, 2)
-        ([0, 1, 2], [2, 3], [0, 1, 3])
-    """
-    rank = max(left, right)
-    before = [*range(rank - 2)]
-    row, inner, column = rank - 2, rank - 1, rank
-    return (
-        [*before[rank - left :], row, inner],
-        [*before[rank - right :], inner, column],
-        [*before, row, column],
-    )
-
-
-def channels(view: View, axis: int) -> bool:
-    """Return whether an axis of the first tensor is that of its channels."""
-    rank = len(view.sizes(view.data[0]))
-    return axis % rank == (view.trace.layout[1] if rank == 4 else 1)
-
-
-def image_axes(view: View, axes: Any) -> bool:
-    """Return whether axes of the first tensor are all of an image, of a row or of a volume but samples and channels."""
-    rank = len(view.sizes(view.data[0]))
-    over = {ROW: {2}, 4: {*view.trace.layout[2:]}, 5: {2, 3, 4}}
-    return rank in over and {int(axis) % rank for axis in axes} == over[rank]
-
-
-def averaged(view: View, axes: Any) -> Said | None:
-    """Say a mean over the whole image, flattened where its axes are dropped."""
-    if len(view.data) != 1 or not view.read or not image_axes(view, axes):
-        return None
-    mean: Entry = (pool_of(view.read), {"mode": "average", "window": "global"})
-    return [mean] if len(view.made) == len(view.read) else [mean, ("flatten", {})]
-
-
-def pool_of(shape: Shape) -> str:
-    """Return the pool of an image or of a volume."""
-    return "pool3d" if "depth" in shape else "pool"
-
-
-def resized(mode: str, view: View) -> Said | None:
-    """Say an interpolation to a multiple of the size."""
-    old, new = view.read, view.made
-    if len(old) != 3 or len(new) != 3 or any(new[dim] % old[dim] for dim in ("height", "width")):
-        return None
-    scale = [new[dim] // old[dim] for dim in ("height", "width")]
-    return [short("upsample", mode=mode, scale=scale)] if len(view.data) == 1 else None
-
-
-def adaptive(mode: str, view: View) -> Said | None:
-    """Say a pool to a given size: nothing, a global window, or windows side by side."""
-    old, new = view.read, view.made
-    if len(old) < len(("channels", "height", "width")) or len(new) != len(old):
-        return None
-    if old == new:
-        return []
-    op, (_, *places) = pool_of(old), new
-    if {new[dim] for dim in places} == {1}:
-        return [(op, {"mode": mode, "window": "global"})]
-    if any(old[dim] % new[dim] for dim in places):
-        return None
-    return [short(op, mode=mode, kernel=[old[dim] // new[dim] for dim in places])]
+def copied(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Return what is copied as it is: no layer."""
+    return held if view.sizes(view.data[0]) == view.sizes() else None
 
 
 NEUTRAL = {"output_padding": 0, "groups": 1}
 """Fields that not all convolutions have, with the values that say nothing."""
 
 
-def convolved(
-    view: View, op: str, out_channels: int, kernel: Any, *, bias: bool, **fields: Any
-) -> Said | Held | None:
-    """Say a convolution; fields have a number for each dim of the kernel."""
-    if not view.read and op == "conv" and len(kernel) == 1:
-        return along(view, out_channels, bias=bias, kernel=kernel, **fields)
-    if op == "conv":
-        op = {1: "conv1d", 2: "conv", 3: "conv3d"}.get(len(kernel), "")
-    if not view.read or not op or (op == "conv_transpose" and len(kernel) != 2):
+def conv(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a convolution, whose arguments are a number for each dim of the kernel."""
+    node, kernel, transposed = view.node, view.node.get("kernel", []), view.node.get("transposed", False)
+    if node.operand("weight") not in view.weights or node.get("padding") is None:
         return None
-    has = load_plugin("ops", op).model_fields
-    given = {name: value for name, value in fields.items() if name in has}
-    if any(any(size != NEUTRAL[name] for size in _all(fields[name])) for name in {*fields} - {*given}):
+    names = ("kernel", "stride", "padding", "output_padding", "dilation", "groups")
+    fields = {name: node.get(name, [0] if name == "output_padding" else None) for name in names}
+    bias = node.operand("bias") in view.weights
+    if not view.read and len(kernel) == 1 and not transposed:
+        return along(view, held, bias=bias, **fields)
+    ops = {2: "conv_transpose"} if transposed else {1: "conv1d", 2: "conv", 3: "conv3d"}
+    op = ops.get(len(kernel), "")
+    if not view.read or not op:
         return None
-    return [short(op, out_channels=out_channels, kernel=list(kernel), **given, bias=bias)]
+    for name in {*fields} - {*load_plugin("ops", op).model_fields}:
+        value = fields.pop(name)
+        if {*(value if isinstance(value, list) else [value])} != {NEUTRAL[name]}:
+            return None
+    return view.image(op, [held], {"out_channels": node.get("out"), **fields, "bias": bias}, view.made)
 
 
-def along(view: View, made: int, *, groups: int, bias: bool, **fields: Any) -> Held | None:
-    """Say a convolution along the last of three axes, that of the positions; the second one is that of the features.
-
-    Args:
-        view: the operation.
-        made: its filters.
-        groups: groups of features.
-        bias: whether it has a bias.
-        fields: the kernel and fields of one number each.
-    """
-    held, atoms = view.held[view.data[0]], view.drafts.atoms
-    dims, over = view.drafts.dims(held.number), atoms.leaves(held.axes[-1])
-    if len(view.data) > 1 or len(held.axes) != len(("batch", "features", "positions")):
-        return None
-    if len(over) != 1 or over[0] not in dims or over[0] in atoms.fixed:
+def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **fields: Any) -> TensorAxes | None:
+    """Say a convolution along the last of three axes, that of the positions; the second one is that of the features."""
+    atoms, made = view.atoms, view.node.get("out")
+    over = view.positions(held, -1) if len(held.axes) == len(("batch", "features", "positions")) else None
+    if over is None:
         return None
     read, each = atoms.leaves(held.axes[1]), tuple[int, ...]()
     if groups > 1 and made == groups == atoms.size(read):
@@ -203,79 +86,321 @@ def along(view: View, made: int, *, groups: int, bias: bool, **fields: Any) -> H
         parts: Axis = tuple(atoms.new(size) for size in (groups, atoms.size(read) // groups))
         if not atoms.unite(read, parts):
             return None
-        dims, (each, read) = view.drafts.dims(held.number), (atoms.leaves((part,)) for part in parts)
+        each, read = (atoms.leaves((part,)) for part in parts)
+    dims = view.dims(held)
     if not {*each, *read} <= {*dims}:
         return None
-    new = atoms.axis(made // groups)
-    places = view.sizes(view.node.result)[-1]
-    left = over[0] if atoms.size(over) == places else atoms.resized(over[0], places)
+    new, places = atoms.axis(made // groups), view.sizes()[-1]
+    left = over if atoms.size((over,)) == places else atoms.resized(over, places)
     roles = {
-        "over": over,
+        "over": (over,),
         **({"contracted": read, "out": new} if read else {}),
         **({"each": each} if each else {}),
     }
     names = load_plugin("ops", "sequence_conv").model_fields
-    said = {name: sizes_of(value, 1)[0] for name, value in fields.items() if name in names}
-    weight, *rest = (view.identities[value] for value in view.weights)
+    said = {name: value[0] for name, value in fields.items() if name in names}
+    weight, *rest = view.weights.values()
     apart = bias and bool(each)
-    found = put(
-        view, "sequence_conv", (held.number,), (held.axes[0], (*each, *new), (left,)), roles=roles,
-        dims=(*(left if atom == over[0] else atom for atom in dims if atom not in read), *new),
-        weights=weight if apart else weight.union(*rest),
-        fields={**short("sequence_conv", **said)[1], **({} if bias and not apart else {"bias": False})},
+    found = view.put(
+        "sequence_conv", [held], (held.axes[0], (*each, *new), (left,)), roles=roles,
+        dims=(*(left if atom == over else atom for atom in dims if atom not in read), *new),
+        weights=weight if apart else weight.union(*rest), fields={**said, "bias": bias and not apart},
     )  # fmt: skip
     if not apart:
         return found
-    return put(
-        view, "position", (found.number,), found.axes, dims=view.drafts.dims(found.number),
-        roles={"over": (*each, *new)}, weights=rest[0], flop=0,
-    )  # fmt: skip
+    roles = {"over": (*each, *new)}
+    return view.put("position", [found], found.axes, view.dims(found), roles=roles, weights=rest[0], flop=0)
 
 
-def _all(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def pooled(mode: str, kernel: Any, stride: Any, padding: Any, *, up: bool) -> Said | None:
+def pool(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a sliding pool; a stride that equals the kernel is left out."""
-    fields = {} if tuple(stride) == tuple(kernel) else {"stride": list(stride)}
+    node, up = view.node, view.node.get("up", False)
+    kernel, stride, padding = (node.get(name) for name in ("kernel", "stride", "padding"))
+    if not view.read or padding is None or len(kernel) + 1 > max(len(view.read), ROW):
+        return None
+    if len(kernel) == 1:
+        kernel, stride, padding = [1, *kernel], [1, *stride], [0, *padding]
+    moves = {} if stride == kernel else {"stride": stride}
+    fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": padding}
     if len(kernel) == len(DIMS[1:]):
-        said = short("pool3d", mode=mode, kernel=list(kernel), **fields, padding=list(padding))
-        return None if up else [said]
-    return [
-        short(
-            "pool",
-            mode=mode,
-            kernel=list(kernel),
-            **fields,
-            padding=list(padding),
-            rounding="up" if up else "down",
-        )
-    ]
+        return None if up else view.image("pool3d", [held], fields, view.made)
+    return view.image("pool", [held], {**fields, "rounding": "up" if up else "down"}, view.made)
 
 
-def sizes_of(value: Any, dims: int) -> list[int]:
-    """Return a number for each of some dims, of one number or as many."""
-    items = _all(value)
-    return [int(item) for item in (items * dims if len(items) == 1 else items)]
+def adaptive(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a pool to a given size, which is no layer where that is the size."""
+    old, new = view.read, view.made
+    if len(old) < ROW or old == new:
+        return held if old else None
+    return pooled_to(view, held, view.node.get("mode"), new) if len(new) == len(old) else None
 
 
-def pair(value: Any) -> list[int]:
-    """Return two numbers, of one or two."""
-    return sizes_of(value, 2)
+def pooled_to(view: OpContext, held: TensorAxes, mode: str, new: Shape) -> TensorAxes | None:
+    """Say a pool to a given size: a global window, or windows side by side."""
+    old, (_, *places) = view.read, new
+    op = "pool3d" if "depth" in old else "pool"
+    if {new[dim] for dim in places} == {1}:
+        return view.image(op, [held], {"mode": mode, "window": "global"}, new)
+    if any(old[dim] % new[dim] for dim in places):
+        return None
+    return view.image(op, [held], {"mode": mode, "kernel": [old[dim] // new[dim] for dim in places]}, new)
 
 
-def row(value: Any, beside: int) -> list[int]:
-    """Return the pair of a number along a row, behind that across it."""
-    (size,) = sizes_of(value, 1)
-    return [beside, size]
+def reduced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a mean, a sum or a maximum over the whole image, flattened where its axes are dropped.
+
+    A sum is a mean but for a number; a maximum of a tensor and a number is a rectifier.
+    """
+    node, read = view.node, view.read
+    if node.op == "max" and not {"dim", "axes", "axis"} & {*node.attributes}:
+        return view.same("relu")
+    if len(read) < ROW or not image_axes(view, node.axes()):
+        return None
+    ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
+    found = pooled_to(view, held, "max" if node.op == "max" else "average", ones)
+    return found if found is None or len(view.made) == len(read) else flattened(view, found)
 
 
-def group_norm(view: View, groups: int, *, scale: bool, shift: bool) -> Said | None:
-    """Say a normalisation of groups of channels."""
-    return [short("group_norm", groups=groups, scale=scale, shift=shift)] if view.read else None
+def image_axes(view: OpContext, axes: Sequence[int]) -> bool:
+    """Return whether axes of the only tensor are all of an image, of a row or of a volume but samples and channels."""
+    rank = len(view.sizes(view.data[0]))
+    over = {ROW: {2}, 4: {*view.trace.layout[2:]}, 5: {2, 3, 4}}
+    return rank in over and {axis % rank for axis in axes} == over[rank]
 
 
-def prelu(view: View) -> Held | None:
-    """Say a rectifier with trained slopes."""
-    return shared(view, "prelu", alone=False) if len(view.data) == len(view.weights) == 1 else None
+def flattened(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say an image as a vector."""
+    return view.image("flatten", [held], {}, view.made, weights=frozenset(), flop=0)
+
+
+def resized(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say an interpolation to a multiple of the size."""
+    old, new, mode, dims = view.read, view.made, view.node.get("mode"), ("height", "width")
+    if mode is None or not len(old) == len(new) == ROW or any(new[dim] % old[dim] for dim in dims):
+        return None
+    scale = [new[dim] // old[dim] for dim in dims]
+    return view.image("upsample", [held], {"mode": mode, "scale": scale}, new)
+
+
+def channels(view: OpContext, axis: int) -> bool:
+    """Return whether an axis of the first tensor is that of its channels."""
+    rank = len(view.sizes(view.data[0]))
+    return axis % rank == (view.trace.layout[1] if rank == 4 else 1)
+
+
+def norm(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a normalisation over some axes, over groups of channels, or over samples and places."""
+    node = view.node
+    kind, axes, groups = (node.get(name) for name in ("kind", "over", "groups"))
+    names = {"scale": "weight", "shift": "bias"}
+    trained = {field: node.operand(name) in view.weights for field, name in names.items()}
+    if "other" in node.operands:
+        return None
+    if kind == "rms_norm":
+        del trained["shift"]
+    if groups is not None or kind == "batch_norm":
+        if not view.read or (groups and not channels(view, node.get("axis", 1))):
+            return None
+        own = {"groups": groups or view.read["channels"]} if kind == "group_norm" else {}
+        return view.image(kind, [held], {**own, **trained}, view.made)
+    rank = len(held.axes)
+    place = view.trace.layout[1] if rank > 2 else 1
+    if kind == "layer_norm" and view.read and {axis % rank for axis in axes} == {*range(rank)} - {place}:
+        return view.image("batch_norm", [held], trained, view.made)
+    over = view.atoms.leaves(atom for axis in axes for atom in held.axes[axis])
+    if not over or BATCH in over or not {*over} <= {*view.dims(held)}:
+        return None
+    return view.same(kind, roles={"over": over}, fields=trained)
+
+
+def softmax(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a softmax over an axis."""
+    (axis,) = view.node.axes(-1)
+    if not -len(held.axes) <= axis < len(held.axes):
+        return None
+    return view.same("softmax", roles={"over": view.atoms.leaves(held.axes[axis])})
+
+
+def prelu(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a rectifier with trained slopes, of which there are as many as channels, or one."""
+    slopes = sum(map(view.trained, view.weights))
+    own = tuple(slopes if axis == 1 else 1 for axis in range(len(held.axes)))
+    return beside(view, "prelu", own) if len(view.weights) == 1 else None
+
+
+def elementwise(view: OpContext) -> TensorAxes | None:
+    """Say a sum or a product of tensors, of a tensor and a trained one, or of one and constants.
+
+    A product with a number is no layer.
+    """
+    op, several = view.node.op, len(view.data) > 1
+    plain = view.node.get("alpha", 1) == 1 and len(view.weights) <= (not several)
+    if several and plain:
+        return joined(view) or (scaled(view) if op == "multiply" else None)
+    if not plain or several or view.sizes(view.data[0]) != view.sizes():
+        return None
+    if view.weights:
+        return shifted(view) if op == "add" else beside(view, "layer_scale") if op == "multiply" else None
+    others = [value for value in view.node.read if value != view.data[0]]
+    number = op != "add" and all(view.trace.elements(value) == 1 for value in others)
+    return view.only if number else view.same("pointwise", fields=OTHER)
+
+
+def joined(view: OpContext) -> TensorAxes | None:
+    """Say an op of tensors of equal dims."""
+    parts = [view.held[value] for value in view.data]
+    sizes = {view.sizes(value) for value in (*view.data, view.node.result)}
+    numbers = {held.number for held in parts}
+    if view.node.op == "divide" or len(sizes) > 1 or len(numbers) < len(view.node.read):
+        return None
+    first = parts[0]
+    for other in parts[1:]:
+        if not all(view.atoms.unite(one, two) for one, two in zip(first.axes, other.axes, strict=True)):
+            return None
+    if any({*view.dims(first)} != {*view.dims(other)} for other in parts[1:]):
+        return None
+    return view.put(view.node.op, parts, first.axes, view.dims(first))
+
+
+def scaled(view: OpContext) -> TensorAxes | None:
+    """Say the product of a tensor with one that has one element along some axes."""
+    made, atoms = view.sizes(), view.atoms
+    large, small = sorted(view.data, key=view.trace.elements, reverse=True)
+    one, two, sizes = view.held[large], view.held[small], view.sizes(small)
+    if view.sizes(large) != made or len(sizes) != len(made) or one.number == two.number:
+        return None
+    for own, other, size in zip(one.axes, two.axes, sizes, strict=True):
+        if size > 1 and not atoms.unite(own, other):
+            return None
+    dims = view.dims(one)
+    names = {atoms.fixed.get(atom) for atom in dims}
+    rest = {*view.dims(two)} - {*dims}
+    if any(atoms.size((atom,)) > 1 or atoms.fixed.get(atom) not in names for atom in rest):
+        return None
+    return view.put("scale", [one, two], one.axes, dims)
+
+
+def shifted(view: OpContext) -> TensorAxes | None:
+    """Say the sum of a tensor and a trained one: the bias of the layer before, or learned positions."""
+    (value,), (weight,) = view.data, view.weights
+    held = view.held[value]
+    draft, elements = view.draft(held), view.trace.elements(weight)
+    if draft.op in {"linear", "conv", "patch"} and draft.fields.get("bias") is False:
+        made = draft.roles.get("out", draft.dims[:1])
+        sizes = [size for size in view.sizes(weight) if size > 1]
+        if elements == view.atoms.size(made) and {*sizes} <= {*view.sizes(value)}:
+            del draft.fields["bias"]
+            draft.weights |= view.weights[weight]
+            draft.node = view.node
+            return held
+    if elements == view.atoms.size(view.dims(held)) == view.trained(weight):
+        return view.same("position")
+    if draft.op == "matmul":
+        # Numbers of a bias of scores that are made in another way, as by a small network of distances, no op says.
+        return scored_by(view, held, weight) or view.same("pointwise", fields=OTHER, weights=frozenset())
+    return beside(view, "position")
+
+
+def concat(view: OpContext) -> TensorAxes | None:
+    """Say a concatenation of channels, of trained tokens and positions, or of features of an attention."""
+    (axis,), parts = view.node.axes(0), [view.held[value] for value in view.data]
+    distinct = len({*view.data}) == len(view.data) == len(view.node.read)
+    if len(parts) > 1 and distinct and channels(view, axis) and all(map(view.shape, parts)):
+        own = [number for value in view.data for number in inlined(view, value)]
+        return view.image("concat", own, {}, view.made)
+    return tokens(view, axis) if len(parts) == 1 else features(view, axis) if distinct else None
+
+
+def inlined(view: OpContext, value: str) -> list[TensorAxes]:
+    """Return the parts of a concatenation that nothing else reads, any other tensor alone."""
+    held = view.held[value]
+    draft = view.draft(held)
+    if draft.op != "concat" or len(view.trace.readers[value]) > 1:
+        return [held]
+    return [TensorAxes(number, view.as_image(view.image_atoms(number), 4)) for number in draft.reads]
+
+
+def features(view: OpContext, axis: int) -> TensorAxes | None:
+    """Say a concatenation of features, of which an attention may read each part."""
+    parts, atoms = [view.held[value] for value in view.data], view.atoms
+    if len(parts) < 2 or not view.trace.uses(view.node.result) <= {"attention", "dot"}:
+        return None
+    *rest, last = range(len(parts[0].axes))
+    if axis % (last + 1) != last:
+        return None
+    for part in parts:
+        united = all(atoms.unite(parts[0].axes[place], part.axes[place]) for place in rest)
+        if not united or not view.dims(part) or view.dims(part)[-1:] != atoms.leaves(part.axes[last]):
+            return None
+    dims = dict.fromkeys(atom for part in parts for atom in view.dims(part)[:-1])
+    made = atoms.axis(view.sizes()[last])
+    return view.put(JOINED, parts, (*parts[0].axes[:-1], made), (*dims, *made))
+
+
+def reshaped(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
+    read, made = view.read, view.made
+    if read and read == made:
+        return TensorAxes(held.number, view.as_image(view.image_atoms(held.number), len(view.sizes())))
+    if len(read) > 1 and len(made) == 1:
+        return flattened(view, held)
+    axes = view.atoms.regroup(held.axes, view.sizes())
+    return None if axes is None else patches(view, TensorAxes(held.number, axes))
+
+
+def transposed(view: OpContext, held: TensorAxes) -> TensorAxes:
+    """Say axes in another order: no layer."""
+    return TensorAxes(held.number, tuple(held.axes[axis] for axis in view.node.get("order")))
+
+
+def repeated(view: OpContext, held: TensorAxes) -> TensorAxes:
+    """Say a tensor that is repeated along axes of one element: no layer, but atoms that its maker does not have.
+
+    ``places`` are the axes of the result in which the tensor's own axes stand; the last ones if they are not said.
+    """
+    made = view.sizes()
+    places = view.node.get("places", range(len(made) - len(held.axes), len(made)))
+    own: Mapping[int, Axis] = dict(zip(places, held.axes, strict=True))
+    axes: Axes = tuple(
+        own[place] if place in own and view.atoms.size(own[place]) == size else view.atoms.axis(size)
+        for place, size in enumerate(made)
+    )
+    return TensorAxes(held.number, axes)
+
+
+def sliced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say consecutive elements of an axis: a linear layer of its own where one makes them, or one of some positions."""
+    atoms, axis, start = view.atoms, view.node.get("axis"), view.node.get("start")
+    if axis is None:
+        return None
+    drop = view.node.get("drop", False)
+    size = 1 if drop else view.sizes()[axis]
+    if size == atoms.size(held.axes[axis]):
+        return TensorAxes(held.number, (*held.axes[:axis], *held.axes[axis + drop :]))
+    draft = view.draft(held)
+    outer, *inner = atoms.leaves(held.axes[axis]) or (-1,)
+    whole = draft.node.result if draft.node else ""
+    inner_size, made = atoms.size(inner), atoms.leaves(draft.roles.get("out", ()))
+    if draft.op != "linear" or outer not in made or draft.tied is not None:
+        return one_of(view, held, axis, start, drop=drop) if size == 1 else None
+    if start % inner_size or size % inner_size or not view.trace.uses(whole) <= {"part", "slice"}:
+        return None
+    new = atoms.axis(size // inner_size)
+
+    def swapped(dims: Axis) -> Axis:
+        return tuple(atom for one in atoms.leaves(dims) for atom in (new if one == outer else (one,)))
+
+    flop = draft.flop * size // inner_size // atoms.size((outer,))
+    roles = {**draft.roles, "out": swapped(made)}
+    part = replace(
+        draft, whole=whole, fields=dict(draft.fields), dims=swapped(draft.dims), flop=flop, roles=roles
+    )
+    axes = tuple(swapped(one) for one in held.axes)
+    return TensorAxes(view.layers.put(part), (*axes[:axis], *axes[axis + drop :]))
+
+
+def rope(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+    """Say a rotation of features by their positions."""
+    over, dim = (view.atoms.leaves(held.axes[axis]) for axis in (view.node.get("positions"), -1))
+    single = len(over) == len(dim) == 1 and not view.weights
+    return view.same("rope", roles={"over": over, "dim": dim}) if single else None

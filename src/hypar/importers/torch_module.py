@@ -1,22 +1,30 @@
-"""Import of a PyTorch module."""
+"""Import of a PyTorch module, captured by ``torch.export``, on the meta device where it is built for that."""
 
 from __future__ import annotations
 
+import warnings
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.imported import Imported, imported
-from hypar.importers.packages import package
-from hypar.importers.running import named_object
-from hypar.importers.torch_capture import build_on_meta, capture
-from hypar.importers.torch_rules import TABLE
+from hypar.errors import ModelError
+from hypar.importers.imported import imported
+from hypar.importers.torch_ops import ADAPTERS
+from hypar.importers.trace import Node, Trace, adapted
+from hypar.importers.user_code import named_object, one_line, package
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
 
 EXAMPLE = 2
 """Samples of an example that is made for a command."""
+
+DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
+"""Operations of several results, each of which stands for itself."""
+
+EMPTY = frozenset({"empty", "empty_like", "new_empty", "new_zeros", "zeros", "zeros_like"})
+"""Operations whose result has no values that matter."""
 
 
 def from_torch(
@@ -41,29 +49,19 @@ def from_torch(
     """
     example = tuple(example_inputs) if isinstance(example_inputs, list | tuple) else (example_inputs,)
     own = type(module).__name__ if name is None else name
-    trace = capture(module, example, name=own, where=own)
-    return imported(trace, TABLE, batch=batch, partial=partial).graph()
+    return imported(capture(module, example, name=own, where=own), batch=batch, partial=partial).graph()
 
 
-def import_named(
-    build: str,
-    inputs: Sequence[tuple[int, ...]],
-    tokens: frozenset[int],
-    *,
-    batch: int | None,
-    partial: bool,
-) -> Imported:
-    """Run ``my_module:build`` and read the module that it returns.
+def capture_named(build: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int]) -> Trace:
+    """Run ``my_module:build`` and capture the module that it returns.
 
     Args:
         build: a module of Python and a name in it.
         inputs: shape of one sample of each argument.
         tokens: numbers of the arguments that are whole numbers.
-        batch: samples in a mini-batch.
-        partial: whether little recognised is enough.
 
     Raises:
-        InputError: as ``from_torch`` does, or the user's code fails.
+        InputError: PyTorch is not installed, the user's code fails, or the module cannot be captured.
     """
     torch = package("torch", "torch")
     module = build_on_meta(named_object(build), build)
@@ -73,5 +71,198 @@ def import_named(
         torch.zeros((EXAMPLE, *shape), device=device, dtype=torch.int64 if number in tokens else None)
         for number, shape in enumerate(inputs)
     ]
-    trace = capture(module, example, name=build.rpartition(":")[2].rpartition(".")[2], where=build)
-    return imported(trace, TABLE, batch=batch, partial=partial)
+    return capture(module, example, name=build.rpartition(":")[2].rpartition(".")[2], where=build)
+
+
+def build_on_meta(build: Any, where: str) -> Any:
+    """Build a module without memory for its weights; a module that exists already is taken as it is.
+
+    Raises:
+        ModelError: the user's code fails, or what it returns is no module.
+    """
+    torch = package("torch", "torch")
+    found: Any = build
+    if not isinstance(build, torch.nn.Module):
+        if not callable(build):
+            allowed = "a function that returns a torch.nn.Module"
+            raise ModelError(where, f"found a {type(build).__name__}", allowed)
+        with one_line(where), torch.device("meta"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = build()
+    if not isinstance(found, torch.nn.Module):
+        raise ModelError(where, f"returned a {type(found).__name__}", "a torch.nn.Module")
+    return found
+
+
+def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Trace:
+    """Return the trace of a training step's forward phase.
+
+    Args:
+        module: the module, whose mode is the same afterwards.
+        example: one tensor for each argument, samples first.
+        name: name of the network.
+        where: the place that errors name.
+
+    Raises:
+        ModelError: ``torch.export`` cannot capture the module.
+    """
+    torch = package("torch", "torch")
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        with one_line(where, "torch.export cannot capture it:"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.export.export(module.train(), tuple(example), strict=False)
+            return _Program(torch, module, program).trace(example[0], name, where)
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def kind_of(node: Any) -> str:
+    """Return the name of an operation, without its overload."""
+    return str(getattr(getattr(node.target, "overloadpacket", node.target), "__name__", node.target))
+
+
+class _Program:
+    """An exported program.
+
+    Attributes:
+        alias: the value that a name stands for after operations in place.
+        parts: the copies into each tensor that was made empty along an axis, by their first element: value and size.
+    """
+
+    def __init__(self, torch: Any, module: Any, program: Any) -> None:
+        self.torch, self.module, self.program = torch, module, program
+        self.alias: dict[str, str] = {}
+        self.parts: dict[tuple[str, int], dict[int, tuple[str, int]]] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.classes: dict[tuple[str, ...], str] = {}
+
+    def trace(self, first: Any, name: str, where: str) -> Trace:
+        nodes = []
+        for node in self.program.graph.nodes:
+            if "val" in node.meta:
+                self.shapes[node.name] = self.sizes(node)
+            if node.op == "call_function" and (read := self.node(node)) is not None:
+                nodes.append(adapted(read, ADAPTERS))
+        results = [self.true(str(output)) for output in self.program.graph_signature.user_outputs]
+        if not results:
+            raise ModelError(where, "found no tensor in what it returns", "a tensor")
+        trained = (held.dtype for held in self.module.parameters())
+        own_format = first.dtype if first.is_floating_point() else next(trained, first.dtype)
+        return Trace(
+            name=name,
+            source=f"imported from PyTorch: {type(self.module).__module__}.{type(self.module).__qualname__}",
+            batch=int(first.shape[0]),
+            dtype=str(own_format).removeprefix("torch."),
+            inputs=tuple(self.fed),
+            parameters=self.parameters(),
+            shapes=self.shapes,
+            nodes=tuple(nodes),
+            output=results[0],
+            classes=self.classes,
+            unused_outputs=len(results) - 1,
+            tokens=frozenset(one for one, value in self.fed.items() if not value.is_floating_point()),
+        )
+
+    @cached_property
+    def fed(self) -> dict[str, Any]:
+        names = {*self.program.graph_signature.user_inputs}
+        values = {node.name: node.meta.get("val") for node in self.program.graph.nodes if node.name in names}
+        return {name: value for name, value in values.items() if isinstance(value, self.torch.Tensor)}
+
+    def parameters(self) -> dict[str, str]:
+        """Return the identity of each parameter; tied ones share their first name."""
+        own = dict(self.module.named_parameters(remove_duplicate=False))
+        first: dict[int, str] = {}
+        return {
+            value: first.setdefault(id(own[name]), name) if name in own else name
+            for value, name in self.program.graph_signature.inputs_to_parameters.items()
+        }
+
+    def sizes(self, node: Any) -> tuple[int, ...]:
+        """Return the shape of a value, of the first where it is several; sizes that depend on data are 0."""
+        value = node.meta["val"]
+        while isinstance(value, list | tuple):
+            value = value[0] if value else None
+        shape = getattr(value, "shape", ())
+        return tuple(size if isinstance(size, int) else 0 for size in shape)
+
+    def true(self, name: str) -> str:
+        """Return the value that a name stands for after operations in place."""
+        while name in self.alias:
+            name = self.alias[name]
+        return name
+
+    def node(self, node: Any) -> Node | None:
+        """Return the operation of a node; None where it gives another name alone, or stands for several results."""
+        maker, index = node.args if node.target.__name__ == "getitem" else (node, None)
+        kind = kind_of(maker)
+        if index is not None and kind not in DIVIDING:
+            if index:
+                return self.made(node, "getitem", {"input": (self.true(maker.name),)}, {})
+            self.alias[node.name] = maker.name
+            return None
+        if node.meta.get("val") is None or (index is None and kind in DIVIDING):
+            return None
+        operands, attributes = self.arguments(maker)
+        attributes |= {} if index is None else {"index": index}
+        if kind == "copy_" and (joined := self.filled(node)) is not None:
+            return joined
+        if kind.endswith("_") and not kind.startswith("_") and operands:
+            kind = kind.removesuffix("_")
+            self.alias[self.true(next(iter(operands.values()))[0])] = node.name
+        return self.made(node, kind, operands, attributes)
+
+    def filled(self, node: Any) -> Node | None:
+        """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
+        part, source = node.args[:2]
+        if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY:
+            return None
+        _, axis, start = (*part.args, 0, 0)[:3]
+        parts = self.parts.setdefault((whole.name, axis), {})
+        parts[start or 0] = (self.true(source.name), self.shapes[part.name][axis])
+        end, sizes = 0, self.shapes[whole.name]
+        for begin, (_, size) in sorted(parts.items()):
+            end += size if begin == end else 0
+        if end != sizes[axis] or len(part.args) > len(("tensor", "axis", "start", "end")):
+            return None
+        self.shapes[node.name] = sizes
+        self.alias[whole.name] = node.name
+        sources = tuple(value for _, (value, _) in sorted(parts.items()))
+        return self.made(node, "cat", {"tensors": sources}, {"dim": axis})
+
+    def made(
+        self, node: Any, kind: str, operands: Mapping[str, tuple[str, ...]], attributes: Mapping[str, Any]
+    ) -> Node:
+        """Return an operation that makes the value of a node."""
+        return Node(
+            kind=kind, operands=operands, attributes=attributes, result=node.name, scope=self.scope(node),
+            shapes=self.shapes,
+        )  # fmt: skip
+
+    def arguments(self, node: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
+        """Return the values and the other arguments of a node by the names of its schema."""
+        schema = getattr(node.target, "_schema", None)
+        names = [argument.name for argument in schema.arguments] if schema else []
+        names += [f"argument{number}" for number in range(len(names), len(node.args))]
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        operands: dict[str, tuple[str, ...]] = {}
+        attributes: dict[str, Any] = {}
+        for name, value in given.items():
+            items = value if isinstance(value, list | tuple) else [value]
+            values = tuple(self.true(item.name) for item in items if isinstance(item, self.torch.fx.Node))
+            if values:
+                operands[name] = values
+            else:
+                attributes[name] = value
+        return operands, attributes
+
+    def scope(self, node: Any) -> tuple[str, ...]:
+        """Return the path of the module that runs a node, and note the classes on the way."""
+        path: tuple[str, ...] = ()
+        for name, kind in (node.meta.get("nn_module_stack") or {}).values():
+            path = tuple(name.split("@")[0].split(".")) if name else ()
+            written = kind if isinstance(kind, str) else kind.__qualname__
+            self.classes[path] = written.rpartition(".")[2]
+        return path

@@ -1,4 +1,4 @@
-"""The user's own Python code: found by its name, run, and every failure of it told in one line."""
+"""Code of others: the user's, found by its name, run, and every failure told in one line; packages of other frameworks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import HyparError, ModelError, UnknownNameError, reason, shown
+from hypar.errors import HyparError, ModelError, OptionError, UnknownNameError, reason, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,3 +53,16 @@ def one_line(where: str, doing: str = "raised") -> Iterator[None]:
         raise
     except BaseException as error:
         raise ModelError(where, f"{doing} {reason(error)}") from error
+
+
+def package(name: str, extra: str) -> Any:
+    """Import a module of an optional package.
+
+    Raises:
+        OptionError: the package is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        found = f"the package {error.name or name} is not installed"
+        raise OptionError("import", found, hint=f"pip install '.[{extra}]' in a clone of hypar") from error

@@ -1,0 +1,215 @@
+"""Fusion: operations on elements that together are one op, as a normalisation that is written out.
+
+A region has one tensor of the network that it reads and one of the same shape that it gives; what stands between is read by
+nothing else. Which op it is follows from the set of its operations.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from hypar.importers.trace import VIEWS, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.importers.trace import Trace
+
+MOST = 40
+"""Operations of the largest region."""
+
+KEEPING = VIEWS - {"transpose"}
+GUARDS = frozenset({"where", "lt"})
+REDUCTIONS = frozenset({"mean", "sum"})
+SHARING = frozenset({"exp", "divide", "sub", "max", "sum"}) | KEEPING
+NORMALISING = (
+    frozenset({"add", "sub", "multiply", "divide", "power", "root", "mean", "sum", "max"}) | KEEPING | GUARDS
+)
+CURVED = frozenset({"multiply", "divide", "add", "sub", "power", "erf", "tanh", "neg"}) | KEEPING
+CHOOSING = frozenset({"topk", "scatter", "fill", "mark", "sum", "max", "add"}) | KEEPING | GUARDS
+FUNCTIONS = SHARING | NORMALISING | CURVED | {"sigmoid", "slice", "concat"}
+NORMS = frozenset({"layer_norm", "rms_norm"})
+
+
+def fused(trace: Trace) -> list[Node]:
+    """Return the operations of a trace with every region that is one op as one operation."""
+    finder = _Finder(trace)
+    gone: set[int] = set()
+    made: dict[int, Node] = {}
+    for number, node in enumerate(trace.nodes):
+        if number in gone or number in made or node.result not in trace.dependent:
+            continue
+        for value in dict.fromkeys(node.read):
+            if value in trace.dependent and trace.readers[value][0] == number:
+                found = next(filter(None, (finder.region(value, ops) for ops in (FUNCTIONS, CHOOSING))), None)
+                if found is not None and not gone & {*found[0]} and not {*made} & {*found[0]}:
+                    *inner, last = found[0]
+                    gone |= {*inner}
+                    made[last] = found[1]
+    return [made.get(number, node) for number, node in enumerate(trace.nodes) if number not in gone]
+
+
+class _Finder:
+    """Finds regions; ``weights`` depend on trained tensors alone."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.nodes = trace, trace.nodes
+        self.weights = set(trace.parameters)
+        for node in trace.nodes:
+            if node.result not in trace.dependent and not self.weights.isdisjoint(node.read):
+                self.weights.add(node.result)
+
+    def region(self, entry: str, ops: frozenset[str]) -> tuple[list[int], Node] | None:
+        """Return the smallest region of some operations behind a value that is one op: these, and the one in their place."""
+        inside, members = {entry}, list[int]()
+        waiting = list(self.trace.readers.get(entry, ()))
+        seen = set(waiting)
+        while waiting and len(members) < MOST:
+            number = heappop(waiting)
+            node = self.nodes[number]
+            data = {value for value in node.read if value in self.trace.dependent}
+            if node.op not in ops or not data <= inside:
+                continue
+            inside.add(node.result)
+            members.append(number)
+            for reader in self.trace.readers.get(node.result, ()):
+                if reader not in seen:
+                    seen.add(reader)
+                    heappush(waiting, reader)
+            if self.closed(entry, members) and (found := self.op(entry, members)) is not None:
+                return found
+        return None
+
+    def closed(self, entry: str, members: Sequence[int]) -> bool:
+        """Return whether nothing else reads what stands between the entry and the last operation."""
+        shapes, own = self.trace.shapes, {*members}
+        last = self.nodes[members[-1]].result
+        return (
+            len(members) > 1
+            and shapes[last] == shapes[entry]
+            and all(
+                {*self.trace.readers.get(self.nodes[number].result, ())} <= own
+                and self.nodes[number].result != self.trace.output
+                for number in members[:-1]
+            )
+        )
+
+    def op(self, entry: str, members: list[int]) -> tuple[list[int], Node] | None:
+        """Return a region with what scales and shifts it behind; None if it is no op."""
+        nodes = [self.nodes[number] for number in members]
+        axes = self.reduced(nodes)
+        both = sum(value in self.trace.dependent for value in {*nodes[-1].read}) > 1
+        op = _op_of(
+            {node.op for node in nodes}, reduced=bool(axes), product=both and nodes[-1].op == "multiply"
+        )
+        trained = [node for node in nodes if not self.weights.isdisjoint(node.read)]
+        if op is None or (op != "rope" and any(entry in node.read for node in trained)):
+            return None
+        if trained and op not in NORMS and op != "rope":
+            return None
+        attributes: dict[str, Any] = {"axes": axes}
+        if op in NORMS:
+            members = self.extended(members)
+            attributes = {"kind": op, "over": axes}
+            if op == "layer_norm" and (grouped := self.groups(entry, nodes, axes)) is not None:
+                attributes = {"kind": "group_norm", "axis": grouped[0], "groups": grouped[1]}
+        elif op == "rope":
+            attributes = {"positions": self.positions(nodes)}
+        elif op == "best_groups":
+            choice = next(node for node in reversed(nodes) if node.op == "topk")
+            attributes = {"groups": self.trace.shapes[choice.read[0]][-1], "best": choice.get("k", 1)}
+        last = self.nodes[members[-1]]
+        operands = {"input": (entry,), **(self.trained(members) if op != "rope" else {})}
+        node = Node(
+            kind=f"written-out {op}", op="norm" if op in NORMS else op, operands=operands, attributes=attributes,
+            result=last.result, scope=last.scope,
+        )  # fmt: skip
+        return members, node
+
+    def trained(self, members: Sequence[int]) -> dict[str, tuple[str, ...]]:
+        """Return what is trained in a region: by what it is multiplied, and what is added."""
+        found: dict[str, tuple[str, ...]] = {}
+        for node in (self.nodes[number] for number in members):
+            name = {"multiply": "weight", "add": "bias", "sub": "bias"}.get(node.op, "other")
+            for value in node.read:
+                if value in self.weights:
+                    found[name] = (*found.get(name, ()), value)
+        return found
+
+    def reduced(self, nodes: Sequence[Node]) -> tuple[int, ...]:
+        """Return the axes of the first mean or sum, counted from the end."""
+        for node in nodes:
+            if node.op in REDUCTIONS:
+                rank = len(self.trace.shapes[self.data(node)])
+                return tuple(sorted(axis % rank - rank for axis in node.axes()))
+        return ()
+
+    def data(self, node: Node) -> str:
+        """Return the first value of an operation that depends on the input."""
+        return next(value for value in node.read if value in self.trace.dependent)
+
+    def groups(self, entry: str, nodes: Sequence[Node], axes: Sequence[int]) -> tuple[int, int] | None:
+        """Return the axis of a sample that is summed in groups of neighbours, and their number; None if there is none.
+
+        What is summed then has an axis more, and all of it is summed but the samples and the groups.
+        """
+        sizes = self.trace.shapes[self.data(next(node for node in nodes if node.op in REDUCTIONS))]
+        own = self.trace.shapes[entry]
+        left = sorted({*range(len(sizes))} - {axis % len(sizes) for axis in axes})
+        if len(sizes) != len(own) + 1 or len(left) != len(("samples", "groups")) or left[0] != 0:
+            return None
+        axis = left[1]
+        whole = (*sizes[:axis], sizes[axis] * sizes[axis + 1], *sizes[axis + 2 :]) if axis < len(own) else ()
+        return (axis, sizes[axis]) if whole == own else None
+
+    def positions(self, nodes: Sequence[Node]) -> int:
+        """Return the axis along which the constant factors of a rotation differ, besides the last."""
+        for node in nodes:
+            for value in node.read:
+                sizes = self.trace.shapes.get(value, ())
+                if value not in self.trace.dependent and len(sizes) > 1 and sizes[-1] > 1:
+                    found = [axis for axis in range(-len(sizes), -1) if sizes[axis] > 1]
+                    if len(found) == 1:
+                        return found[0]
+        return -2
+
+    def extended(self, members: list[int]) -> list[int]:
+        """Return a normalisation with the product and the sum of trained tensors that follow it."""
+        found = [*members]
+        while len(after := self.trace.readers.get(self.nodes[found[-1]].result, [])) == 1:
+            node = self.nodes[after[0]]
+            others = [value for value in node.read if value not in self.trace.dependent]
+            trained = node.op in {"multiply", "add"} and len(others) == 1 and others[0] in self.weights
+            if not trained and not (node.op in KEEPING and self.kept(node)):
+                break
+            found.append(after[0])
+        while self.nodes[found[-1]].op in KEEPING and found[-1] not in members:
+            found.pop()
+        return found
+
+    def kept(self, node: Node) -> bool:
+        """Return whether an operation keeps the shape of what it reads."""
+        return all(self.trace.shapes[value] == self.trace.shapes[node.result] for value in node.read)
+
+
+def _op_of(ops: set[str], *, reduced: bool, product: bool) -> str | None:
+    """Return the op that some operations are together.
+
+    Args:
+        ops: the operations.
+        reduced: whether there is a mean or a sum.
+        product: whether the last one is the product of two tensors.
+    """
+    found = {
+        "softmax": reduced and {"exp", "divide"} <= ops <= SHARING,
+        "layer_norm": reduced and {"root", "sub"} <= ops <= NORMALISING,
+        "rms_norm": reduced and {"root"} <= ops <= NORMALISING - {"sub"},
+        "copy": bool(ops & GUARDS) and ops <= GUARDS | {"add"},
+        "rope": not reduced and {"slice", "concat"} <= ops and bool(ops & {"neg", "sub"}),
+        "gelu": product and bool(ops & {"erf", "tanh"}) and ops <= CURVED,
+        "silu": product and ops == {"multiply", "sigmoid"},
+        "best_groups": {"topk", "scatter"} <= ops <= CHOOSING and bool(ops & ({"fill"} | GUARDS)),
+        "shares": reduced and {"sum", "divide"} <= ops <= {"sum", "divide", "add"} | KEEPING,
+    }
+    return next((op for op, fits in found.items() if fits), None)

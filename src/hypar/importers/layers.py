@@ -1,0 +1,263 @@
+"""Layers before their dims have names, and an operation as the rules see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from hypar.importers.atoms import BATCH, Atoms
+from hypar.importers.trace import ROW, dims_of
+from hypar.ops.windows import ShapeError
+from hypar.registry import load_plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hypar.importers.atoms import Axes, Axis
+    from hypar.importers.trace import Node, Trace
+    from hypar.ops.base import Op, Shape
+
+OPAQUE = "opaque"
+JOINED = "joined"
+"""In place of an op: a concatenation of features, which an attention reads part by part, and no model file has."""
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class LayerDraft:
+    """A layer before it has a name.
+
+    Attributes:
+        op: name of its op.
+        fields: fields of the op.
+        reads: numbers of the layers that it reads.
+        dims: atoms of its output without the batch, in the order in which its op gives them.
+        roles: atoms of the fields that name dims.
+        pairs: atoms of the fields that map dims to others.
+        scope: path of the module that runs it.
+        kind: the framework's name of the operation.
+        weights: identities of its trained tensors.
+        flop: operations of the contractions that it says, over the whole example.
+        tied: number of the layer whose weight it uses.
+        node: the operation that it says.
+        whole: result of the operation of which it says a part alone.
+        notes: what the rules of experts know of it.
+    """
+
+    op: str
+    fields: dict[str, Any]
+    reads: tuple[int, ...]
+    dims: Axis
+    roles: dict[str, Axis] = field(default_factory=dict)
+    pairs: dict[str, Pairs] = field(default_factory=dict)
+    scope: tuple[str, ...] = ()
+    kind: str = ""
+    weights: frozenset[str] = frozenset()
+    flop: int = 0
+    tied: int | None = None
+    node: Node | None = None
+    whole: str = ""
+    notes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def function(self) -> str:
+        """The function of a layer that is pointwise; empty for any other."""
+        return str(self.fields["function"]) if self.op == "pointwise" else ""
+
+    @property
+    def naming(self) -> tuple[str, ...]:
+        """The fields that name dims."""
+        return tuple("in" if field == "contracted" else field for field in (*self.roles, *self.pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAxes:
+    """A tensor that depends on the input: the layer that makes it, and how its axes consist of atoms.
+
+    An atom that is none of the layer's dims is one along which the tensor is repeated.
+    """
+
+    number: int
+    axes: Axes
+
+
+class Layers:
+    """The layers so far, and the atoms of all their tensors.
+
+    Attributes:
+        atoms: the atoms.
+        rows: the layers.
+        choices: number of the gates behind each atom of the choices of a position.
+    """
+
+    def __init__(self, atoms: Atoms) -> None:
+        self.atoms = atoms
+        self.rows: list[LayerDraft] = []
+        self.choices: dict[int, int] = {}
+
+    def put(self, draft: LayerDraft) -> int:
+        """Add a layer and return its number."""
+        self.rows.append(draft)
+        self.atoms.note(draft.dims, len(self.rows) - 1)
+        return len(self.rows) - 1
+
+    def dims(self, number: int) -> Axis:
+        """Return the atoms of a layer's output."""
+        return self.atoms.leaves(self.rows[number].dims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpContext:
+    """An operation as a rule sees it.
+
+    Attributes:
+        trace: the network.
+        node: the operation.
+        layers: the layers so far, to which a rule adds its own.
+        held: what the values are that depend on the input, in order.
+        weights: the trained tensors behind a value that depends on these alone, in order.
+    """
+
+    trace: Trace
+    node: Node
+    layers: Layers
+    held: Mapping[str, TensorAxes]
+    weights: Mapping[str, frozenset[str]]
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms of all tensors."""
+        return self.layers.atoms
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The values that depend on the input, each as often as it is read."""
+        return tuple(value for value in self.node.read if value in self.held)
+
+    @property
+    def only(self) -> TensorAxes | None:
+        """The only value that depends on the input; None if there are several."""
+        return self.held[self.data[0]] if len(self.data) == 1 else None
+
+    @property
+    def read(self) -> Shape:
+        """Shape of a sample of the first value as a vector, an image, a row or a volume; empty if it is none."""
+        return self.shape(self.held[self.data[0]]) or {}
+
+    @property
+    def made(self) -> Shape:
+        """Shape of a sample of the result as a vector, an image, a row or a volume; empty if it is none."""
+        return self.trace.sample(self.node.result) or {}
+
+    def sizes(self, value: str = "") -> tuple[int, ...]:
+        """Return the shape of a value; of the result unless one is named."""
+        return self.trace.shapes[value or self.node.result]
+
+    def trained(self, value: str) -> int:
+        """Return the elements of the trained tensors behind a value."""
+        return sum(self.trace.trained[identity] for identity in self.weights[value])
+
+    def dims(self, held: TensorAxes) -> Axis:
+        """Return the atoms of the layer that makes a tensor."""
+        return self.layers.dims(held.number)
+
+    def draft(self, held: TensorAxes) -> LayerDraft:
+        """Return the layer that makes a tensor."""
+        return self.layers.rows[held.number]
+
+    def positions(self, held: TensorAxes, axis: int) -> int | None:
+        """Return the atom of an axis of positions, which a layer may make longer or shorter; None if it is none."""
+        over = self.atoms.leaves(held.axes[axis])
+        found = len(over) == 1 and over[0] in self.dims(held) and over[0] not in self.atoms.fixed
+        return over[0] if found else None
+
+    def shape(self, held: TensorAxes) -> Shape | None:
+        """Return the shape of a sample of a tensor that is a vector, an image, a row or a volume as the framework has them."""
+        atoms, own_dims = self.atoms, self.dims(held)
+        axes = [atoms.leaves(axis) for axis in held.axes]
+        names = self.trace.images.get(len(axes))
+        if not names or any(len(axis) != 1 for axis in axes):
+            return None
+        own = {atoms.fixed.get(axis[0]): axis[0] for axis in axes}
+        rest = {*own_dims} - {*own.values()}
+        if tuple(own) != names or {*own.values()} - {BATCH, *own_dims} or len(rest) > (len(names) == ROW):
+            return None
+        found = {"height": 1, **{str(name): atoms.size((atom,)) for name, atom in own.items()}}
+        return {name: found[name] for name in dims_of(len(names))}
+
+    def put(self, op: str, reads: Sequence[TensorAxes], axes: Axes, dims: Axis, **said: Any) -> TensorAxes:
+        """Add a layer and return its result; ``said`` are further attributes of the draft.
+
+        Its fields are without those that have their default; it has the operation's weights and FLOP unless others are said.
+        """
+        draft = LayerDraft(
+            op=op,
+            fields=short(op, said.pop("fields", {})),
+            reads=tuple(held.number for held in reads),
+            dims=dims,
+            scope=self.node.scope,
+            kind=self.node.kind,
+            weights=said.pop("weights", frozenset[str]().union(*self.weights.values())),
+            flop=said.pop("flop", self.node.flop),
+            node=said.pop("node", self.node),
+            **said,
+        )
+        return TensorAxes(self.layers.put(draft), axes)
+
+    def same(self, op: str, **said: Any) -> TensorAxes | None:
+        """Add a layer whose output is as its only input; None where it is not, or there are several."""
+        held = self.only
+        if held is None or self.sizes(self.data[0]) != self.sizes():
+            return None
+        return self.put(op, [held], held.axes, self.dims(held), **said)
+
+    def image(
+        self, op: str, reads: Sequence[TensorAxes], fields: Mapping[str, Any], shape: Shape, **said: Any
+    ) -> TensorAxes | None:
+        """Add a layer that reads and gives vectors, images, rows or volumes.
+
+        None where the op does not give that shape, or its parameters are not all trained tensors.
+        """
+        fields, inputs = short(op, fields), tuple(self.shape(held) or {} for held in reads)
+        weights = said.get("weights", frozenset[str]().union(*self.weights.values()))
+        try:
+            own_op: Op = load_plugin("ops", op)(**fields)
+            fits = all(inputs) and own_op.output_shape(inputs) == shape
+            if not fits or own_op.num_parameters(inputs) != sum(self.trace.trained[one] for one in weights):
+                return None
+        except (ShapeError, ValidationError):
+            return None
+        own = {name: self.atoms.new(size, name) for name, size in shape.items()}
+        ranks = (len(self.sizes()), len(reads[0].axes))
+        rank = next((one for one in ranks if one in self.trace.images and dims_of(one) == tuple(shape)), 2)
+        return self.put(op, reads, self.as_image(own, rank), (*own.values(),), fields=fields, **said)
+
+    def image_atoms(self, number: int) -> dict[str, int]:
+        """Return the atoms of a layer's output by the names of the dims of images."""
+        return {self.atoms.fixed[atom]: atom for atom in self.layers.dims(number) if atom in self.atoms.fixed}
+
+    def as_image(self, own: Mapping[str, int], rank: int) -> Axes:
+        """Return the axes of an image of some rank whose dims are some atoms."""
+        of_axis = {"batch": BATCH, **own}
+        return tuple((of_axis[name],) for name in self.trace.images[rank])
+
+
+def short(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields without those that have their default; equal numbers of several dims are written as one."""
+    if op == JOINED:
+        return dict(fields)
+    defaults = {name: own.default for name, own in load_plugin("ops", op).model_fields.items()}
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, list | tuple):
+            sizes = tuple(int(size) for size in value)
+            default = defaults[name] if isinstance(defaults[name], tuple) else ()
+            # A field of one dim has its default as that of the dim in a pair.
+            if not default or sizes not in {default, default[-1:]}:
+                found[name] = sizes[0] if len({*sizes}) == 1 else list(sizes)
+        elif value != defaults[name]:
+            found[name] = value
+    return found

@@ -1,0 +1,255 @@
+"""Rules on sums of products: linear layers, products of two activations, attention, and tables that are looked up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import ModelError
+from hypar.importers.atoms import BATCH
+from hypar.importers.layers import JOINED, TensorAxes
+from hypar.importers.positions import scored_by
+from hypar.importers.trace import matrix_letters
+from hypar.ops.windows import ShapeError
+from hypar.registry import load_plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypar.importers.atoms import Axes, Axis
+    from hypar.importers.layers import OpContext
+    from hypar.importers.trace import Letters
+
+BETWEEN = frozenset({"pointwise", "dropout"})
+"""Ops between the two products of an attention, besides its softmax and what is added to its scores."""
+
+
+def dot(view: OpContext) -> TensorAxes | None:
+    """Say a sum of products over the letters that the result lacks: a linear layer, or a product of two activations."""
+    node = view.node
+    left, right, bias = (node.operand(name) for name in ("left", "right", "bias"))
+    roles = {name: node.get(name) for name in ("left", "right", "made")}
+    if not left or not right or roles["left"] is None or node.get("scaled", False):
+        return None
+    if left in view.held and right in view.held:
+        return None if bias else activations(view, view.held[left], view.held[right], roles)
+    if right in view.held:
+        left, right, roles = right, left, {**roles, "left": roles["right"], "right": roles["left"]}
+    if left not in view.held or right not in view.weights or (bias and bias not in view.weights):
+        return None
+    return _linear(view, view.held[left], right, roles, bias=bool(bias))
+
+
+def _linear(
+    view: OpContext, held: TensorAxes, weight: str, roles: Mapping[str, Letters], *, bias: bool
+) -> TensorAxes | None:
+    """Say a linear layer over all positions of the axes that are not contracted."""
+    atoms, of_data, of_result = view.atoms, roles["left"], roles["made"]
+    sizes = dict(zip(roles["right"], view.sizes(weight), strict=True))
+    axes: dict[int, Axis] = dict(zip(of_data, held.axes, strict=True))
+    read = [letter for letter in of_data if letter in sizes and letter not in of_result]
+    made = [letter for letter in sizes if letter not in of_data]
+    if any(letter in sizes and letter in of_result and sizes[letter] > 1 for letter in of_data):
+        return None
+    contracted = atoms.leaves(atom for letter in read for atom in axes[letter])
+    own = view.dims(held)
+    if not {*contracted} <= {*own} or not contracted or BATCH in contracted:
+        return None
+    if len(view.read) == 1 and len(sizes) == 2:
+        out = {"out_features": sizes[made[0]], "bias": bias}
+        return view.image("linear", [held], out, {"channels": sizes[made[0]]})
+    axes |= {letter: atoms.axis(sizes[letter]) for letter in made}
+    new, result = (
+        tuple(atom for letter in made for atom in axes[letter]),
+        tuple(axes[letter] for letter in of_result),
+    )
+    if not new:
+        return None
+    order = tuple(atom for atom in own if atom in contracted)
+    kept = tuple(atom for atom in own if atom not in contracted)
+    if [atoms.fixed.get(atom) for atom in (*order, *kept)] == ["channels", "height", "width"]:
+        atoms.fixed[new[0]] = "channels"
+        fields = {"out_channels": atoms.size(new), "kernel": 1, "bias": bias}
+        return view.put("conv", [held], result, (*new, *kept), fields=fields)
+    return view.put(
+        "linear", [held], result, (*kept, *new), roles={"contracted": order, "out": new}, fields={"bias": bias},
+        tied=_owner(view, weight, (contracted, new)),
+    )  # fmt: skip
+
+
+def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
+    """Return the layer whose weight a linear layer uses, after making their dims the same."""
+    atoms, identities = view.atoms, view.weights[weight]
+    for number, draft in enumerate(view.layers.rows):
+        owns = draft.op in {"embedding", "linear"} and draft.tied is None
+        if not owns or not identities & draft.weights:
+            continue
+        theirs = draft.roles.get("over", draft.roles.get("contracted", ())), draft.roles.get("out", ())
+        pairs = list(zip(axes, reversed(theirs) if draft.op == "embedding" else theirs, strict=True))
+        if all(atoms.size(one) == atoms.size(other) for one, other in pairs):
+            united = [atoms.unite(one, other) for one, other in pairs]
+            return number if all(united) else None
+    return None
+
+
+def activations(
+    view: OpContext, left: TensorAxes, right: TensorAxes, roles: Mapping[str, Letters], **said: Any
+) -> TensorAxes | None:
+    """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
+    atoms, of_left, of_right = view.atoms, roles["left"], roles["right"]
+    if any(view.layers.rows[one].op == "softmax" for one in _scores(view, right.number)[1]):
+        left, right, of_left, of_right = right, left, of_right, of_left
+    one, two = dict(zip(of_left, left.axes, strict=True)), dict(zip(of_right, right.axes, strict=True))
+    both = [letter for letter in one if letter in two]
+    contracted = [letter for letter in both if letter not in roles["made"]]
+    for letter in both:
+        joined = atoms.unite(one[letter], two[letter])
+        if not joined and not (letter in contracted and atoms.align(one[letter], two[letter])):
+            return None
+    mine, theirs = (
+        atoms.leaves(atom for letter in contracted for atom in side[letter]) for side in (one, two)
+    )
+    shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
+    first, second = view.dims(left), view.dims(right)
+    if BATCH not in shared or not {*mine} <= {*first} or not {*theirs} <= {*second}:
+        return None
+    found = _attention_of(view, left, right, (mine, theirs))
+    taken = {atoms.first(atom) for atom in first}
+    names = {
+        atom: atoms.new(atoms.size((atom,)))
+        for atom in second
+        if atoms.first(atom) in taken and atom not in theirs and atom not in shared
+    }
+    atoms.aliases |= {*names.values()}
+    free = {
+        letter: tuple(names.get(atom, atom) for atom in atoms.leaves(axis))
+        for letter, axis in two.items()
+        if letter not in one
+    }
+    axes = tuple({**free, **one}[letter] for letter in roles["made"])
+    if found is not None:
+        return replace(found, axes=axes)
+    others = [names.get(atom, atom) for atom in second if atom not in theirs and atom not in shared]
+    dims = (*(atom for atom in first if atom not in mine), *(atom for atom in others if atom not in first))
+    pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
+    pairs = {field: pair for field, pair in pairs.items() if pair}
+    return view.put("matmul", [left, right], axes, dims, pairs=pairs, weights=frozenset(), **said)
+
+
+def attention(view: OpContext) -> TensorAxes | None:
+    """Say an attention that is one operation, as two products with a softmax and what is trained of its mask between.
+
+    The second product makes it an attention where queries, keys and values are as that op has them.
+    """
+    node, atoms = view.node, view.atoms
+    values = [node.operand(name) for name in ("query", "key", "value")]
+    if any(value not in view.held for value in values):
+        return None
+    q, k, v = (view.held[value] for value in values)
+    rank, mask = len(q.axes), node.operand("mask")
+    if {len(k.axes), len(v.axes)} != {rank} or rank < len(("batch", "sequence", "features")):
+        return None
+    for place, axis in enumerate(q.axes[:-2]):
+        heads, other = k.axes[place], v.axes[place]
+        groups = atoms.size(axis) // atoms.size(heads)
+        repeated = () if groups == 1 else (atoms.new(groups),)
+        if not (atoms.unite(axis, (*heads, *repeated)) and atoms.unite(axis, (*other, *repeated))):
+            return None
+    if BATCH in atoms.leaves(k.axes[-2]):
+        found = "found an attention over its first axis, that of the samples"
+        raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
+    if not atoms.unite(q.axes[-1], k.axes[-1]) or not atoms.unite(k.axes[-2], v.axes[-2]):
+        return None
+    q, k, v = (replace(held, axes=(*q.axes[:-2], *held.axes[-2:])) for held in (q, k, v))
+    flop = node.flop
+    of_scores = flop * atoms.size(q.axes[-1]) // (atoms.size(q.axes[-1]) + atoms.size(v.axes[-1]))
+    letters = matrix_letters(rank, rank)
+    *before, inner, column = letters["right"]
+    turned = {**letters, "right": (*before, column, inner)}
+    scores = activations(view, q, k, turned, flop=of_scores)
+    if scores is None:
+        return None
+    if mask in view.weights:
+        scores = scored_by(view, scores, mask) or scores
+    roles = {"over": atoms.leaves(scores.axes[-1])}
+    said: dict[str, Any] = {"roles": roles, "weights": frozenset(), "flop": 0}
+    shares = view.put("softmax", [scores], scores.axes, view.dims(scores), **said)
+    return activations(view, shares, v, letters, flop=flop - of_scores)
+
+
+def _scores(view: OpContext, number: int) -> tuple[int, list[int]]:
+    """Return the layer before a softmax and what stands beside it, and these."""
+    rows, between = view.layers.rows, []
+    while rows[number].op in BETWEEN or rows[number].op == "softmax":
+        between.append(number)
+        number = rows[number].reads[0]
+    return number, between
+
+
+def _attention_of(
+    view: OpContext, shares: TensorAxes, values: TensorAxes, keys: tuple[Axis, Axis]
+) -> TensorAxes | None:
+    """Say an attention where a product's first factor is a softmax of another product over the same dims."""
+    rows, leaves = view.layers.rows, view.atoms.leaves
+    number, between = _scores(view, shares.number)
+    scores = rows[number]
+    softmax = [rows[one] for one in between if rows[one].op == "softmax"]
+    if scores.op != "matmul" or len(softmax) != 1:
+        return None
+    aliased = {atom: own for own, atom in scores.pairs.get("names", ())}
+    if leaves(softmax[0].roles["over"]) != keys[0] or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]:
+        return None
+    masked = [node for one in between if (node := rows[one].node)]
+    causal = any(view.trace.causal(node, "mask" if node.op == "attention" else "") for node in masked)
+    parts, dims = _parts(view, scores.reads, values.number), view.layers.dims
+    numbers = [*parts[:2], values.number, *parts[2:]]
+    sizes = [{str(atom): view.atoms.size((atom,)) for atom in dims(number)} for number in numbers]
+    try:
+        load_plugin("ops", "attention")(over=[*map(str, keys[1])]).output_shape(tuple(sizes))
+    except ShapeError:
+        return None
+    makers = [rows[number] for number in numbers[:3]]
+    if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
+        for maker, name in zip(makers, ("q", "k", "v"), strict=True):
+            maker.scope = (*maker.scope, name)
+    flop = view.node.flop + (scores.flop if view.node.op == "dot" else 0)
+    return view.put(
+        "attention", [TensorAxes(number, ()) for number in numbers], (), (*dims(numbers[0])[:-1], dims(values.number)[-1]),
+        roles={"over": keys[1]}, weights=frozenset(), fields={"causal": causal}, flop=flop,
+    )  # fmt: skip
+
+
+def _parts(view: OpContext, factors: tuple[int, ...], values: int) -> list[int]:
+    """Return the queries and the keys of each part of their features, those with the dims of the values first.
+
+    There are none where the parts of both are not of equal sizes.
+    """
+    rows, dims, atoms = view.layers.rows, view.layers.dims, view.atoms
+    queries, keys = (rows[one].reads if rows[one].op == JOINED else (one,) for one in factors)
+    parts = list(zip(queries, keys, strict=False))
+    alike = len(parts) == 1 or all(atoms.unite(dims(one)[-1:], dims(other)[-1:]) for one, other in parts)
+    if len(queries) != len(keys) or not alike:
+        return []
+    own = {*dims(values)[:-1]}
+    parts.sort(key=lambda part: {*dims(part[1])[:-1]} != own)
+    return [number for part in parts for number in part]
+
+
+def lookup(view: OpContext) -> TensorAxes | None:
+    """Say a table whose rows are looked up by the input."""
+    table, tokens = view.node.operand("table"), view.node.operand("tokens")
+    if table not in view.weights or tokens not in view.held:
+        return None
+    held, (rows, width) = view.held[tokens], view.sizes(table)
+    over, out = (view.atoms.new(rows),), (view.atoms.new(width),)
+    axes: Axes = (*held.axes[: len(view.sizes()) - 1], out)
+    return view.put("embedding", [held], axes, (*view.dims(held), *out), roles={"over": over, "out": out})
+
+
+def loss(view: OpContext) -> TensorAxes | None:
+    """Say a mean cross-entropy of scores, whose classes are the second axis."""
+    held = view.held[view.data[0]]
+    if len(held.axes) < 2:
+        return None
+    over = view.atoms.leaves(held.axes[1])
+    return view.put("cross_entropy", [held], (), view.dims(held), roles={"over": over})
