@@ -80,14 +80,10 @@ def rooted(splits: Sequence[Split], stages: StagesRecord | None) -> Node:
     return tree_of(splits, each, stages.outside or 0)
 
 
-def _listed(root: Node) -> list[Split]:
-    return [*splits_of(root)]
-
-
 if TYPE_CHECKING:
     Root = Node
 else:
-    Root = Annotated[list[Split], PlainSerializer(_listed, return_type=list[Split])]
+    Root = Annotated[list[Split], PlainSerializer(lambda root: [*splits_of(root)], return_type=list[Split])]
 
 
 class Plan(Result, Record):
@@ -304,15 +300,9 @@ class Plan(Result, Record):
         return self._roots[layer]
 
     def require_whole(self) -> None:
-        """Check that levels, layers, choices, shares, stages, bounds and score agree.
-
-        Raises:
-            ValueError: they do not.
-            InputError: the space is none.
-        """
+        """Check that levels, layers, choices, shares, stages, bounds and score agree; raises ``ValueError``."""
         for found in self._faults():
             raise ValueError(found)
-        parse_space(self.space, self.model.dims or ())
 
     def _faults(self) -> Iterator[str]:
         yield from self._dim_faults()
@@ -332,13 +322,16 @@ class Plan(Result, Record):
         elif self.arrays is not None or self.path is not None or self.groups[0].name != WHOLE_ARRAY:
             yield "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
         yield from self._bound_faults()
-        if self.baselines is not None and (self.staged or self.score is None):
-            yield f"baselines: found {'in stages' if self.score else 'without a score'}; allowed: none"
+        yield from () if self.limits is None else self.limits.faults()
         if self.chunks is not None:
             yield from self.chunks.faults(self.layers, scored=self.score is not None)
 
     def _dim_faults(self) -> Iterator[str]:
-        """Yield where a dim is divided that is neither one of all networks nor one that this network names."""
+        """Yield whether the space is none, and where a dim is divided that neither all networks nor this one names."""
+        try:
+            parse_space(self.space, self.model.dims or ())
+        except OptionError as error:
+            yield f"space: {error.found}; allowed: {error.allowed}"
         known = (*CUTTABLE, *(self.model.dims or ()))
         for number, split in enumerate(self.splits):
             places = ((layer, dim) for layer, own in split.choices.items() for dim in own if dim not in known)
@@ -402,7 +395,11 @@ class Plan(Result, Record):
         yield from (fault("path", name, ", ".join(sorted(known))) for name in strange)
 
     def _bound_faults(self) -> Iterator[str]:
-        """Yield where a bound is above its cost, or their number is neither 1 nor that of the levels."""
+        """Yield where bounds and costs do not agree, or baselines and the score."""
+        if self.baselines is not None:
+            yield from self.baselines.faults()
+            if self.staged or self.score is None:
+                yield f"baselines: found {'in stages' if self.score else 'without a score'}; allowed: none"
         bounds = self.bounds or ()
         costs = [self.cost.value] if len(bounds) == 1 else [split.cost for split in self.splits]
         if self.bounds is not None and len(bounds) != len(costs):
@@ -431,10 +428,7 @@ def read_plan(file: str | Path) -> Plan:
     def place(where: Where) -> str:
         return f"{path}: {field_name(where)}" if where else str(path)
 
-    try:
-        plan = validated(Plan, data, place=place, error=PlanError)
-    except OptionError as error:
-        raise PlanError(f"{path}: space", error.found, error.allowed) from None
+    plan = validated(Plan, data, place=place, error=PlanError)
     remember(plan, Origin(file=path))
     if plan.score is not None:
         remember(plan.score, Origin(plan=plan, file=path))

@@ -37,15 +37,12 @@ def read_array(text: str) -> tuple[int | str, ...]:
         OptionError: it is not of that form.
     """
     words = text.split("x")
-    staged = any(word.startswith("s") for word in words)
     try:
-        numbers = [int(word.removeprefix("s") if staged else word) for word in words]
+        return tuple(f"s{int(word[1:])}" if word.startswith("s") else int(word) for word in words)
     except ValueError:
+        staged = any(word.startswith("s") for word in words)
         form = "with a number of stages as 2xs4x2" if staged else "as 4x8 or 16"
         raise OptionError("array", f"found {shown(text)}", f"the ways of each level, {form}") from None
-    return tuple(
-        word if word.startswith("s") else number for word, number in zip(words, numbers, strict=True)
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,16 +144,6 @@ class StagesRecord(Record):
         return self.parts if self.pipelined else None
 
     @property
-    def requested_microbatches(self) -> int | None:
-        """Return the number of microbatches to request for the same plan."""
-        return self.asked_microbatches if self.asked == "best" else self.microbatches
-
-    @property
-    def given_starts(self) -> tuple[str, ...]:
-        """Return the first layers of the stages if they were given."""
-        return tuple(layers[0] for _, layers in self.spans) if self.starts else ()
-
-    @property
     def spans(self) -> tuple[tuple[StageRecord, tuple[str, ...]], ...]:
         """Return the parts of all stages in the network's order, each with its stage: consecutive layers."""
         each = zip(*([(stage, own) for own in stage.spans] for stage in self.stages), strict=True)
