@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import ConfigDict, Field, PlainSerializer, model_validator
 
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
@@ -37,7 +37,7 @@ from hypar.plan.records import (
     Score,
     remember,
 )
-from hypar.plan.stages import StagesRecord, stage_name
+from hypar.plan.stages import StagesRecord, Ways, stage_name
 from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
 from hypar.sharding.tree import (
@@ -55,15 +55,6 @@ from hypar.sharding.tree import (
 
 SCHEMA: Final = "hypar.plan/2"
 """The only format that is written and read."""
-
-
-def _few(array: list[int]) -> list[int]:
-    if math.prod(array) > MOST_DEVICES:
-        raise ValueError(f"at most {MOST_DEVICES:,} devices")
-    return array
-
-
-Ways = Annotated[list[Annotated[int, Field(ge=2)]], AfterValidator(_few)]
 
 
 def rooted(splits: Sequence[Split], stages: StagesRecord | None) -> Node:
@@ -290,8 +281,7 @@ class Plan(Result, Record):
     @cached_property
     def _roots(self) -> dict[str, str | None]:
         stages = () if self.stages is None else self.stages.stages
-        staged = {layer: stage.group for stage in stages for layer in stage.layers}
-        return {layer: staged.get(layer) for layer in self.layers}
+        return dict.fromkeys(self.layers) | {layer: stage.group for stage in stages for layer in stage.layers}
 
     def _group_of(self, layer: str) -> str | None:
         """Return the device group that a layer's stage is on; None if it is on all devices."""
@@ -349,8 +339,7 @@ class Plan(Result, Record):
             yield f"stages.microbatches: found {stages.microbatches:,}; allowed: {allowed}"
         if not self.heterogeneous and (stages.outside or 0) > len(self.array):
             yield fault("stages.outside", stages.outside, f"at most {len(self.array)}, as there are levels")
-        devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
-        if devices > MOST_DEVICES or self.score is None:
+        if count * math.prod(self.array) > MOST_DEVICES or self.score is None:
             kind = "" if self.heterogeneous else "identical "
             yield fault("stages", count, f"at most {MOST_DEVICES:,} {kind}devices, and a score")
         groups = [] if self.score is None else [group.group for group in self.score.groups or ()]
@@ -388,8 +377,6 @@ class Plan(Result, Record):
         others = [name for name in arrays if name not in names]
         if others and not any(group.idle and group.name not in arrays for group in groups):
             yield fault("arrays", others[0], ", ".join(names))
-        if sum(map(math.prod, arrays.values())) > MOST_DEVICES:
-            yield f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}"
         known = {split.group for split in self.splits} | {*arrays}
         strange = [name for name in self.path or () if name not in known]
         yield from (fault("path", name, ", ".join(sorted(known))) for name in strange)

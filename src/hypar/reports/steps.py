@@ -7,7 +7,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Note, Span, Table, Timeline
-from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
 from hypar.reports import words
 from hypar.reports.text import faster_than
@@ -120,10 +119,17 @@ def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]
     row = {**dict(group), **unfit}
     if stages is None or not stages.pipelined:
         return row
-    at = stage_of(group.group)
-    stage, own = stages.stages[at], group.group.removeprefix(stage_name(at)).strip()
-    devices = f"{group.devices} {own or stage.group or ''}".rstrip()
-    return {**row, **dict(stage), "group": None, "stage": at + 1, "layers": stage.ends, "devices": devices}
+    _, number, *own = group.group.split(maxsplit=2)
+    stage = stages.stages[int(number) - 1]
+    devices = " ".join([str(group.devices), *(own or filter(None, [stage.group]))])
+    return {
+        **row,
+        **dict(stage),
+        "group": None,
+        "stage": int(number),
+        "layers": stage.ends,
+        "devices": devices,
+    }
 
 
 def chunks_table(ran: ScoredStep | None) -> list[Table]:
