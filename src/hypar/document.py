@@ -148,17 +148,13 @@ class Document:
         """Return it without its notes on details."""
         return replace(self, notes=tuple(note for note in self.notes if not note.detail))
 
-    def walk(self) -> Iterator[tuple[int, Part]]:
+    def walk(self, parts: Iterable[Part] | None = None, depth: int = 0) -> Iterator[tuple[int, Part]]:
         """Yield what readers see with the number of sections around it: parts, a section before its own, then notes."""
-
-        def inside(parts: Iterable[Part], depth: int) -> Iterator[tuple[int, Part]]:
-            for part in parts:
-                if not isinstance(part, Table) or part.shown:
-                    yield depth, part
-                if isinstance(part, Section):
-                    yield from inside(part.parts, depth + 1)
-
-        return inside((*self.parts, *self.notes), 0)
+        for part in (*self.parts, *self.notes) if parts is None else parts:
+            if not isinstance(part, Table) or part.shown:
+                yield depth, part
+            if isinstance(part, Section):
+                yield from self.walk(part.parts, depth + 1)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of the first table: raw numbers by key."""

@@ -22,21 +22,7 @@ from hypar.files.record import Record
 from hypar.files.text import format_json, read_json, write_text
 from hypar.files.validation import validated
 from hypar.ops.dims import CUTTABLE
-from hypar.plan.records import (
-    BaselinesRecord,
-    ChunksRecord,
-    CostRecord,
-    Counted,
-    FilesRecord,
-    LimitsRecord,
-    ModelRecord,
-    Operators,
-    Origin,
-    ProfileRecord,
-    RefinementRecord,
-    Score,
-    remember,
-)
+from hypar.plan import records
 from hypar.plan.stages import StagesRecord, Ways, stage_name
 from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
@@ -107,8 +93,8 @@ class Plan(Result, Record):
     model_config = ConfigDict(populate_by_name=True)
 
     schema_: Literal["hypar.plan/2"] = Field(alias="schema")
-    model: ModelRecord
-    graph: Operators | None = None
+    model: records.ModelRecord
+    graph: records.Operators | None = None
     strategy: str
     space: str
     search: str
@@ -118,19 +104,19 @@ class Plan(Result, Record):
     shares: str | None = None
     path: list[str] | None = None
     pins: list[str]
-    profile: ProfileRecord | None = None
-    files: FilesRecord | None = None
+    profile: records.ProfileRecord | None = None
+    files: records.FilesRecord | None = None
     bounds: list[Amount] | None = None
-    limits: LimitsRecord | None = None
-    convention: Counted = "paper"
-    cost: CostRecord
+    limits: records.LimitsRecord | None = None
+    convention: records.Counted = "paper"
+    cost: records.CostRecord
     claim: str
     stages: StagesRecord | None = None
     root: Root = Field(alias="splits")
-    baselines: BaselinesRecord | None = None
-    refined: RefinementRecord | None = None
-    chunks: ChunksRecord | None = None
-    score: Score | None = None
+    baselines: records.BaselinesRecord | None = None
+    refined: records.RefinementRecord | None = None
+    chunks: records.ChunksRecord | None = None
+    score: records.Score | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -416,7 +402,7 @@ def read_plan(file: str | Path) -> Plan:
         return f"{path}: {field_name(where)}" if where else str(path)
 
     plan = validated(Plan, data, place=place, error=PlanError)
-    remember(plan, Origin(file=path))
+    records.remember(plan, records.Origin(file=path))
     if plan.score is not None:
-        remember(plan.score, Origin(plan=plan, file=path))
+        records.remember(plan.score, records.Origin(plan=plan, file=path))
     return plan

@@ -11,14 +11,14 @@ from hypar.network.training import OPTIMIZERS
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS
-from hypar.plan.stages import BALANCES, FLUSHES, RULES
+from hypar.plan.stages import BALANCES, FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 
 BEST = "best"
 """In place of a number of stages: as many as are fastest."""
 
-SHARES = (*RULES, "layers")
+SHARES = ("equal", "linear", "exact", "layers")
 """The rules for the shares of device groups; ``layers`` gives each layer its own."""
 
 GRAPHS = ("contracted", "operators")

@@ -162,7 +162,3 @@ class StagesRecord(Record):
 def stage_name(stage: int) -> str:
     """Return the name of a stage and its resource, counted from 1."""
     return f"stage {stage + 1}"
-
-
-RULES = ("equal", "linear", "exact")
-"""Rules that find the shares of an uneven split."""

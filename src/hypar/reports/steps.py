@@ -149,7 +149,8 @@ def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = words.
     """
     if ran is None:
         return []
-    rows, row_of = step_rows(ran), words.rows_of(ran.plan, most=most)
+    rows, parts = step_rows(ran), words.parts_of(ran.plan, most=most)
+    row_of = {layer: part.title for part in parts for layer in part.layers}
 
     def track(layer: str, group: str) -> str:
         return group if ran.stages else _track(row_of[layer], group)
