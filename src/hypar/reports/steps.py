@@ -122,14 +122,8 @@ def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]
     _, number, *own = group.group.split(maxsplit=2)
     stage = stages.stages[int(number) - 1]
     devices = " ".join([str(group.devices), *(own or filter(None, [stage.group]))])
-    return {
-        **row,
-        **dict(stage),
-        "group": None,
-        "stage": int(number),
-        "layers": stage.ends,
-        "devices": devices,
-    }
+    shown = {"group": None, "stage": int(number), "layers": stage.ends, "devices": devices}
+    return {**row, **dict(stage), **shown}
 
 
 def chunks_table(ran: ScoredStep | None) -> list[Table]:
