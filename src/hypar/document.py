@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from hypar.errors import OptionError
@@ -19,6 +18,7 @@ from hypar.units import amount
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 Tone = Literal["", "good", "warn", "bad", "this"]
 """What a value means for its reader: it fits, it barely does, it does not; a row is the one that is asked about."""
@@ -79,11 +79,8 @@ class Table(NamedTuple):
     def shown(self) -> list[Column]:
         """The columns for readers: those that have a value."""
         rows = [*self.rows, self.total or {}]
-        return [
-            own
-            for own in self.columns
-            if own.show and any(row.get(own.key) not in (None, "") for row in rows)
-        ]
+        valued = {key for row in rows for key, value in row.items() if value not in (None, "")}
+        return [own for own in self.columns if own.show and own.key in valued]
 
     @property
     def has_bars(self) -> bool:
@@ -151,17 +148,13 @@ class Document:
         """Return it without its notes on details."""
         return replace(self, notes=tuple(note for note in self.notes if not note.detail))
 
-    def walk(self) -> Iterator[tuple[int, Part]]:
+    def walk(self, parts: Iterable[Part] | None = None, depth: int = 0) -> Iterator[tuple[int, Part]]:
         """Yield what readers see with the number of sections around it: parts, a section before its own, then notes."""
-
-        def inside(parts: Iterable[Part], depth: int) -> Iterator[tuple[int, Part]]:
-            for part in parts:
-                if not isinstance(part, Table) or part.shown:
-                    yield depth, part
-                if isinstance(part, Section):
-                    yield from inside(part.parts, depth + 1)
-
-        return inside((*self.parts, *self.notes), 0)
+        for part in (*self.parts, *self.notes) if parts is None else parts:
+            if not isinstance(part, Table) or part.shown:
+                yield depth, part
+            if isinstance(part, Section):
+                yield from self.walk(part.parts, depth + 1)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of the first table: raw numbers by key."""
@@ -193,9 +186,7 @@ class Result:
 
     def plot(self, file: str | Path | None = None) -> Any:
         """Draw it and return a picture for notebooks; a file is .svg, or with matplotlib .png or .pdf; raises ``InputError``."""
-        return import_module("hypar.reports.plots").plot(
-            self.document(), None if file is None else Path(file)
-        )
+        return import_module("hypar.reports.plots").plot(self.document(), file)
 
     def _repr_html_(self) -> str:
         return str(import_module("hypar.reports.renderers").fragment(self.document().shortened()))

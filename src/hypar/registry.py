@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections import ChainMap
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,7 @@ GROUPS = {
 }
 """The folder of each group of plug-ins, inside the package."""
 
-OWN = {"documents", "readers"}
-"""Groups to which other packages add nothing."""
-
-FAMILIES = {"ops"}
+FAMILIES = {"exports", "ops"}
 """Groups of which a file has several plug-ins by their names, ``plugins``."""
 
 DATA = {"hardware": "machine/catalog", "models": "models"}
@@ -46,39 +44,32 @@ def entry_points(group: str) -> Any:
     """Return the entry points of a group in all installed distributions."""
     from importlib import metadata  # noqa: PLC0415 (a tenth of the start; most plans name no foreign plug-in)
 
-    return () if group in OWN else metadata.entry_points(group=f"hypar.{group}")
+    return metadata.entry_points(group=f"hypar.{group}")
 
 
 @cache
-def own_names(group: str) -> frozenset[str]:
-    """Return the names of the plug-ins in a group that come with hypar."""
-    files = (_PACKAGE / GROUPS[group]).glob("*.py")
-    names = frozenset(file.stem for file in files) - {"__init__", "base"}
-    return frozenset(_families(group)) if group in FAMILIES else names
-
-
-@cache
-def _families(group: str) -> dict[str, Any]:
-    """Return the plug-ins of all files of a group, each of which has several."""
-    found: dict[str, Any] = {}
-    for file in sorted((_PACKAGE / GROUPS[group]).glob("[!_]*.py")):
-        found |= importlib.import_module(f"hypar.{GROUPS[group].replace('/', '.')}.{file.stem}").plugins
-    return found
+def own_plugins(group: str) -> dict[str, Any]:
+    """Return the plug-ins in a group that come with hypar by name, each as its module, or itself if a file has several."""
+    folder = GROUPS[group]
+    files = sorted((_PACKAGE / folder).glob("[!_]*.py"))
+    found = {file.stem: f"hypar.{folder.replace('/', '.')}.{file.stem}" for file in files}
+    found.pop("base", None)
+    if group not in FAMILIES:
+        return found
+    return dict(ChainMap(*(importlib.import_module(module).plugins for module in found.values())))
 
 
 @cache
 def plugin_names(group: str) -> tuple[str, ...]:
-    """Return the names of all plug-ins in a group (``solvers``, ``costs``, ...), sorted, without importing any."""
-    return tuple(sorted(own_names(group) | {point.name for point in entry_points(group)}))
+    """Return the names of all plug-ins in a group (``solvers``, ``costs``, ...), sorted; none of the files that have one is imported."""
+    return tuple(sorted({*own_plugins(group), *(point.name for point in entry_points(group))}))
 
 
 @cache
 def load_plugin(group: str, name: str) -> Any:
     """Import one plug-in of a group; raises ``UnknownNameError``."""
-    if group in FAMILIES and name in _families(group):
-        return _families(group)[name]
-    if name in own_names(group):
-        return importlib.import_module(f"hypar.{GROUPS[group].replace('/', '.')}.{name}").plugin
+    if own := own_plugins(group).get(name):
+        return importlib.import_module(own).plugin if isinstance(own, str) else own
     for point in entry_points(group):
         if point.name == name:
             return point.load()

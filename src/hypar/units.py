@@ -75,16 +75,16 @@ def format_seconds(number: float, unit: str = "s") -> str:
     return f"{number:.3g} {unit}"
 
 
-def _rounded(number: float, digits: int = 3) -> str:
-    return f"{number:#.{digits}g}".rstrip(".")
+def _rounded(number: float) -> str:
+    return f"{number:#.3g}".rstrip(".")
 
 
-def format_gain(first: float | None, own: float, digits: int = 3) -> str:
+def format_gain(first: float | None, own: float) -> str:
     """Format how many times less a number is than the first one, as ``3.41x`` or ``12345x``; empty if that is not known."""
     if first is None or not own:
         return ""
     times = first / own
-    return f"{times:.0f}x" if times >= 10**digits - 0.5 else f"{_rounded(times, digits)}x"
+    return f"{times:.0f}x" if times >= 999.5 else f"{_rounded(times)}x"
 
 
 _AMOUNTS: dict[str, Callable[[float], str]] = {

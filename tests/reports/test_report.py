@@ -17,7 +17,7 @@ from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
 from hypar.reports.report import AT_REST, read_reported, report_page
-from hypar.reports.words import rows_of
+from hypar.reports.words import parts_of
 from hypar.sharding.dims import WORDS
 from hypar.units import format_bytes, format_seconds
 from tests.effort import late
@@ -87,7 +87,7 @@ def test_a_page_is_valid_and_loads_nothing(written: tuple[Path, str]) -> None:
 
 def test_a_page_names_every_row_of_layers_and_every_choice(written: tuple[Path, str]) -> None:
     plan, text = read_plan(written[0]), text_of(written)
-    for row in {*rows_of(plan).values()}:
+    for row in {part.title for part in parts_of(plan)}:
         assert row in text
     for split in plan.splits:
         for layer in plan.layers:

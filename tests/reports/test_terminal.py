@@ -11,7 +11,7 @@ import pytest
 
 from hypar.document import Document, Note
 from hypar.reports.renderers import csv_text
-from hypar.reports.terminal import WIDTH_OF_A_PIPE, note, show_document, warn, width, write
+from hypar.reports.terminal import WIDTH_OF_A_PIPE, note, show_document, width, write
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_control_characters_reach_no_terminal(
         show_document(Document(title=hostile, notes=(Note("", hostile),)))
         write(hostile)
         write(hostile, document=True)
-        warn(hostile)
+        note(hostile, "bold red")
         note(hostile)
         found = "".join(capsys.readouterr())
         assert found.count("a?[31m?b") == 6

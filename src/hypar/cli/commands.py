@@ -212,15 +212,14 @@ def score(
     document = partial(use("reports.of.plan:score_document"), ran.score, ran)
     if picture is not None:
         scored = ran.plan.model_copy(update={"score": ran.score})
-        use("reports.plots:plot")(
-            use("reports.of.plan:plan_document")(scored, ran.graph, ran.machine), Path(picture)
-        )
+        drawn = use("reports.of.plan:plan_document")(scored, ran.graph, ran.machine)
+        use("reports.plots:plot")(drawn, picture)
     if trace is not None:
         use("files.text:write_text")(Path(trace), use("reports.steps:step_trace")(ran))
     if plot is not None and plot.endswith(".csv"):
         use("files.text:write_text")(Path(plot), use("reports.renderers:timeline_csv")(ran.timeline))
     elif plot is not None:
-        use("reports.plots:plot")(document(), Path(plot))
+        use("reports.plots:plot")(document(), plot)
     wrote(*files)
     if layers:
         times = [row for row in use("studies.step:StepRows")(ran).phases if "time_s" in row]

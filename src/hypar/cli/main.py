@@ -14,7 +14,7 @@ from hypar.cli import commands  # noqa: F401 (it lists its commands)
 from hypar.cli.options import GoneError
 from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError, printable
-from hypar.files.text import not_printed
+from hypar.files.text import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,8 +77,8 @@ def _one_line() -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:
             raise
-        refused = not_printed(error)
-        raise _Refusal(f"error: {refused}", refused.exit_status) from error
+        found = refused(error)
+        raise _Refusal(f"error: {found}", found.exit_status) from error
 
 
 def _in_place_of(command: str, words: list[str]) -> str:

@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
     Options = Callable[[], Iterable[Parameter]]
 
-EXCLUSIVE = (
-    ("csv", "json"),
-    ("validate", "model"),
-    ("yaml", "json"),
-    ("yaml", "validate"),
-    ("yaml", "model"),
-)
+EXCLUSIVE = ("csv", "json"), ("validate", "model"), ("yaml", "json"), ("yaml", "validate"), ("yaml", "model")
 """Options that exclude each other."""
 
 MOST_NUMBERS = 10_000
@@ -204,7 +198,7 @@ def print_data(data: Any, *, as_csv: bool = False) -> None:
 def unfit(lines: Iterable[str], *, fit: bool, as_data: bool) -> bool:
     """Say on stderr which plans exceed their machine's memory, where stdout carries data; return whether that is the answer."""
     for line in lines if as_data else ():
-        use("reports.terminal:warn")(line)
+        use("reports.terminal:note")(line, "bold red")
     return bool(fit and lines)
 
 

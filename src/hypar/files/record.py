@@ -40,8 +40,7 @@ class Record(BaseModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values in some fields; what was derived from them is derived again."""
         copied = super().model_copy(update=update, deep=deep)
-        for base in type(self).__mro__:
-            for name, held in vars(base).items():
-                if isinstance(held, cached_property):
-                    copied.__dict__.pop(name, None)
+        for name in [*copied.__dict__]:
+            if isinstance(getattr(type(self), name, None), cached_property):
+                del copied.__dict__[name]
         return copied

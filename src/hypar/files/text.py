@@ -78,11 +78,6 @@ def write_bytes(file: Path, content: bytes) -> None:
             _replace(path, content, mode)
 
 
-def not_printed(error: OSError | ValueError) -> DocumentError:
-    """Return the error for standard output that is closed or cannot take more."""
-    return _refused("standard output", "written", error)
-
-
 def _target(file: Path) -> tuple[Path, int | None]:
     """Return the file behind links and its mode, None if it is new; raise an error of the system if it cannot be written."""
     path = Path(os.path.realpath(file))
@@ -119,10 +114,13 @@ def _told(file: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise _refused(str(file), what, error) from error
+        raise refused(error, str(file), what) from error
 
 
-def _refused(where: str, what: str, error: OSError | ValueError) -> DocumentError:
+def refused(
+    error: OSError | ValueError, where: str = "standard output", what: str = "written"
+) -> DocumentError:
+    """Return the error of a file, or of standard output that is closed or cannot take more."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return DocumentError(where, f"cannot be {what}: {reason}")
 

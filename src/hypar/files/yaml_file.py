@@ -38,11 +38,8 @@ class Document:
         """Return a place as ``a.yaml:4: layers[2].op 'name'``; the line is that of the nearest place around it that has one."""
         around = (self.lines[where[:n]] for n in range(len(where), -1, -1) if where[:n] in self.lines)
         line = f":{next(around, 1)}" if self.lines else ""
-        return (
-            f"{self.file}{line}"
-            + (f": {field_name(where)}" if where else "")
-            + (f" {name!r}" if name else "")
-        )
+        place = f": {field_name(where)}" if where else ""
+        return f"{self.file}{line}{place}{f' {name!r}' if name else ''}"
 
 
 def plain_document(data: object, name: str) -> Document:

@@ -32,9 +32,6 @@ RESULTS = re.compile(r"cost|bound|(time|critical|busy|energy|communication|memor
 SECTIONS = {"model", "cost", "stages", "refined", "chunks", "score"}
 """Sections of a plan file whose entries are known by their own names."""
 
-SHOWN_DIGEST = len("sha256:") + 12
-"""Characters of a digest that are shown."""
-
 PLACES: dict[Place, tuple[int, str]] = {
     ("model", "name"): (0, "model"),
     ("array",): (0, "stage array"),
@@ -136,7 +133,7 @@ def diff_plans(before: Plan | str | Path, after: Plan | str | Path) -> tuple[Cha
     if costs[0] != costs[1]:
         hint = "hypar score compares their steps on a machine"
         raise PlanError("cost", f"the plans differ: {' and '.join(costs)}", "plans of one cost", hint)
-    return changes_between(before, after, levels=alike(before, after))
+    return changes_between(before, after)
 
 
 def alike(before: Plan, after: Plan) -> bool:
@@ -146,12 +143,13 @@ def alike(before: Plan, after: Plan) -> bool:
     return arrays and (before.arrays == after.arrays or sought[0] is not None)
 
 
-def changes_between(before: Plan, after: Plan, *, levels: bool = True) -> tuple[Change, ...]:
+def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
     """Return all differences of two plans' files in order, also for different arrays or costs.
 
-    A section or a split that only one has is named by its first entry. In place of ``levels`` that do not correspond stands the
+    A section or a split that only one has is named by its first entry. In place of levels that do not correspond stands the
     cut of each layer over all of them, on identical devices.
     """
+    levels = alike(before, after)
     cuts = not (levels or before.heterogeneous or after.heterogeneous)
     old, new = (_document(plan, levels=levels, cuts=cuts) for plan in (before, after))
     first = {_section(place): place for own in (old, new) for place in reversed(own)}
@@ -222,7 +220,7 @@ def _worded(what: str, value: Any) -> str | int | float:
         case (group, level):
             return f"{group} H{level + 1}"
         case str():
-            return value[:SHOWN_DIGEST] if value.startswith("sha256:") else value
+            return re.sub("(?<=^sha256:.{12}).*", "", value)
     return float(value) if isinstance(value, float) else int(value)
 
 

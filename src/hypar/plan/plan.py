@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import ConfigDict, Field, PlainSerializer, model_validator
 
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
@@ -22,51 +22,17 @@ from hypar.files.record import Record
 from hypar.files.text import format_json, read_json, write_text
 from hypar.files.validation import validated
 from hypar.ops.dims import CUTTABLE
-from hypar.plan.records import (
-    BaselinesRecord,
-    ChunksRecord,
-    CostRecord,
-    Counted,
-    FilesRecord,
-    LimitsRecord,
-    ModelRecord,
-    Operators,
-    Origin,
-    ProfileRecord,
-    RefinementRecord,
-    Score,
-    remember,
-)
-from hypar.plan.stages import StagesRecord, stage_name
+from hypar.plan import records
+from hypar.plan.stages import StagesRecord, Ways, stage_name
+from hypar.sharding import tree
 from hypar.sharding.placement import Choice
 from hypar.sharding.space import parse_space
-from hypar.sharding.tree import (
-    MOST_DEVICES,
-    WHOLE_ARRAY,
-    Amount,
-    Group,
-    Node,
-    Split,
-    fault,
-    groups_of,
-    splits_of,
-    tree_of,
-)
 
 SCHEMA: Final = "hypar.plan/2"
 """The only format that is written and read."""
 
 
-def _few(array: list[int]) -> list[int]:
-    if math.prod(array) > MOST_DEVICES:
-        raise ValueError(f"at most {MOST_DEVICES:,} devices")
-    return array
-
-
-Ways = Annotated[list[Annotated[int, Field(ge=2)]], AfterValidator(_few)]
-
-
-def rooted(splits: Sequence[Split], stages: StagesRecord | None) -> Node:
+def rooted(splits: Sequence[tree.Split], stages: StagesRecord | None) -> tree.Node:
     """Return the tree of splits that are listed and of the stages of a plan.
 
     Raises:
@@ -75,19 +41,17 @@ def rooted(splits: Sequence[Split], stages: StagesRecord | None) -> Node:
     for found in () if stages is None else stages.faults():
         raise ValueError(found)
     if stages is None or not (stages.pipelined or stages.groups):
-        return tree_of(splits)
+        return tree.tree_of(splits)
     each = [(stage.group, stage.layers) for stage in stages.stages]
-    return tree_of(splits, each, stages.outside or 0)
-
-
-def _listed(root: Node) -> list[Split]:
-    return [*splits_of(root)]
+    return tree.tree_of(splits, each, stages.outside or 0)
 
 
 if TYPE_CHECKING:
-    Root = Node
+    Root = tree.Node
 else:
-    Root = Annotated[list[Split], PlainSerializer(_listed, return_type=list[Split])]
+    Root = Annotated[
+        list[tree.Split], PlainSerializer(lambda root: [*tree.splits_of(root)], return_type=list[tree.Split])
+    ]
 
 
 class Plan(Result, Record):
@@ -120,8 +84,8 @@ class Plan(Result, Record):
     model_config = ConfigDict(populate_by_name=True)
 
     schema_: Literal["hypar.plan/2"] = Field(alias="schema")
-    model: ModelRecord
-    graph: Operators | None = None
+    model: records.ModelRecord
+    graph: records.Operators | None = None
     strategy: str
     space: str
     search: str
@@ -131,19 +95,19 @@ class Plan(Result, Record):
     shares: str | None = None
     path: list[str] | None = None
     pins: list[str]
-    profile: ProfileRecord | None = None
-    files: FilesRecord | None = None
-    bounds: list[Amount] | None = None
-    limits: LimitsRecord | None = None
-    convention: Counted = "paper"
-    cost: CostRecord
+    profile: records.ProfileRecord | None = None
+    files: records.FilesRecord | None = None
+    bounds: list[tree.Amount] | None = None
+    limits: records.LimitsRecord | None = None
+    convention: records.Counted = "paper"
+    cost: records.CostRecord
     claim: str
     stages: StagesRecord | None = None
     root: Root = Field(alias="splits")
-    baselines: BaselinesRecord | None = None
-    refined: RefinementRecord | None = None
-    chunks: ChunksRecord | None = None
-    score: Score | None = None
+    baselines: records.BaselinesRecord | None = None
+    refined: records.RefinementRecord | None = None
+    chunks: records.ChunksRecord | None = None
+    score: records.Score | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -215,17 +179,17 @@ class Plan(Result, Record):
         return self.uneven or bool(self.stages is not None and self.stages.groups)
 
     @cached_property
-    def splits(self) -> list[Split]:
+    def splits(self) -> list[tree.Split]:
         """Return the splits of the tree, a group's before its subgroups'."""
-        return [*splits_of(self.root)]
+        return [*tree.splits_of(self.root)]
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[tree.Group, ...]:
         """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
-        return tuple(groups_of(self.root))
+        return tuple(tree.groups_of(self.root))
 
     @property
-    def summed(self) -> tuple[Split, ...]:
+    def summed(self) -> tuple[tree.Split, ...]:
         """Return the splits whose costs sum to the plan's."""
         return tuple(split for split in self.splits if self.path is None or split.group in self.path)
 
@@ -257,7 +221,7 @@ class Plan(Result, Record):
         """Return the choice of a layer at each level; ``dims`` describes the arguments and the errors."""
         return tuple(split.choice(layer) for split in self.levels_of(group or self._group_of(layer)))
 
-    def levels_of(self, group: str | None = None) -> tuple[Split, ...]:
+    def levels_of(self, group: str | None = None) -> tuple[tree.Split, ...]:
         """Return the splits above and inside a group of identical devices, outermost first.
 
         Raises:
@@ -294,8 +258,7 @@ class Plan(Result, Record):
     @cached_property
     def _roots(self) -> dict[str, str | None]:
         stages = () if self.stages is None else self.stages.stages
-        staged = {layer: stage.group for stage in stages for layer in stage.layers}
-        return {layer: staged.get(layer) for layer in self.layers}
+        return dict.fromkeys(self.layers) | {layer: stage.group for stage in stages for layer in stage.layers}
 
     def _group_of(self, layer: str) -> str | None:
         """Return the device group that a layer's stage is on; None if it is on all devices."""
@@ -304,15 +267,9 @@ class Plan(Result, Record):
         return self._roots[layer]
 
     def require_whole(self) -> None:
-        """Check that levels, layers, choices, shares, stages, bounds and score agree.
-
-        Raises:
-            ValueError: they do not.
-            InputError: the space is none.
-        """
+        """Check that levels, layers, choices, shares, stages, bounds and score agree; raises ``ValueError``."""
         for found in self._faults():
             raise ValueError(found)
-        parse_space(self.space, self.model.dims or ())
 
     def _faults(self) -> Iterator[str]:
         yield from self._dim_faults()
@@ -329,22 +286,25 @@ class Plan(Result, Record):
                 yield from split.faults(of_root)
         if self.heterogeneous:
             yield from self._group_faults()
-        elif self.arrays is not None or self.path is not None or self.groups[0].name != WHOLE_ARRAY:
+        elif self.arrays is not None or self.path is not None or self.groups[0].name != tree.WHOLE_ARRAY:
             yield "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
         yield from self._bound_faults()
-        if self.baselines is not None and (self.staged or self.score is None):
-            yield f"baselines: found {'in stages' if self.score else 'without a score'}; allowed: none"
+        yield from () if self.limits is None else self.limits.faults()
         if self.chunks is not None:
             yield from self.chunks.faults(self.layers, scored=self.score is not None)
 
     def _dim_faults(self) -> Iterator[str]:
-        """Yield where a dim is divided that is neither one of all networks nor one that this network names."""
+        """Yield whether the space is none, and where a dim is divided that neither all networks nor this one names."""
+        try:
+            parse_space(self.space, self.model.dims or ())
+        except OptionError as error:
+            yield f"space: {error.found}; allowed: {error.allowed}"
         known = (*CUTTABLE, *(self.model.dims or ()))
         for number, split in enumerate(self.splits):
             places = ((layer, dim) for layer, own in split.choices.items() for dim in own if dim not in known)
             for layer, dim in places:
                 hint = "; ".join(filter(None, [", ".join(map(repr, known)), suggestion(dim, known)]))
-                yield fault(field_name(("splits", number, "choices", layer, dim)), dim, hint)
+                yield tree.fault(field_name(("splits", number, "choices", layer, dim)), dim, hint)
 
     def _stage_faults(self, stages: StagesRecord) -> Iterator[str]:
         """Yield where stages have not every layer once, in order, or do not suit the array and the score."""
@@ -355,11 +315,12 @@ class Plan(Result, Record):
             allowed = f"a divisor of the batch {batch:,}"
             yield f"stages.microbatches: found {stages.microbatches:,}; allowed: {allowed}"
         if not self.heterogeneous and (stages.outside or 0) > len(self.array):
-            yield fault("stages.outside", stages.outside, f"at most {len(self.array)}, as there are levels")
-        devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
-        if devices > MOST_DEVICES or self.score is None:
+            yield tree.fault(
+                "stages.outside", stages.outside, f"at most {len(self.array)}, as there are levels"
+            )
+        if count * math.prod(self.array) > tree.MOST_DEVICES or self.score is None:
             kind = "" if self.heterogeneous else "identical "
-            yield fault("stages", count, f"at most {MOST_DEVICES:,} {kind}devices, and a score")
+            yield tree.fault("stages", count, f"at most {tree.MOST_DEVICES:,} {kind}devices, and a score")
         groups = [] if self.score is None else [group.group for group in self.score.groups or ()]
         if self.staged and groups != [*self._lanes_of(stages)]:
             yield f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
@@ -377,7 +338,7 @@ class Plan(Result, Record):
         arrays, groups = self.arrays or {}, self.groups
         if self.array or self.score is None:
             place = "array" if self.array else "score"
-            yield fault(place, self.array or None, "no array and a score on a heterogeneous machine")
+            yield tree.fault(place, self.array or None, "no array and a score on a heterogeneous machine")
         if self.stages is not None and self.staged:
             outside = self.stages.outside or 0
             if self.path is not None or (self.shares and not self.uneven and self.stages.arrays is None):
@@ -385,24 +346,26 @@ class Plan(Result, Record):
             if any(group.idle for group in groups):
                 yield "stages: found a group without a share; allowed: a share for each group"
             if any(len(group.above) + len(group.splits) < outside for group in groups):
-                yield fault("stages.outside", outside, "fewer nodes than a group has")
+                yield tree.fault("stages.outside", outside, "fewer nodes than a group has")
         for group in groups:
             own, array = arrays.get(group.name), [*group.array]
             if not group.idle and own != array:
-                yield fault(f"arrays.{group.name}", own, f"{array}, as its splits")
+                yield tree.fault(f"arrays.{group.name}", own, f"{array}, as its splits")
         # Groups below an idle uneven split have no splits that would name them.
         names = [group.name for group in groups]
         others = [name for name in arrays if name not in names]
         if others and not any(group.idle and group.name not in arrays for group in groups):
-            yield fault("arrays", others[0], ", ".join(names))
-        if sum(map(math.prod, arrays.values())) > MOST_DEVICES:
-            yield f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}"
+            yield tree.fault("arrays", others[0], ", ".join(names))
         known = {split.group for split in self.splits} | {*arrays}
         strange = [name for name in self.path or () if name not in known]
-        yield from (fault("path", name, ", ".join(sorted(known))) for name in strange)
+        yield from (tree.fault("path", name, ", ".join(sorted(known))) for name in strange)
 
     def _bound_faults(self) -> Iterator[str]:
-        """Yield where a bound is above its cost, or their number is neither 1 nor that of the levels."""
+        """Yield where bounds and costs do not agree, or baselines and the score."""
+        if self.baselines is not None:
+            yield from self.baselines.faults()
+            if self.staged or self.score is None:
+                yield f"baselines: found {'in stages' if self.score else 'without a score'}; allowed: none"
         bounds = self.bounds or ()
         costs = [self.cost.value] if len(bounds) == 1 else [split.cost for split in self.splits]
         if self.bounds is not None and len(bounds) != len(costs):
@@ -431,11 +394,8 @@ def read_plan(file: str | Path) -> Plan:
     def place(where: Where) -> str:
         return f"{path}: {field_name(where)}" if where else str(path)
 
-    try:
-        plan = validated(Plan, data, place=place, error=PlanError)
-    except OptionError as error:
-        raise PlanError(f"{path}: space", error.found, error.allowed) from None
-    remember(plan, Origin(file=path))
+    plan = validated(Plan, data, place=place, error=PlanError)
+    records.remember(plan, records.Origin(file=path))
     if plan.score is not None:
-        remember(plan.score, Origin(plan=plan, file=path))
+        records.remember(plan.score, records.Origin(plan=plan, file=path))
     return plan

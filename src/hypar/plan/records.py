@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, cast, get_args
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from hypar.document import Result
-from hypar.errors import shown
 from hypar.files.record import Record, one_of
 from hypar.network.training import OPTIMIZERS
 from hypar.sharding.conventions import BY_LEVELS, FUSED, MOVED
@@ -79,12 +78,10 @@ class LimitsRecord(Record):
     cut: Literal["time", "interrupt"] | None = None
     answers: Annotated[int, Field(ge=0)] | None = None
 
-    @model_validator(mode="after")
-    def _both(self) -> Self:
-        """Check that a search that was cut short says where."""
+    def faults(self) -> Iterator[str]:
+        """Yield whether a search that was cut short does not say where."""
         if (self.cut is None) != (self.answers is None):
-            raise ValueError("limits: found one of cut and answers; allowed: both or none")
-        return self
+            yield "limits: found one of cut and answers; allowed: both or none"
 
 
 class RefinementRecord(Record):
@@ -110,15 +107,12 @@ class BaselinesRecord(Record):
     taken: str
     step_s: Annotated[dict[str, Amount], Field(min_length=2)]
 
-    @model_validator(mode="after")
-    def _timed(self) -> Self:
-        """Check that the search's plan and the plan that was taken are timed."""
+    def faults(self) -> Iterator[str]:
+        """Yield whether the search's plan, or the plan that was taken, is not timed."""
         if SEARCHED not in self.step_s:
-            raise ValueError(f"baselines.step_s: found no {SEARCHED!r}; allowed: it and strategies")
+            yield f"baselines.step_s: found no {SEARCHED!r}; allowed: it and strategies"
         if self.taken not in self.step_s:
-            allowed = ", ".join(self.step_s)
-            raise ValueError(f"baselines.taken: found {shown(self.taken)}; allowed: {allowed}")
-        return self
+            yield fault("baselines.taken", self.taken, ", ".join(self.step_s))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -149,16 +143,13 @@ class ChunksRecord(Record):
             yield "score: found none; allowed: one, as gradients are exchanged in chunks"
         if not isinstance(self.asked, str) and self.asked > len(layers):
             yield fault("chunks.asked", self.asked, f"{', '.join(CHUNKS)}, or 1 to {len(layers)}")
-        left = iter(reversed(layers))
-        named = (
-            (f"[{number}][{at}]", name)
-            for number, own in enumerate(self.layers)
-            for at, name in enumerate(own)
+        left, allowed = (
+            iter(reversed(layers)),
+            "layers that are cut, each once, in the order of the backward phase",
         )
-        for place, name in named:
-            if name not in left:
-                allowed = "layers that are cut, each once, in the order of the backward phase"
-                yield fault(f"chunks.layers{place}", name, allowed)
+        for number, chunk in enumerate(self.layers):
+            strange = ((at, name) for at, name in enumerate(chunk) if name not in left)
+            yield from (fault(f"chunks.layers[{number}][{at}]", name, allowed) for at, name in strange)
 
     @property
     def words(self) -> str:

@@ -11,14 +11,14 @@ from hypar.network.training import OPTIMIZERS
 from hypar.ops.dims import CUTTABLE
 from hypar.plan.parameter import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, Parameter
 from hypar.plan.records import CHUNKS
-from hypar.plan.stages import BALANCES, FLUSHES, RULES
+from hypar.plan.stages import BALANCES, FLUSHES
 from hypar.registry import data_names, plugin_names
 from hypar.sharding.conventions import BY_LEVELS
 
 BEST = "best"
 """In place of a number of stages: as many as are fastest."""
 
-SHARES = (*RULES, "layers")
+SHARES = ("equal", "linear", "exact", "layers")
 """The rules for the shares of device groups; ``layers`` gives each layer its own."""
 
 GRAPHS = ("contracted", "operators")
@@ -37,15 +37,12 @@ def read_array(text: str) -> tuple[int | str, ...]:
         OptionError: it is not of that form.
     """
     words = text.split("x")
-    staged = any(word.startswith("s") for word in words)
     try:
-        numbers = [int(word.removeprefix("s") if staged else word) for word in words]
+        return tuple(f"s{int(word[1:])}" if word.startswith("s") else int(word) for word in words)
     except ValueError:
+        staged = any(word.startswith("s") for word in words)
         form = "with a number of stages as 2xs4x2" if staged else "as 4x8 or 16"
         raise OptionError("array", f"found {shown(text)}", f"the ways of each level, {form}") from None
-    return tuple(
-        word if word.startswith("s") else number for word, number in zip(words, numbers, strict=True)
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

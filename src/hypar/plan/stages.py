@@ -2,15 +2,16 @@
 
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
+import math
 from collections.abc import Iterator
 from itertools import accumulate, chain, pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from hypar.errors import shown
 from hypar.files.record import Record, one_of
-from hypar.sharding.tree import Amount, fault
+from hypar.sharding.tree import MOST_DEVICES, Amount, fault
 
 INTERLEAVED = "interleaved"
 """The schedule in which each stage works for several parts of the network."""
@@ -21,6 +22,15 @@ FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True, INTERLEAVED: True}
 
 BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}
 """The quantities of the costliest stage that a partition can minimise, with their units."""
+
+
+def _few(array: list[int]) -> list[int]:
+    if math.prod(array) > MOST_DEVICES:
+        raise ValueError(f"at most {MOST_DEVICES:,} devices")
+    return array
+
+
+Ways = Annotated[list[Annotated[int, Field(ge=2)]], AfterValidator(_few)]
 
 
 class StageRecord(Record):
@@ -70,7 +80,7 @@ class StagesRecord(Record):
     """
 
     asked: Annotated[int, Field(ge=1)] | Literal["best"]
-    array: list[Annotated[int, Field(ge=2)]] | None = None
+    array: Ways | None = None
     solver: str | None = None
     schedule: Annotated[str, one_of(FLUSHES)]
     parts: Annotated[int, Field(ge=2)] | None = None
@@ -81,7 +91,7 @@ class StagesRecord(Record):
     outside: Annotated[int, Field(ge=1)] | None = None
     microbatches: Annotated[int, Field(ge=1)]
     bottleneck_s: Amount
-    arrays: dict[str, list[Annotated[int, Field(ge=2)]]] | None = None
+    arrays: dict[str, Ways] | None = None
     stages: Annotated[list[StageRecord], Field(min_length=1)]
 
     def faults(self) -> Iterator[str]:
@@ -97,6 +107,8 @@ class StagesRecord(Record):
             ("starts", self.starts and (best or self.balance), "none with the best stages or a balance"),
             ("bottleneck", (self.bottleneck is None) is valued, "one for a balance other than time, and nowhere else"),
             ("microbatches", self.microbatches > 1 and not FLUSHES[self.schedule], f"1, as {self.schedule!r} takes whole mini-batches"),
+            ("microbatches", several and self.microbatches % count, f"a multiple of the {count} stages"),
+            ("array", self.groups and self.array is not None, "stages.arrays, as there are groups"),
             ("parts", (self.schedule == INTERLEAVED) is (self.parts is None), f"2 or more by {INTERLEAVED!r}, and nowhere else"),
         )  # fmt: skip
         yield from (
@@ -107,21 +119,13 @@ class StagesRecord(Record):
             if (sizes and len(sizes)) != several or sum(sizes or ()) not in {0, len(stage.layers)}:
                 allowed = f"{several} of {len(stage.layers)} layers" if several else "none"
                 yield fault(f"stages.stages[{number}].parts", sizes, allowed)
-        if several and self.microbatches % count:
-            yield fault("stages.microbatches", self.microbatches, f"a multiple of the {count} stages")
         if len({*self.layers}) < len(self.layers):
             yield "stages: found a layer twice; allowed: each once"
-        yield from self._group_faults()
-
-    def _group_faults(self) -> Iterator[str]:
-        """Yield where a device group does not hold as many consecutive stages as the others."""
         own = [stage.group for stage in self.stages]
         equal = [group for group in self.groups for _ in range(self.of_each_group)]
         if {*own} != {None} and own != equal:
             allowed = "equally many consecutive stages on each group, or no groups"
             yield f"stages.stages: found the groups {shown(own)}; allowed: {allowed}"
-        if self.groups and self.array is not None:
-            yield "stages.array: found one of identical devices; allowed: stages.arrays, as there are groups"
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -144,16 +148,6 @@ class StagesRecord(Record):
         return self.parts if self.pipelined else None
 
     @property
-    def requested_microbatches(self) -> int | None:
-        """Return the number of microbatches to request for the same plan."""
-        return self.asked_microbatches if self.asked == "best" else self.microbatches
-
-    @property
-    def given_starts(self) -> tuple[str, ...]:
-        """Return the first layers of the stages if they were given."""
-        return tuple(layers[0] for _, layers in self.spans) if self.starts else ()
-
-    @property
     def spans(self) -> tuple[tuple[StageRecord, tuple[str, ...]], ...]:
         """Return the parts of all stages in the network's order, each with its stage: consecutive layers."""
         each = zip(*([(stage, own) for own in stage.spans] for stage in self.stages), strict=True)
@@ -168,12 +162,3 @@ class StagesRecord(Record):
 def stage_name(stage: int) -> str:
     """Return the name of a stage and its resource, counted from 1."""
     return f"stage {stage + 1}"
-
-
-def stage_of(group: str) -> int:
-    """Return the number of the stage, from 0, that a group of a score belongs to."""
-    return int(group.split()[1]) - 1
-
-
-RULES = ("equal", "linear", "exact")
-"""Rules that find the shares of an uneven split."""

@@ -12,7 +12,7 @@ from hypar.machine.routing import primes
 from hypar.plan.records import of_score
 from hypar.plan.request import GRAPHS, Request
 from hypar.planning.checks.words import space_text
-from hypar.planning.resolved import USUAL
+from hypar.planning.resolved import USUAL, asked_stages
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
 from hypar.schedule.pipeline_orders import checked_microbatches
@@ -140,15 +140,12 @@ def _convention_of(plan: Plan, own: str) -> str | None:
 
 
 def _stages_of(stages: StagesRecord, batch: int) -> dict[str, Any]:
-    """Return the options of stages."""
-    usual = checked_microbatches(None, stages.schedule, batch, len(stages.stages))
-    asked = stages.asked_microbatches is not None
-    microbatches = stages.requested_microbatches
-    return {
-        "stages": None if stages.outside else stages.asked,
-        "schedule": _unless(stages.schedule, "1f1b"),
-        "microbatches": microbatches if asked else _unless(microbatches, usual),
-        "parts": _unless(stages.parts, 2),
-        "starts": stages.given_starts or None,
-        "balance": stages.balance,
-    }
+    """Return the options of stages that differ from the usual ones."""
+    microbatches = checked_microbatches(None, stages.schedule, batch, len(stages.stages))
+    usual = {"schedule": "1f1b", "parts": 2, "starts": (), "microbatches": microbatches}
+    asked = asked_stages(stages) | {"balance": stages.balance}
+    if stages.asked_microbatches is not None:
+        del usual["microbatches"]
+    if asked.pop("outside"):
+        del asked["stages"]
+    return {name: _unless(own, usual.get(name)) for name, own in asked.items()}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
     from hypar.plan.records import Asked, Operators
+    from hypar.plan.stages import StagesRecord
 
 
 USUAL = "hypar"
@@ -171,13 +172,6 @@ class Resolved:
             graph=plan.graph,
             machine=machine,
             shares="equal" if plan.shares is None else checked("shares", plan.shares),
-            stages=None if plan.stages is None else plan.stages.asked,
-            schedule="1f1b" if plan.stages is None else plan.stages.schedule,
-            parts=None if plan.stages is None else plan.stages.parts,
-            microbatches=None if plan.stages is None else plan.stages.requested_microbatches,
-            balance="time" if plan.stages is None else plan.stages.balance or "time",
-            starts=() if plan.stages is None else plan.stages.given_starts,
-            outside=0 if plan.stages is None else plan.stages.outside or 0,
             profile=profile,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
@@ -191,7 +185,21 @@ class Resolved:
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
             limited=plan.limits is not None,
             cut=cut_of(plan),
+            **({} if plan.stages is None else asked_stages(plan.stages)),
         )
+
+
+def asked_stages(stages: StagesRecord) -> dict[str, Any]:
+    """Return the options of stages, and how many levels are outside, that lead to the stages of a stored plan."""
+    return {
+        "stages": stages.asked,
+        "schedule": stages.schedule,
+        "parts": stages.parts,
+        "microbatches": stages.asked_microbatches if stages.asked == BEST else stages.microbatches,
+        "balance": stages.balance or "time",
+        "starts": tuple(layers[0] for _, layers in stages.spans) if stages.starts else (),
+        "outside": stages.outside or 0,
+    }
 
 
 def arrays_of(plan: Plan) -> dict[str, tuple[int, ...]]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Cell, Column, Section, Span, Table, Timeline
 from hypar.errors import OptionError
-from hypar.files.text import require_writable, write_bytes, write_text
+from hypar.files.text import require_writable, write_bytes
 from hypar.reports.palette import RULE, TIMES, colour_of
 from hypar.reports.text import columns_of
 from hypar.reports.words import PLACES
@@ -255,7 +255,7 @@ class _Axis(NamedTuple):
         return [at * step for at in range(int(self.most / step * (1 + 1e-9)) + 1)]
 
 
-def plot(document: Document, file: Path | None = None) -> Picture:
+def plot(document: Document, file: str | Path | None = None) -> Picture:
     """Draw the timelines and bars of a document as one picture, and write it to a file if one is named.
 
     Raises:
@@ -267,10 +267,10 @@ def plot(document: Document, file: Path | None = None) -> Picture:
     found = picture([part for _, part in document.walk()], document.title)
     if not found.elements:
         raise OptionError("plot", "this result has no picture")
-    if file is not None and file.suffix == ".svg":
-        write_text(file, found._repr_svg_())
-    elif file is not None:
-        write_bytes(file, _with_matplotlib(found, file.suffix))
+    if file is not None:
+        ending = Path(file).suffix
+        svg = ending == ".svg"
+        write_bytes(Path(file), found._repr_svg_().encode() if svg else _with_matplotlib(found, ending))
     return found
 
 

@@ -20,7 +20,6 @@ from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports import steps, words
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import page
-from hypar.sharding.conventions import PAPER
 from hypar.studies.alternatives import explain_plan
 from hypar.studies.grid import Comparison, Run, compare_strategies, costs_of
 from hypar.studies.step import StepRows
@@ -173,10 +172,9 @@ def compared(found: Reported) -> Comparison:
         InputError: they cannot be compared on these devices.
         TableLimitError: no search fits.
     """
-    plan, score, convention = found.plan, found.plan.score, None
-    if not plan.heterogeneous:
-        own = of_score(plan.convention or PAPER) if score is None else score.convention or PAPER
-        convention = found.convention or own
+    plan, score = found.plan, found.plan.score
+    own = of_score(plan.convention) if score is None else score.convention
+    convention = None if plan.heterogeneous else found.convention or own
     rows = compare_strategies(
         found.graph,
         array=_array(plan, found.machine),

@@ -7,7 +7,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Note, Span, Table, Timeline
-from hypar.plan.stages import stage_name, stage_of
 from hypar.planning.counting import score_convention
 from hypar.reports import words
 from hypar.reports.text import faster_than
@@ -120,10 +119,11 @@ def _group_row(group: GroupScore, stages: StagesRecord | None) -> dict[str, Any]
     row = {**dict(group), **unfit}
     if stages is None or not stages.pipelined:
         return row
-    at = stage_of(group.group)
-    stage, own = stages.stages[at], group.group.removeprefix(stage_name(at)).strip()
-    devices = f"{group.devices} {own or stage.group or ''}".rstrip()
-    return {**row, **dict(stage), "group": None, "stage": at + 1, "layers": stage.ends, "devices": devices}
+    _, number, *own = group.group.split(maxsplit=2)
+    stage = stages.stages[int(number) - 1]
+    devices = " ".join([str(group.devices), *(own or filter(None, [stage.group]))])
+    shown = {"group": None, "stage": int(number), "layers": stage.ends, "devices": devices}
+    return {**row, **dict(stage), **shown}
 
 
 def chunks_table(ran: ScoredStep | None) -> list[Table]:
@@ -143,7 +143,8 @@ def step_timeline(ran: ScoredStep | None, title: str = "", *, most: int = words.
     """
     if ran is None:
         return []
-    rows, row_of = step_rows(ran), words.rows_of(ran.plan, most=most)
+    rows, parts = step_rows(ran), words.parts_of(ran.plan, most=most)
+    row_of = {layer: part.title for part in parts for layer in part.layers}
 
     def track(layer: str, group: str) -> str:
         return group if ran.stages else _track(row_of[layer], group)

@@ -16,7 +16,7 @@ import click
 from hypar.activity import LISTENER, holding
 from hypar.document import Note
 from hypar.errors import printable
-from hypar.files.text import not_printed
+from hypar.files.text import refused
 from hypar.reports.text import ASCII, plain, render
 
 if TYPE_CHECKING:
@@ -57,11 +57,6 @@ def show_document(document: Document, *, full: bool | None = None, folded: bool 
         write(plain(lines))
 
 
-def warn(text: str) -> None:
-    """Print an important line on stderr, in red."""
-    note(text, style="bold red")
-
-
 def note(text: str, style: str = "dim") -> None:
     """Print a note on stderr."""
     with suppress(OSError, AttributeError):
@@ -86,7 +81,7 @@ def write(text: str, *, document: bool = False, styled: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise not_printed(error) from error
+        raise refused(error) from error
 
 
 def _put(stream: TextIO, text: str) -> None:

@@ -175,11 +175,6 @@ def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
     return fold(plan.layers, keys.__getitem__, most=most)
 
 
-def rows_of(plan: Plan, *, most: int = MOST_ROWS) -> dict[str, str]:
-    """Return the name of the row of a plan that each layer is in."""
-    return {layer: part.title for part in parts_of(plan, most=most) for layer in part.layers}
-
-
 def asked(plan: Plan) -> str:
     """Describe the batch and the array: ``batch 256, 16 devices (4 stages of 2x2)``."""
     return f"batch {plan.model.batch}, {plan.num_devices} devices ({_array(plan)})"

@@ -55,7 +55,7 @@ def search(
 
     Args:
         every: all options of the uneven split.
-        rule: one of ``RULES``: ``linear`` is AccPar's, ``exact`` minimises the slowest group's time.
+        rule: one of ``SHARES``: ``linear`` is AccPar's, ``exact`` minimises the slowest group's time.
         most: the largest share of each group; no limit if not given. Shares beyond it are balanced within it.
         below: the further cost of each group as a line over its share; nothing if not given.
     """

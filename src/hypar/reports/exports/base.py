@@ -43,12 +43,6 @@ class Exported(NamedTuple):
     text: str
 
 
-def row(head: str, problem: Problem, times: int, *numbers: int) -> Entry:
-    """Return a row of SCALE-Sim that counts several times; it takes ``DP`` for rows of a depthwise layer."""
-    name = problem.name.replace("DP", "Dp") + (f"-x{times}" if times > 1 else "")
-    return Entry(name, f"{name}, {', '.join(map(str, numbers))},", times, head)
-
-
 def export_plan(
     plan: Plan | str | Path,
     output: str | Path | None = None,

@@ -61,4 +61,4 @@ def entry(problem: Problem) -> Entry:
     return Entry(f"{problem.name}.yaml", format_yaml(data))
 
 
-plugin = entry
+plugins = {"timeloop": entry}

@@ -115,11 +115,10 @@ def score_document(score: Score, ran: ScoredStep | None = None) -> Document:
 
 
 def _item_rows(score: Score) -> Iterator[dict[str, Any]]:
-    time, critical, busy = ((score.time_s, own) for own in (score.time, score.critical, score.busy))
     quantities = {
-        ("time", "s"): time,
-        ("critical path", "s"): critical,
-        ("busy", "s"): busy,
+        ("time", "s"): (score.time_s, score.time),
+        ("critical path", "s"): (score.time_s, score.critical),
+        ("busy", "s"): (score.time_s, score.busy),
         ("energy", "J"): (score.energy_j, score.energy or {}),
         ("communication", "B"): (score.communication_bytes, score.communication),
         ("memory", "B"): (score.memory_bytes, score.memory),

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 from hypar.errors import ProblemError, TableLimitError
-from hypar.registry import load_plugin, own_names
+from hypar.registry import load_plugin, own_plugins
 from hypar.solve.limits import ENTRY_BYTES
 from hypar.units import format_bytes
 
@@ -122,7 +122,7 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
     first name. If no exact solver's tables fit, the result is ``bounded``, which reports a gap.
     """
     found: list[tuple[int, str]] = []
-    for name in sorted(own_names("solvers")):
+    for name in sorted(own_plugins("solvers")):
         if name == FALLBACK:  # not exact, and the slowest to import
             continue
         solver = load_solver(name)
