@@ -15,10 +15,9 @@ def run() -> None:
     if sys.stdout is None:  # closed: replace it by a stream that reports so when something is printed
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     try:
-        from hypar.activity import SELDOM  # noqa: PLC0415 (an interrupt may come meanwhile)
-        from hypar.cli.main import main  # noqa: PLC0415 (as above)
+        from hypar.cli.main import main  # noqa: PLC0415 (an interrupt may come meanwhile)
 
-        gc.set_threshold(SELDOM)
+        gc.set_threshold(200_000)  # almost all objects of a plan stay until the end
         main()
     except SystemExit as ended:
         status = ended.code

@@ -13,7 +13,7 @@ import pytest
 
 from hypar import HyparError, load_model, plan_model
 from hypar.errors import DocumentError, InputError, ModelError
-from hypar.files.text import MOST_BYTES, write_text
+from hypar.files.text import MOST_BYTES, write
 from hypar.files.validation import MOST_FAULTS
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.load import load_machine
@@ -248,7 +248,7 @@ class TestWritingAFile:
         Path("sub").mkdir()
         Path("p.json").write_text("old")
         with pytest.raises(DocumentError, match=f"cannot be written: .*{reason}"):
-            write_text(Path(file), text)
+            write(Path(file), text)
         assert names() == ["p.json", "sub"]
         assert Path("p.json").read_text() == "old"
 

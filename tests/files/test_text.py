@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hypar.errors import DocumentError
-from hypar.files.text import require_writable, write_text
+from hypar.files.text import require_writable, write
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -27,7 +27,7 @@ def mode(file: str) -> int:
 def test_a_file_keeps_its_mode(kept: int) -> None:
     Path("p").write_text("old")
     Path("p").chmod(kept)
-    write_text(Path("p"), "new")
+    write(Path("p"), "new")
     assert (Path("p").read_text(), mode("p"), names()) == ("new", kept, ["p"])
 
 
@@ -35,7 +35,7 @@ def test_a_file_keeps_its_mode(kept: int) -> None:
 def test_a_new_file_has_the_mode_that_the_umask_leaves(umask: int, expected: int) -> None:
     before = os.umask(umask)
     try:
-        write_text(Path("p"), "new")
+        write(Path("p"), "new")
     finally:
         os.umask(before)
     assert mode("p") == expected
@@ -47,7 +47,7 @@ def test_a_link_stays_and_its_target_is_written() -> None:
     Path("sub/target").chmod(0o640)
     Path("sub/second").symlink_to("target")
     Path("link").symlink_to("sub/second")
-    write_text(Path("link"), "new")
+    write(Path("link"), "new")
     assert Path("link").readlink() == Path("sub/second")
     assert (Path("sub/target").read_text(), mode("sub/target")) == ("new", 0o640)
     assert names() == ["link", "sub", "sub/second", "sub/target"]
@@ -55,7 +55,7 @@ def test_a_link_stays_and_its_target_is_written() -> None:
 
 def test_a_dangling_link_gets_its_target() -> None:
     Path("link").symlink_to("target")
-    write_text(Path("link"), "new")
+    write(Path("link"), "new")
     assert (Path("link").is_symlink(), Path("target").read_text()) == (True, "new")
 
 
@@ -65,7 +65,7 @@ def test_a_dangling_link_gets_its_target() -> None:
 )
 def test_a_link_that_leads_nowhere(target: str, reason: str) -> None:
     Path("link").symlink_to(target)
-    for attempt in (require_writable, lambda file: write_text(file, "new")):
+    for attempt in (require_writable, lambda file: write(file, "new")):
         with pytest.raises(DocumentError, match=rf"^link: cannot be written: {reason}$"):
             attempt(Path("link"))
     assert names() == ["link"]
@@ -80,7 +80,7 @@ def test_what_may_not_be_written_is_told_first(refused: str, monkeypatch: pytest
     monkeypatch.setattr(
         os, "access", lambda file, *rest: Path(file) != Path(refused).resolve() and ask(file, *rest)
     )
-    for attempt in (require_writable, lambda file: write_text(file, "new")):
+    for attempt in (require_writable, lambda file: write(file, "new")):
         with pytest.raises(DocumentError, match=r"^sub/p: cannot be written: Permission denied$"):
             attempt(Path("sub/p"))
     assert (Path("sub/p").read_text(), names()) == ("old", ["sub", "sub/p"])
@@ -104,7 +104,7 @@ def test_an_interrupt_leaves_the_old_file_and_no_other(step: str, monkeypatch: p
         with monkeypatch.context() as patch:
             patch.setattr(home, step, interrupted)
             with pytest.raises(KeyboardInterrupt):
-                write_text(Path("p"), "new")
+                write(Path("p"), "new")
         assert names() == ["p"]
         assert Path("p").read_text() == ("new" if step == "replace" and interrupted is after else "old")
 
@@ -114,12 +114,12 @@ def test_a_pipe_is_written_to() -> None:
     found: list[str] = []
     reader = threading.Thread(target=lambda: found.append(Path("pipe").read_text()))
     reader.start()
-    write_text(Path("pipe"), "new")
+    write(Path("pipe"), "new")
     reader.join()
     assert (found, Path("pipe").is_fifo()) == (["new"], True)
 
 
 def test_a_full_device_is_one_line() -> None:
     with pytest.raises(DocumentError, match=r"^/dev/full: cannot be written: No space left on device$"):
-        write_text(Path("/dev/full"), "new")
+        write(Path("/dev/full"), "new")
     assert Path("/dev/full").is_char_device()

@@ -73,13 +73,11 @@ def _show(plan: Any, explained: str | None, *, full: bool, as_json: bool) -> Non
     """Print a plan, with its reasons if asked to; those for a layer stand first."""
     origin, of = use("plan.records:origin_of")(plan), "reports.of.explanation:"
     made = plan, origin.network, origin.machine, origin.profile
-    if as_json and explained is None:
-        rows.print_data(plan.to_json())
+    if as_json:
+        why = None if explained is None else use(f"{of}explanation_data")(plan.explain(explained))
+        rows.print_data({"plan": plan.to_data(), "explanation": why} if why else plan.to_json())
         for remark in use("studies.remarks:remarks")(*made):
             use("reports.terminal:note")(": ".join(filter(None, (remark.label, remark.text))))
-    elif as_json:
-        data = use(f"{of}explanation_data")(plan.explain(explained))
-        rows.print_data({"plan": plan.to_data(), "explanation": data})
     else:
         document = use("reports.of.plan:plan_document")(*made, full=full)
         if explained is not None:
@@ -215,9 +213,9 @@ def score(
         drawn = use("reports.of.plan:plan_document")(scored, ran.graph, ran.machine)
         use("reports.plots:plot")(drawn, picture)
     if trace is not None:
-        use("files.text:write_text")(Path(trace), use("reports.steps:step_trace")(ran))
+        use("files.text:write")(Path(trace), use("reports.steps:step_trace")(ran))
     if plot is not None and plot.endswith(".csv"):
-        use("files.text:write_text")(Path(plot), use("reports.renderers:timeline_csv")(ran.timeline))
+        use("files.text:write")(Path(plot), use("reports.renderers:timeline_csv")(ran.timeline))
     elif plot is not None:
         use("reports.plots:plot")(document(), plot)
     wrote(*files)
@@ -262,7 +260,7 @@ def report(plan: str, output: str | None, **named: Any) -> None:
     if output in {None, "-"}:
         rows.print_data(text)
         return
-    use("files.text:write_text")(Path(output), text)
+    use("files.text:write")(Path(output), text)
     wrote(output)
 
 

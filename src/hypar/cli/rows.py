@@ -210,12 +210,9 @@ def unfit_score(score: Score | None) -> list[str]:
 class Study(NamedTuple):
     """A command that makes one result, writes it and shows it.
 
-    Attributes:
-        doing: what is said meanwhile.
-        of: the module of its document.
-        data: the function of that module that returns its data; empty if the result has JSON of its own.
-        loads: whether the call takes a machine, not names; ``--hardware`` may then be needed.
-        unfit: function from the result to a line for each plan that exceeds its machine's memory.
+    ``doing`` is said meanwhile. ``of`` is the module of its document and ``data`` the function there that returns its data,
+    empty if the result has JSON of its own; ``loads`` says whether the call takes a machine, not names; ``unfit`` is a
+    function from the result to a line for each plan that exceeds its machine's memory.
     """
 
     help: str
@@ -255,8 +252,7 @@ STUDIES = {
         "Plan MODEL by several strategies and show them side by side, relative to dp.",
         MODEL, "studies.grid:compare_strategies", "comparing", "runs", "comparison_data",
         loads=True, unfit="reports.of.runs:unfit_lines", options=lambda: [
-        INPUTS, SEQUENCE,
-        *asked(
+        INPUTS, SEQUENCE, *asked(
             strategy={"flags": "--strategy strategies", "several": True,
                       "help": "Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]"},
             convention=counted("moved"),
@@ -266,8 +262,7 @@ STUDIES = {
     "sweep": Study(
         "Plan and score MODEL for every combination of arrays, batches, strategies and machines.",
         MODEL, "studies.sweep:sweep_model", "sweeping", "runs", "rows_of", options=lambda: [
-        INPUTS, SEQUENCE,
-        *asked(
+        INPUTS, SEQUENCE, *asked(
             without=["changes"],
             hardware={"required": True, "metavar": "NAMES", "listed": True,
                       "help": "Machines, as hmc or hmc,my.yaml: {names}, and hardware files."},
@@ -292,8 +287,7 @@ STUDIES = {
         loads=True, options=lambda: [
         Parameter("--vary", SEARCH, "Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.",
             "LAYER[@LEVEL]", several=True, required=True),
-        INPUTS, SEQUENCE,
-        *asked(
+        INPUTS, SEQUENCE, *asked(
             strategy={"default": "hypar", "help": "Strategy whose plan gives the space and the fixed choices: {names}."},
             convention=counted("moved"),
         ),

@@ -57,20 +57,16 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def write_text(file: Path, text: str) -> None:
-    """Write a text atomically, like ``write_bytes``, with ? for half a character."""
-    write_bytes(file, text.encode("utf-8", "replace"))
-
-
-def write_bytes(file: Path, content: bytes) -> None:
+def write(file: Path, content: str | bytes) -> None:
     """Write a file atomically: a new file beside it is written, then renamed; a link is followed, an old file's mode kept.
 
-    A device or a pipe is written to directly.
+    A device or a pipe is written to directly. Half a character of a text is written as ?.
 
     Raises:
         DocumentError: the file cannot be written.
     """
     with _told(file, "written"):
+        content = content.encode("utf-8", "replace") if isinstance(content, str) else content
         path, mode = _target(file)
         if mode is not None and not stat.S_ISREG(mode):
             path.write_bytes(content)

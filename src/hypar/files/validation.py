@@ -52,13 +52,9 @@ class Faults:
         return isinstance(fault, InputError)
 
     def check(self) -> None:
-        """Raise the first fault, if any, with the others in it."""
+        """Raise the first fault, if any, with the others in it; of all ``MOST_FAULTS`` at most."""
         if self.found:
-            raise self.error()
-
-    def error(self) -> InputError:
-        """Return the first fault, with the others in it; of all ``MOST_FAULTS`` at most."""
-        return together(self.found)
+            raise together(self.found)
 
 
 _WORDS = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from hypar.errors import ModelError
-from hypar.files.text import write_text
+from hypar.files.text import write
 from hypar.importers.blocks import content
 from hypar.importers.layers import OPAQUE
 from hypar.importers.naming import named
@@ -109,7 +109,7 @@ class Imported:
         Raises:
             DocumentError: the file cannot be written.
         """
-        write_text(Path(file), self.text())
+        write(Path(file), self.text())
 
     def text(self) -> str:
         """Return the text of the model file: an entry a line."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
 from hypar.files.text import read_text
-from hypar.files.validation import Faults, validated
+from hypar.files.validation import Faults, together, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml
 from hypar.machine.changes import OUTWARD, change_at, changed, require_name, with_source
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
@@ -221,7 +221,7 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
         with faults:
             compute = _plugin("compute_models", own, ("device", "compute"), place)
     if content is None or compute is None:
-        raise faults.error()
+        raise together(faults.found)
     given = content.device.model_fields_set
     needing = [part for part in ("energy", "buffer") if part in given]
     if needing and "word" not in given:

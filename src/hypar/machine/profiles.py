@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 
 from hypar.errors import ProfileError, field_name, shown, suggestion
 from hypar.files.record import Record
-from hypar.files.text import format_json, read_json, write_text
+from hypar.files.text import format_json, read_json, write
 from hypar.files.validation import validated
 from hypar.sharding.dims import grid_word
 
@@ -68,7 +68,7 @@ class Profile(Record):
         Raises:
             DocumentError: the folder is missing or cannot be written to.
         """
-        write_text(Path(file), self.to_json())
+        write(Path(file), self.to_json())
 
     def of(self, layer: str, degrees: dict[str, int]) -> float:
         """Return the seconds that one device takes for a layer's shard.

@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field, PlainSerializer, model_validator
 from hypar.document import Result
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown, suggestion
 from hypar.files.record import Record
-from hypar.files.text import format_json, read_json, write_text
+from hypar.files.text import format_json, read_json, write
 from hypar.files.validation import validated
 from hypar.ops.dims import CUTTABLE
 from hypar.plan import records
@@ -130,7 +130,7 @@ class Plan(Result, Record):
         Raises:
             DocumentError: the folder is missing or cannot be written to.
         """
-        write_text(Path(file), self.to_json())
+        write(Path(file), self.to_json())
 
     def render(self, form: str = "table") -> str:
         """Render the plan as ``table``, ``markdown``, ``html`` or ``csv``.

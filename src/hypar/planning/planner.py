@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.activity import collecting_seldom, tell
+from hypar.activity import tell
 from hypar.errors import OptionError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.step_times import is_step_table
@@ -213,8 +213,7 @@ def follow(
     limited = request.search == "joint" and request.limits != UNLIMITED
     most = f", at most {request.limits.seconds:g} s a search" if limited else ""
     tell(f"planning {graph.name} by {request.strategy}{most}")
-    with collecting_seldom():
-        plan = plan_of(request, graph, _decided(request, graph, progress))
+    plan = plan_of(request, graph, _decided(request, graph, progress))
     origin = Origin(plan=plan, network=graph, machine=request.machine, profile=request.profile)
     for made in filter(None, (plan, plan.score)):
         remember(made, origin)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.document import Cell, Column, Section, Span, Table, Timeline
 from hypar.errors import OptionError
-from hypar.files.text import require_writable, write_bytes
+from hypar.files.text import require_writable, write
 from hypar.reports.palette import RULE, TIMES, colour_of
 from hypar.reports.text import columns_of
 from hypar.reports.words import PLACES
@@ -270,7 +270,7 @@ def plot(document: Document, file: str | Path | None = None) -> Picture:
     if file is not None:
         ending = Path(file).suffix
         svg = ending == ".svg"
-        write_bytes(Path(file), found._repr_svg_().encode() if svg else _with_matplotlib(found, ending))
+        write(Path(file), found._repr_svg_().encode() if svg else _with_matplotlib(found, ending))
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
-from hypar.files.text import make_folder, write_text
+from hypar.files.text import make_folder, write
 from hypar.ops.nest import PHASES
 from hypar.registry import load_plugin
 from hypar.studies.pieces import problems_of
@@ -81,5 +81,5 @@ def export_plan(
     elif output is not None:
         make_folder(Path(output))
     for name, text in texts.items() if output is not None else ():
-        write_text(Path(output or "", name), text)
+        write(Path(output or "", name), text)
     return Exported(entries, refused, texts.get("", ""))
