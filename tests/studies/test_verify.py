@@ -255,3 +255,10 @@ def test_a_tied_weight_between_stages_is_in_the_count_of_moved_and_in_no_papers(
     }
     assert own["moved"].planned == own["moved"].counted == own["paper"].counted == 2 * 24 * 16 * 4
     assert own["paper"].planned == 0
+
+
+def test_a_cost_that_is_added_up_in_another_order_is_as_stated() -> None:
+    pins = ["conv4@H1=height", "conv4@H2=out_channels", "conv5@H1=in_channels"]
+    plan = plan_model("alexnet", array=[3, 2], space="all", convention="moved", pins=pins)
+    cost = plan.cost.model_copy(update={"value": plan.cost.value * (1 + 1e-15)})
+    assert verify_plan(plan.model_copy(update={"cost": cost}), model="alexnet", count=True).changes == ()

@@ -105,7 +105,7 @@ def check_plan(
         raise PlanError(where, error.found, error.allowed, error.hint) from None
     fresh = fresh.model_copy(update={"files": stored.files})
     found = changes_between(stored, fresh)
-    tolerated = tuple(change for change in found if _near(change, tolerance))
+    tolerated = tuple(change for change in found if near(change, tolerance))
     return Verdict(
         model_changed=changed,
         changes=tuple(change for change in found if change not in tolerated),
@@ -115,7 +115,7 @@ def check_plan(
     )
 
 
-def _near(change: Change, tolerance: float) -> bool:
+def near(change: Change, tolerance: float) -> bool:
     """Return whether a difference is of a number that planning computes, and within the tolerance."""
     before, after = change.before, change.after
     if isinstance(before, str) or isinstance(after, str) or not RESULTS.fullmatch(change.what):
