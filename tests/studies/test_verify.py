@@ -257,8 +257,18 @@ def test_a_tied_weight_between_stages_is_in_the_count_of_moved_and_in_no_papers(
     assert own["paper"].planned == 0
 
 
-def test_a_cost_that_is_added_up_in_another_order_is_as_stated() -> None:
-    pins = ["conv4@H1=height", "conv4@H2=out_channels", "conv5@H1=in_channels"]
-    plan = plan_model("alexnet", array=[3, 2], space="all", convention="moved", pins=pins)
-    cost = plan.cost.model_copy(update={"value": plan.cost.value * (1 + 1e-15)})
-    assert verify_plan(plan.model_copy(update={"cost": cost}), model="alexnet", count=True).changes == ()
+def test_a_cost_that_the_search_rounded_is_as_stated() -> None:
+    pins = [
+        "conv1@H1=batch",
+        "conv1@H2=in_channels",
+        "conv2@H1=in_channels",
+        "conv2@H2=height",
+        "conv3@H2=in_channels",
+    ]
+    pins += ["fc1@H1=out_channels", "fc2@H1=batch"]
+    plan = plan_model("cifar-c", array=[3, 2], space="all", convention="moved", pins=pins)
+    found = verify_plan(plan, model="cifar-c", count=True)
+    assert found.changes == ()
+    cost = plan.cost.model_copy(update={"value": plan.cost.value * (1 + 1e-6)})
+    changed = verify_plan(plan.model_copy(update={"cost": cost}), model="cifar-c", count=True)
+    assert [change.what for change in changed.changes] == ["cost"]

@@ -48,8 +48,8 @@ MOST_ELEMENTS = 2**28
 MANY_ELEMENTS = 2**22
 """Elements from which a run takes so long that a smaller network is proposed."""
 
-ROUNDING = 1e-12
-"""Relative difference of a number that is added up in another order."""
+ROUNDING = 1e-9
+"""Relative difference of a number that a search rounded, or added up in another order."""
 
 LESS = "try --shrink or a smaller --batch"
 
