@@ -64,7 +64,7 @@ MAY_IMPORT = {
 INSIDE = {
     "files": "validation text quantities yaml_file",
     "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
-    "ops": "windows dims nest tape run base kernel families",
+    "ops": "windows dims operands nest tape run base kernel families",
     "network": "training layer modelfile expand nodes graph",
     "importers": "user_code trace atoms layers positions rules products experts fusion reading naming blocks imported formats torch_ops torch_module onnx_ops onnx_file jax_function config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",

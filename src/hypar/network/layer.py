@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.ops.base import Op, Shape
-    from hypar.ops.nest import Nest, Operand
+    from hypar.ops.nest import Nest
+    from hypar.ops.operands import Operand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 
 from hypar.network.layer import ties_of
 from hypar.ops.dims import KERNEL, atom_of
-from hypar.ops.nest import Saved, Traffic
+from hypar.ops.operands import Saved, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

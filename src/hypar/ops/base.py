@@ -11,7 +11,8 @@ from pydantic import Field
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.ops.dims import KERNEL
-from hypar.ops.nest import Nest, Projection
+from hypar.ops.nest import Nest
+from hypar.ops.operands import Projection
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError, Window
 

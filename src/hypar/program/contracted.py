@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.ops.dims import CONTRACTED, KERNEL
-from hypar.ops.nest import IN_GROUP, operand_name
+from hypar.ops.nest import operand_name
+from hypar.ops.operands import IN_GROUP
 from hypar.program.cuts import scattered
 from hypar.program.flow import SPATIAL, Made, Work, axes_of, pieces_of
 from hypar.program.holding import Holding

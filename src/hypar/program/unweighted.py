@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.network.layer import Layer
-    from hypar.ops.nest import Nest, Operand
+    from hypar.ops.nest import Nest
+    from hypar.ops.operands import Operand
     from hypar.program.cuts import Cuts
     from hypar.program.flow import Flow
     from hypar.program.holding import Members

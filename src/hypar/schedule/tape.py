@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import FusedOp, kept_with_graph
-from hypar.ops.nest import Saved
+from hypar.ops.operands import Saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.ops.base import Node, Op, Shape, describe, elements_of, prefixed, require_dims
 from hypar.ops.dims import CONTRACTED, MADE, READ, Names
-from hypar.ops.nest import Nest, Saved, Sum
+from hypar.ops.nest import Nest
+from hypar.ops.operands import Saved, Sum
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError
 

@@ -19,7 +19,6 @@ from hypar.ops.base import (
     Weighted,
     as_places,
     describe,
-    elements_of,
     one_input,
     placed_input,
     prefixed,
@@ -28,7 +27,8 @@ from hypar.ops.base import (
     slid,
 )  # fmt: skip
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, missing
-from hypar.ops.nest import Nest, Projection, Saved
+from hypar.ops.nest import Nest
+from hypar.ops.operands import Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError, SharedWindow, TransposedWindow, Window
 
@@ -419,41 +419,7 @@ class Matmul(Op):
         )
 
 
-class Scale(Op):
-    """``F_out[n,p,q] = F_1[n,p,q] F_2[n,p]``: each element of the first input times the one of the second at its place.
-
-    The dims of the second input are some of those of the first, each of the same size or of size 1, as the gates of
-    squeeze-and-excitation.
-
-    Source: Hu and others, Squeeze-and-Excitation Networks (CVPR 2018), section 3.
-    """
-
-    node: ClassVar[Node] = "join"
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the product over the first input's dims; a dim of size 1 of the second is one of its own."""
-        one, two = several_inputs(inputs)
-        if any(size not in (1, one.get(dim)) or dim not in one for dim, size in two.items()):
-            raise ShapeError(
-                f"found {describe(one)} and {describe(two)};"
-                " allowed: dims of the first input in the second, of the same size or of size 1"
-            )
-        by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
-        loops = {**one, **single}
-        return Nest.of(
-            batch,
-            loops,
-            [one, {**two, **by}],
-            one,
-            products=(("batch", *loops),),
-            fraction=0.0,
-            whole=frozenset(single),
-            saved=Saved(input=True),
-            operations=elements_of(one),
-        )
-
-
 plugins: dict[str, type[Op]] = {
     "conv": Conv, "conv1d": Conv1d, "conv3d": Conv3d, "conv_transpose": ConvTranspose, "embedding": Embedding,
-    "linear": Linear, "matmul": Matmul, "patch": Patch, "scale": Scale, "sequence_conv": SequenceConv,
+    "linear": Linear, "matmul": Matmul, "patch": Patch, "sequence_conv": SequenceConv,
 }  # fmt: skip

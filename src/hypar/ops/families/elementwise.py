@@ -10,9 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import Node, Op, Shape, Size, describe, elements_of, one_input, same_shape, slid
-from hypar.ops.dims import KERNEL, Names
-from hypar.ops.nest import Nest, Projection, Saved, Sum
+from hypar.ops.base import (
+    Node,
+    Op,
+    Shape,
+    Size,
+    describe,
+    elements_of,
+    one_input,
+    prefixed,
+    same_shape,
+    several_inputs,
+    slid,
+)
+from hypar.ops.dims import CONTRACTED, KERNEL, Names
+from hypar.ops.nest import Nest
+from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Array, Var
 from hypar.ops.windows import ShapeError, Window
 
@@ -196,6 +209,40 @@ class Multiply(Join):
     adds: ClassVar[bool] = False
 
 
+class Scale(Op):
+    """``F_out[n,p,q] = F_1[n,p,q] F_2[n,p]``: each element of the first input times the one of the second at its place.
+
+    The dims of the second input are some of those of the first, each of the same size or of size 1, as the gates of
+    squeeze-and-excitation.
+
+    Source: Hu and others, Squeeze-and-Excitation Networks (CVPR 2018), section 3.
+    """
+
+    node: ClassVar[Node] = "join"
+
+    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+        """Return the product over the first input's dims; a dim of size 1 of the second is one of its own."""
+        one, two = several_inputs(inputs)
+        if any(size not in (1, one.get(dim)) or dim not in one for dim, size in two.items()):
+            raise ShapeError(
+                f"found {describe(one)} and {describe(two)};"
+                " allowed: dims of the first input in the second, of the same size or of size 1"
+            )
+        by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
+        loops = {**one, **single}
+        return Nest.of(
+            batch,
+            loops,
+            [one, {**two, **by}],
+            one,
+            products=(("batch", *loops),),
+            fraction=0.0,
+            whole=frozenset(single),
+            saved=Saved(input=True),
+            operations=elements_of(one),
+        )
+
+
 class Trained(Op):
     """A function of each element and a trained number of the dims ``over``, which all elements share along the other dims."""
 
@@ -323,5 +370,5 @@ def _named(function: str) -> type[Op]:
 plugins: dict[str, type[Op]] = {
     **{function: _named(function) for function in ("gelu", "relu", "silu")},
     "add": Add, "dropout": Dropout, "layer_scale": LayerScale, "multiply": Multiply, "pointwise": Pointwise,
-    "position": Position, "prelu": Prelu, "rope": Rope,
+    "position": Position, "prelu": Prelu, "rope": Rope, "scale": Scale,
 }  # fmt: skip

@@ -8,7 +8,8 @@ import numpy as np
 
 from hypar.ops.base import Node, Op, Shape, Size, describe, one_input, require_dims, several_inputs
 from hypar.ops.dims import KERNEL, DimName, OneSized
-from hypar.ops.nest import Nest, Projection, Saved
+from hypar.ops.nest import Nest
+from hypar.ops.operands import Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing, ShapeError, SharedWindow, Window
 

@@ -12,7 +12,8 @@ from pydantic import Field, model_validator
 
 from hypar.ops.base import Node, Op, Shape, Size, describe, elements_of, one_input, prefixed, same_shape, slid
 from hypar.ops.dims import KERNEL, LARGEST, Sized, missing
-from hypar.ops.nest import Nest, Projection, Saved, Sum
+from hypar.ops.nest import Nest
+from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Var
 from hypar.ops.windows import ShapeError, Window
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from hypar.ops.base import Op, Shape, Size, describe, elements_of, one_input, require_dims, same_shape
 from hypar.ops.dims import Names, OneName
-from hypar.ops.nest import Nest, Saved, Sum
+from hypar.ops.operands import Saved, Sum
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing, ShapeError
 
 if TYPE_CHECKING:
+    from hypar.ops.nest import Nest
     from hypar.ops.run import Run
 
 EPSILON = 1e-5

@@ -23,7 +23,8 @@ from hypar.ops.base import (
     placed_input,
     slid,
 )  # fmt: skip
-from hypar.ops.nest import Nest, Saved
+from hypar.ops.nest import Nest
+from hypar.ops.operands import Saved
 from hypar.ops.tape import Var
 from hypar.ops.windows import ShapeError, TransposedWindow, Window
 
