@@ -77,12 +77,10 @@ class Table(NamedTuple):
 
     @property
     def shown(self) -> list[Column]:
-        """The columns for readers: those that have a value."""
-        rows = [*self.rows, self.total or {}]
+        """The columns for readers: those that have a value that is not 0."""
+        rows, nothing = [*self.rows, self.total or {}], (None, "", 0, (0, 0))
         return [
-            own
-            for own in self.columns
-            if own.show and any(row.get(own.key) not in (None, "") for row in rows)
+            own for own in self.columns if own.show and any(row.get(own.key) not in nothing for row in rows)
         ]
 
     @property

@@ -47,6 +47,10 @@ NOT_RUN = Note(
     "Nothing is said about time, energy and memory: the plan names no machine; hypar plan --hardware names one.",
 )
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
+BETWEEN = Note(
+    "",
+    "A layer's row has what it takes by itself; transfers between stages are in the costs of a step alone.",
+)
 
 
 class Reported(NamedTuple):
@@ -124,10 +128,10 @@ def report_document(found: Reported) -> Document:
         about=f"{whole.about}; {answer}",
         tone=whole.tone,
         parts=(
-            Section(title="Plan", about=about, parts=(*whole.tables, *choices)),
+            Section(title="Plan", about=about, parts=(*whole.tables, *choices, *[BETWEEN] * plan.staged)),
             *(_step(found.ran, spent) if found.ran else ()),
             strategies,
-            _asked("Why this cut", lambda: _why(found)),
+            *([_asked("Why this cut", lambda: _why(found))] if plan.splits else []),
             Section(title="Claim and assumptions", parts=(*claimed, _assumed(found.machine))),
             *([_machine(found, found.machine)] if found.machine else []),
         ),
@@ -162,8 +166,8 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
     )
     about = "A row is a layer or several alike, or a stage; what runs beside the critical path is low."
     yield Section("Step over time", (*steps.step_timeline(ran, "A step"),), about)
-    stages = steps.groups_table(score, ran.stages, ran) if ran.stages else ()
-    yield Section("Memory over the step", (notes["memory"], *steps.memory_tables(rows), *stages))
+    about = "What each stage holds is in the plan's table of stages." * bool(ran.stages)
+    yield Section("Memory over the step", (notes["memory"], *steps.memory_tables(rows)), about)
 
 
 def compared(found: Reported) -> Comparison:

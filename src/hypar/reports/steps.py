@@ -81,7 +81,7 @@ def _peak_share(ran: ScoredStep | None) -> str:
 _UNITS = {
     "name": "text", "group": "text", "stage": "whole", "chunk": "whole", "layers": "text", "bytes": "bytes", "devices": "whole",
     "computing_s": "seconds", "communicating_s": "seconds", "idle_s": "seconds", "in_flight": "whole", "staleness": "whole",
-    "memory_bytes": "bytes", "capacity_bytes": "bytes", **dict.fromkeys(("weights", "gradients", "activations", "errors", "buffers"), "bytes"),
+    "memory_bytes": "bytes", "capacity_bytes": "bytes", **dict.fromkeys(("weights", "gradients", "optimizer", "activations", "errors", "buffers"), "bytes"),
     "ready_s": "seconds", "start_s": "seconds", "end_s": "seconds", "level": "text", "layer": "text", "forward": "bytes", "backward": "bytes",
     "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar", "said": "text",
 }  # fmt: skip

@@ -77,7 +77,7 @@ def plan_document(
             words.data([*_choice_rows(plan)]),
             layers_table(plan, ran, most=most, costs=costs),
             *steps.step_timeline(ran, most=most),
-            *steps.groups_table(score, plan.stages, ran if full else None),
+            *steps.groups_table(score, plan.stages, ran if full or costs else None),
             *steps.chunks_table(ran),
         ),
         notes=(
@@ -153,7 +153,8 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
 def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices what it takes of a step, or else the cost.
 
-    Seconds are those on the critical path, which add up to the step. With ``costs`` a row of any step has its energy too.
+    Seconds are those on the critical path, which add up to the step, or with stages those that a layer takes of its own.
+    With ``costs`` a row of any step has its energy too.
     """
     parts, levels, cells = words.parts_of(plan, most=most), _levels(plan), words.cells_of(plan)
     folded, stages = len(parts) < len(plan.layers), words.stage_numbers(plan)
@@ -179,7 +180,8 @@ def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) 
         Column(key="bar", head="", unit="bar"),
     )
     total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **takes(plan.layers)}
-    return Table(columns, [*map(row, parts)], total | {"bar": None})
+    summed = {key: own for key, own in total.items() if key != "bar" and not (stages and key == "time")}
+    return Table(columns, [*map(row, parts)], summed)
 
 
 def _levels(plan: Plan) -> list[tuple[Column, Split]]:
