@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -100,6 +101,11 @@ def test_a_headline_says_where_the_baseline_does_not_fit() -> None:
     assert found.document().tone == "good"
     points = hypar.explore_model("alexnet", vary="fc1@H1", hardware=machine)
     assert points.document().title.endswith("the plan is fastest, 6.45x faster than dp, which does not fit")
+    base, own = found
+    assert own.totals is not None
+    ahead = replace(base, totals=own.totals._replace(time_s=own.time_s / 2))
+    said = ": hypar is fastest of those that fit; dp, which does not fit, is 2.00x faster"
+    assert hypar.Comparison([ahead, own]).document().title.endswith(said)
     small = hypar.load_machine("hmc", {"memory.capacity": "100 MB"})
     none = hypar.explore_model("alexnet", vary="fc1@H1", hardware=small).document()
     assert none.title.startswith(

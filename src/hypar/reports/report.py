@@ -193,11 +193,14 @@ def compared(found: Reported) -> Comparison:
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
-    row = replace(Run.of({"strategy": plan.strategy}, plan), plan=plan, costs=costs, own=True)
     this = plan.strategy, plan.splits, plan.chunks
-    plans = ((other, other.plan) for other in rows)
-    kept = [row if own and (own.strategy, own.splits, own.chunks) == this else other for other, own in plans]
-    return Comparison(kept if row in kept else [*kept, row], rows.convention)
+    plans = [run.plan for run in rows]
+    same = [own is not None and (own.strategy, own.splits, own.chunks) == this for own in plans]
+    apart = not any(same) and any(run.name == plan.strategy for run in rows)
+    name = plan.strategy + " as planned" * apart
+    row = replace(Run.of({"strategy": name}, plan), plan=plan, costs=costs, own=True)
+    kept = [row if own else run for own, run in zip(same, rows, strict=True)]
+    return Comparison(kept if any(same) else [*kept, row], rows.convention)
 
 
 def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
