@@ -67,18 +67,20 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
     """Return the rows of a network: one for each layer if they are few, otherwise one for several with an equal key.
 
     Neighbouring blocks of one form, as ``layers.0`` and ``layers.1``, share rows if all their layers are equal. If the rows
-    are still many, equal neighbours of one part share one.
+    are still many, equal neighbours of one part share one, where those are fewer.
 
     Examples:
         >>> [part.title for part in fold(["a", "b.0.x", "b.0.y", "b.1.x", "b.1.y"], len, most=3)]
         ['a', 'b.0-1.x x2', 'b.0-1.y x2']
         >>> [part.title for part in fold(["a", "b.0.x", "b.0.y", "b.1.x", "b.1.y"], len, most=2)]
         ['a', 'b x4']
+        >>> [part.title for part in fold(["b.0.x", "b.0.y", "b.1.x", "b.1.y"], lambda layer: layer[-1], most=1)]
+        ['b.0-1.x x2', 'b.0-1.y x2']
     """
     if len(layers) <= most:
         return [Part(layer, (layer,)) for layer in layers]
     rows = _blocks(layers, key)
-    return rows if len(rows) <= most else _runs(layers, key)
+    return rows if len(rows) <= most else min(rows, _runs(layers, key), key=len)
 
 
 def _blocks(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
