@@ -185,7 +185,7 @@ def test_the_rows_of_stages_are_what_their_layers_take(
     page_of: Callable[[str], tuple[Path, str]], tmp_path: Path
 ) -> None:
     text = text_of(page_of("alone"))
-    assert "layer stage time energy conv1 1" in text
+    assert "layer stage energy time computes receives conv1 1" in text
     assert text.count("in flight") == 1
     assert "0 B" not in text.partition("Costs of a step")[0]
     file = tmp_path / "lenet-c.plan.json"

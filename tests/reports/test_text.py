@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from hypar.document import Cell, Column, Document, Note, Section, Table, Tone
+from hypar.reports.renderers import fragment
 from hypar.reports.text import note_lines, plain, render, table_lines, text_width, wrapped
 
 if TYPE_CHECKING:
@@ -63,6 +64,15 @@ def test_bars_go_first_and_the_texts_beside_them_stay(width: int, bars: list[str
         *(["a", "2.00", "s"], ["b", "1.00", "s"], ["c", "1.00", "ms"], ["d", "0", "s"]),
         ["e", "9.00", "s", "too", "big"],
     ]
+
+
+def test_a_head_names_the_parts_of_bars_where_there_is_room() -> None:
+    columns = Column(key="layer"), Column(key="bar", head="computes, receives", unit="bar")
+    own = Table(columns, [{"layer": "a", "bar": (1.0, 1.0)}])
+    assert shown(own, 40) == ["layer  ━ computes, ┅ receives", "a      " + "━" * 8 + "┅" * 8]
+    assert shown(own, 28) == ["layer", "a      " + "━" * 8 + "┅" * 8]
+    page = fragment(Document(title="", parts=(own,)))
+    assert '<i class="first"></i> computes <i class="second"></i> receives' in page
 
 
 def test_one_bar_that_is_far_longer_is_cut_and_does_not_flatten_the_others() -> None:

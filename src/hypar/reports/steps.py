@@ -83,7 +83,7 @@ _UNITS = {
     "computing_s": "seconds", "communicating_s": "seconds", "idle_s": "seconds", "in_flight": "whole", "staleness": "whole",
     "memory_bytes": "bytes", "capacity_bytes": "bytes", **dict.fromkeys(("weights", "gradients", "optimizer", "activations", "errors", "buffers"), "bytes"),
     "ready_s": "seconds", "start_s": "seconds", "end_s": "seconds", "level": "text", "layer": "text", "forward": "bytes", "backward": "bytes",
-    "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar", "said": "text",
+    "received": "bytes", "energy": "joules", "time": "seconds", "share": "percent", "bar": "bar", "said": "text",
 }  # fmt: skip
 _HEADS = {
     "name": "", "bytes": "gradients", "computing_s": "computes", "communicating_s": "receives", "idle_s": "idle", "in_flight": "in flight",

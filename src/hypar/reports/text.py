@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
+from dataclasses import replace
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -163,16 +164,21 @@ def _colour(value: Any) -> str:
 
 
 def _drawn(columns: Sequence[Shown], width: int) -> list[Shown]:
-    """Return the columns with bars as texts; none without room for them."""
+    """Return the columns with bars as texts, below a head if there is room for it; none without room for bars."""
     others = sum(_width(own) + GAP for own in columns if own.column.unit != "bar")
     longest = min(width - others, LONGEST_BAR)
     if longest < SHORTEST_BAR:
         return []
-    texts = [
-        [text or _bar(bar, own.scale, longest) for text, bar in zip(own.texts, own.bars, strict=True)]
-        for own in columns
-    ]
-    return [own._replace(texts=drawn) for own, drawn in zip(columns, texts, strict=True)]
+    found = []
+    for own in columns:
+        title = own.column.title
+        if own.column.unit == "bar":
+            named = [*zip(FIRST + SECOND, title.split(", "), strict=False)]
+            title = ", ".join(f"{mark} {word}" for mark, word in named) if len(named) > 1 else title
+            title *= text_width(title) <= width - others
+        drawn = [text or _bar(bar, own.scale, longest) for text, bar in zip(own.texts, own.bars, strict=True)]
+        found.append(own._replace(column=replace(own.column, head=title), texts=drawn))
+    return found
 
 
 def _bar(parts: tuple[float, ...], scale: float, longest: int) -> str:

@@ -172,12 +172,12 @@ def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) 
         Column(key="layer", head="layers" if folded else "layer"),
         Column(key="stage", unit="whole"),
         *(column for column, _ in levels),
-        Column(key="received", unit="bytes"),
-        Column(key="time", unit="seconds"),
-        Column(key="energy", unit="joules", show=costs),
-        Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
         Column(key="devices", unit="whole"),
-        Column(key="bar", head="", unit="bar"),
+        Column(key="received", unit="bytes"),
+        Column(key="energy", unit="joules", show=costs),
+        Column(key="time", unit="seconds"),
+        Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
+        Column(key="bar", head="computes, receives" * (ran is not None), unit="bar"),
     )
     total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **takes(plan.layers)}
     summed = {key: own for key, own in total.items() if key != "bar" and not (stages and key == "time")}
