@@ -16,7 +16,7 @@ from hypar.network.graph import load_model
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
-from hypar.reports.report import AT_REST, read_reported, report_page
+from hypar.reports.report import AT_REST, CLOSEST, read_reported, report_page
 from hypar.reports.words import rows_of
 from hypar.sharding.dims import WORDS
 from hypar.units import format_bytes, format_seconds
@@ -193,6 +193,14 @@ def test_the_rows_of_stages_are_what_their_layers_take(
     text = text_of((file, report_page(read_reported(file), "0.0")))
     assert "memory weights gradients optimizer activations errors buffers received 1" in text
     assert "Why this cut" not in text_of(page_of("alone"))
+
+
+def test_a_report_has_a_dozen_of_the_closest_choices(page_of: Callable[[str], tuple[Path, str]]) -> None:
+    page = page_of("timed")
+    why = page[1].partition('id="why"')[2].partition("</table>")[0]
+    assert why.count("<tr>") == 14
+    assert CLOSEST.text in text_of(page)
+    assert CLOSEST.text not in text_of(page_of("microbatches"))
 
 
 def test_a_machine_without_energies_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +196,16 @@ def test_alternatives_have_rows_and_bars() -> None:
     ]
     assert said == [(row["layer"], row["choice"], row["total"]) for row in rows if row["chosen"]]
     assert found.document().title == "lenet-c: all 4 choices cost least"
+
+
+def test_the_closest_calls_are_first_and_the_next_is_another_choice() -> None:
+    table = (
+        hypar.plan_model("alexnet", strategy="optimal", space="all", array=[8]).explain().document().tables[1]
+    )
+    assert [row["costs"] for row in table.rows] == sorted(row["costs"] for row in table.rows)
+    plan = hypar.plan_model("llama3-8b", strategy="optimal", array=[8], batch=8)
+    rows = plan.explain("head").document().title
+    assert re.fullmatch(r"head H1: (.+) costs least; next is (?!\1,).+ more", rows)
 
 
 @pytest.mark.parametrize("layer", ["fc1@H2", "fc1@H1"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.document import Document, Note, Section
+from hypar.document import Document, Note, Section, Table
 from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.numbers import machine_numbers
@@ -18,6 +18,7 @@ from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports import steps, words
+from hypar.reports.of.explanation import FEW
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import page
 from hypar.sharding.conventions import PAPER
@@ -47,6 +48,7 @@ NOT_RUN = Note(
     "Nothing is said about time, energy and memory: the plan names no machine; hypar plan --hardware names one.",
 )
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
+CLOSEST = Note("", "These are the closest; hypar plan --explain has all.")
 BETWEEN = Note(
     "",
     "A layer's row has what it takes by itself; transfers between stages are in the costs of a step alone.",
@@ -217,7 +219,12 @@ def _why(found: Reported) -> Document:
     known = explain_plan(found.plan, found.graph, machine=found.machine, profile=found.profile)
     firsts = {part.layers[0] for part in words.parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
-    return replace(known, explained=few).document()
+    document = replace(known, explained=few).document()
+    cut = (
+        own._replace(rows=own.rows[: FEW + 1]) if isinstance(own, Table) else own for own in document.parts
+    )
+    more = [CLOSEST] * (len(few) > FEW + 1)
+    return replace(document, parts=(*cut,), notes=(*document.notes, *more))
 
 
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Section, Table
@@ -53,7 +54,7 @@ plugin = document_of
 def _nearest(
     answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], unit: str, *, anew: bool
 ) -> tuple[Part, ...]:
-    """Return each layer's choice at each level with the cheapest other, and what that costs more, or why it is cheaper."""
+    """Return each layer's choice at each level with the cheapest other, and what that costs more, or why it is cheaper; the closest first."""
     columns = (
         *(Column(key=key) for key in ("layer", "level", "choice", "next")),
         Column(key="costs", head="anew" if anew else "stays", unit=unit),
@@ -61,13 +62,18 @@ def _nearest(
     )
     rows = []
     for answer, alternatives in zip(answers, seen, strict=True):
-        own, other = (
-            next((row for row in alternatives if row["chosen"] is own), {}) for own in (True, False)
-        )
+        own, other = _first_two(alternatives)
         more = other.get("more")
         bar = answer.title.rpartition(": ")[2] if more is not None and more < 0 else more
         rows.append({**own, "next": other.get("choice"), "costs": more, "bar": bar})
+    rows.sort(key=lambda row: math.inf if row["costs"] is None else row["costs"])
     return (Table(columns, rows),)
+
+
+def _first_two(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the plan's own row and the cheapest other with another name; an empty one if there is none."""
+    own = next(row for row in rows if row["chosen"])
+    return own, next((row for row in rows if row["choice"] != own["choice"]), {})
 
 
 def explanation_data(found: Explanation) -> dict[str, Any]:
@@ -118,9 +124,9 @@ def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
 
 def _answer(plan: Plan, one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> str:
     """Say what the plan's choice costs less than the nearest other, or why the plan has a dearer one."""
-    own = f"{one.layer} {one.place}: {next(row['choice'] for row in rows if row['chosen'])}"
-    other = next((row for row in rows if not row["chosen"]), None)
-    if other is None:
+    chosen, other = _first_two(rows)
+    own = f"{one.layer} {one.place}: {chosen['choice']}"
+    if not other:
         return f"{own} is the only choice"
     stays = "" if other["anew"] is not None else ", all other layers as planned"
     less = amount(abs(other["more"]), plan.cost.unit)
