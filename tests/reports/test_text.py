@@ -77,7 +77,7 @@ def test_a_head_names_the_parts_of_bars_where_there_is_room() -> None:
 
 def test_one_bar_that_is_far_longer_is_cut_and_does_not_flatten_the_others() -> None:
     own = table("layer", ["a", 1.0], ["b", 2.0], ["c", (300.0, 300.0)], bars="yes")
-    assert [line[7:] for line in shown(own, 80)[1:4]] == ["━" * 8, "━" * 16, "━" * 7 + "┅" * 7 + "//"]
+    assert [line[7:] for line in shown(own, 80)[1:4]] == ["━" * 6, "━" * 13, "━" * 7 + "┅" * 7 + "//"]
     assert "cut" in plain(render(Document(title="", parts=(own,)), 80))
 
 

@@ -37,8 +37,8 @@ ASCII, IS_CUT = (
 )
 """The marks of bars where the encoding has no lines, and what is said below a bar that is cut."""
 
-OUTLIER = 20
-"""A bar so many times longer than the median is cut, because the others would vanish beside it."""
+OUTLIER, UNCUT = 20, 0.8
+"""A bar so many times longer than the median is cut, because the others would vanish beside it; how much of its length they take."""
 
 TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "this": "bold"}
 """The colour of what a value means for its reader."""
@@ -120,9 +120,10 @@ def columns_of(table: Table) -> list[Shown]:
 
 
 def _scale(bars: Iterable[tuple[float, ...]], *, whole: bool) -> float:
-    """Return the longest bar, but none far longer than the others, unless they are parts of a whole."""
+    """Return the length at which bars end: the longest, but above the others' longest where it is far longer and no part of a whole."""
     sums = sorted(own for own in map(sum, bars) if own > 0)
-    return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
+    most = max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
+    return min(most / UNCUT, *sums[-1:]) if sums else 0.0
 
 
 def told(columns: Iterable[Shown]) -> list[Shown]:
