@@ -38,6 +38,7 @@ GONE = {
 REWORDED = (
     (r"--exchange[ =]", "--set exchange="),
     (r"--table\b", "--profile"),
+    (r"--devices[ =]", "--array "),
     (r"--chunks[ =]none\b", "--chunks one"),
 )
 """Words of those commands, and the same of ``hypar plan``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,12 +23,12 @@ WIDEST = 30
 """Characters of an option that its help still stands beside, as click has it."""
 
 GONE = {
-    "--memory-limit": "it is --search-memory, as plans will be limited in the memory of devices too",
-    "--timeline": "it is --plot",
-    "--integral": "shares are whole elements where they run; plans have them as found",
-    "--certificate": "hypar check plans again, and compares the whole file",
+    "--memory-limit": ("it is --search-memory", " --search-memory"),
+    "--timeline": ("it is --plot", " --plot"),
+    "--integral": ("shares are whole elements without it", ""),
+    "--certificate": ("hypar check plans again, and compares the whole file", None),
 }
-"""The options that are no more, and what to do in their place."""
+"""The options that are no more: what to do in their place, and what to type for each, if that is all."""
 
 
 class GoneError(HyparError):
@@ -107,12 +109,16 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words of a command line; an option that is no more is refused with what takes its place."""
+        typed = f" {shlex.join(args)}"
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name in GONE:
-                raise GoneError(f"no option {error.option_name}: {GONE[error.option_name]}") from None
-            raise
+            name = error.option_name
+            if name not in GONE:
+                raise
+            why, now = GONE[name]
+            line = re.sub(rf" {name}\b", now or "", f": hypar {ctx.info_name}{typed}")
+            raise GoneError(f"no option {name}: {why}{line * (now is not None)}") from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, heading by heading, the help texts of all below each other."""
