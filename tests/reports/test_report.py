@@ -16,6 +16,7 @@ from hypar.network.graph import load_model
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
+from hypar.reports.renderers import style
 from hypar.reports.report import AT_REST, CLOSEST, read_reported, report_page
 from hypar.reports.words import rows_of
 from hypar.sharding.dims import WORDS
@@ -201,6 +202,18 @@ def test_a_report_has_a_dozen_of_the_closest_choices(page_of: Callable[[str], tu
     assert why.count("<tr>") == 14
     assert CLOSEST.text in text_of(page)
     assert CLOSEST.text not in text_of(page_of("microbatches"))
+
+
+def test_a_picture_scales_to_its_page_and_scrolls_below_a_shadow(
+    page_of: Callable[[str], tuple[Path, str]],
+) -> None:
+    figure = next(parse_page(page_of("timed")[1]).iter("figure"))
+    (scrolled,) = figure
+    assert scrolled.get("class") == "x"
+    assert [own.get("viewBox") is not None for own in scrolled] == [True]
+    # What scrolls has its shadow behind the picture, which is multiplied with it.
+    (look,) = re.findall(r"^\.hy svg\{(.*)\}$", style(), re.MULTILINE)[:1]
+    assert {"width:100%", "height:auto", "mix-blend-mode:multiply"} <= {*look.split(";")}
 
 
 def test_a_machine_without_energies_says_so(tmp_path: Path) -> None:
