@@ -187,11 +187,9 @@ def _table(table: Table) -> Markup:
     heads = [tag("th", _head(own.column), scope="col", class_=_side(own.column)) for own in columns]
     rows, count = [], len(table.rows)
     for at, row in enumerate([*table.rows, table.total][: len(columns[0].texts)]):
-        name, *cells = (_content(own, at) for own in columns)
-        found = [
-            tag("td", cell, class_=_side(own.column)) for own, cell in zip(columns[1:], cells, strict=True)
-        ]
-        rows.append(tag("tr", tag("th", name, scope="row"), found, class_=(row or {}).get("tone") or None))
+        name = tag("th", _content(columns[0], at), scope="row")
+        found = [tag("td", _content(own, at), class_=_side(own.column)) for own in columns[1:]]
+        rows.append(tag("tr", name, found, class_=(row or {}).get("tone") or None))
     whole = tag(
         "table",
         tag("thead", tag("tr", heads)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.document import Document, Note, Section, Table
+from hypar.document import Document, Note, Section
 from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.numbers import machine_numbers
@@ -29,7 +29,6 @@ from hypar.studies.step import StepRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hypar.document import Part
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -49,10 +48,7 @@ NOT_RUN = Note(
 )
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
 CLOSEST = Note("", "These are the closest; hypar plan --explain has all.")
-BETWEEN = Note(
-    "",
-    "A layer's row has what it takes by itself; transfers between stages are in the costs of a step alone.",
-)
+BETWEEN = Note("", "Rows of layers are without transfers between stages, which the costs of a step have.")
 
 
 class Reported(NamedTuple):
@@ -153,16 +149,14 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
     """Yield what the step spends, when it does what, and what it holds."""
     rows, score = StepRows(ran), ran.score
     work = score.critical if score.overlapped_s or score.groups else score.time
-    energy: Part = notes["energy"]
-    if score.energy:
-        energy = steps.shares_table("Energy of a step by place", "energy", score.energy)
+    energy = steps.shares_table("Energy of a step by place", "energy", score.energy or {})
     yield Section(
         title="Costs of a step",
         parts=(
             steps.shares_table("Time of a step by kind of work", "time", work),
             *(notes[label] for label in ("time", "critical", "numbers") if label in notes),
             steps.levels_table(rows),
-            energy,
+            energy if energy.rows else notes["energy"],
             *([AT_REST] if "static" in (score.energy or {}) else []),
         ),
     )
@@ -196,13 +190,12 @@ def compared(found: Reported) -> Comparison:
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
     this = plan.strategy, plan.splits, plan.chunks
-    plans = [run.plan for run in rows]
-    same = [own is not None and (own.strategy, own.splits, own.chunks) == this for own in plans]
-    apart = not any(same) and any(run.name == plan.strategy for run in rows)
-    name = plan.strategy + " as planned" * apart
+    same = [own and (own.strategy, own.splits, own.chunks) == this for own in (run.plan for run in rows)]
+    at = [*same, True].index(True)
+    others = [*rows[:at], *rows[at + 1 :]]
+    name = plan.strategy + " as planned" * any(run.name == plan.strategy for run in others)
     row = replace(Run.of({"strategy": name}, plan), plan=plan, costs=costs, own=True)
-    kept = [row if own else run for own, run in zip(same, rows, strict=True)]
-    return Comparison(kept if any(same) else [*kept, row], rows.convention)
+    return Comparison([*others[:at], row, *others[at:]], rows.convention)
 
 
 def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
@@ -220,11 +213,10 @@ def _why(found: Reported) -> Document:
     firsts = {part.layers[0] for part in words.parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
     document = replace(known, explained=few).document()
-    cut = (
-        own._replace(rows=own.rows[: FEW + 1]) if isinstance(own, Table) else own for own in document.parts
-    )
-    more = [CLOSEST] * (len(few) > FEW + 1)
-    return replace(document, parts=(*cut,), notes=(*document.notes, *more))
+    if len(few) <= FEW:
+        return document
+    nearest = document.tables[1]._replace(rows=document.tables[1].rows[:FEW])
+    return replace(document, parts=(nearest,), notes=(*document.notes, CLOSEST))
 
 
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
@@ -240,11 +232,12 @@ def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
 def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Section:
     """Return every number of the machine with its source, and whether the plan was made for another."""
     score, planned, changed = found.plan.score, found.planned, ""
-    if score is not None and planned is not None and words.on_machine(planned) != words.on_machine(score):
+    if score and planned and words.on_machine(planned) != words.on_machine(score):
         changed = f"The plan itself was scored {words.on_machine(planned)}."
-    elif score is not None and planned is not None and planned.hardware_digest != score.hardware_digest:
+    elif score and planned and planned.hardware_digest != score.hardware_digest:
         changed = "The machine's file has changed since the plan was made."
     document = machine.document()
     notes = [Note("", text) for text in (changed, document.title) if text]
-    every = Section("Every number and its source", document.parts, document.about)
-    return Section("Machine", (*notes, every))
+    return Section(
+        "Machine", (*notes, Section("Every number and its source", document.parts, document.about))
+    )

@@ -74,8 +74,6 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
         ['a', 'b.0-1.x x2', 'b.0-1.y x2']
         >>> [part.title for part in fold(["a", "b.0.x", "b.0.y", "b.1.x", "b.1.y"], len, most=2)]
         ['a', 'b x4']
-        >>> [part.title for part in fold(["b.0.x", "b.0.y", "b.1.x", "b.1.y"], lambda layer: layer[-1], most=1)]
-        ['b.0-1.x x2', 'b.0-1.y x2']
     """
     if len(layers) <= most:
         return [Part(layer, (layer,)) for layer in layers]
@@ -166,15 +164,9 @@ def layers_cost(plan: Plan) -> Callable[[Sequence[str]], dict[str, Any]]:
 def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
     """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
     cells, stages = cells_of(plan), stage_numbers(plan)
-    keys = {
-        layer: (
-            stages.get(layer),
-            plan.devices(layer) if plan.in_grids else 0,
-            *(cells(split, layer) for split in plan.splits),
-        )
-        for layer in plan.layers
-    }
-    return fold(plan.layers, keys.__getitem__, most=most)
+    found = {layer: [cells(split, layer) for split in plan.splits] for layer in plan.layers}
+    devices = {layer: plan.devices(layer) for layer in plan.layers if plan.in_grids}
+    return fold(plan.layers, lambda own: (stages.get(own), devices.get(own), *found[own]), most=most)
 
 
 def rows_of(plan: Plan, *, most: int = MOST_ROWS) -> dict[str, str]:

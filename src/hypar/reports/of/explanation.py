@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.document import Column, Document, Note, Section, Table
@@ -13,7 +12,6 @@ from hypar.units import amount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.document import Part
     from hypar.plan.plan import Plan
     from hypar.studies.alternatives import Alternative, Explanation, LayerExplanation
 
@@ -39,13 +37,11 @@ def document_of(found: Explanation) -> Document:
     anew = any(rows[0]["anew"] is not None for rows in seen)
     least = sum(rows[0]["more"] == 0 for rows in seen)
     count = f"{'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
-    title, parts = f"{found.plan.model.name}: {count}", _nearest(each, seen, found.plan.cost.unit, anew=anew)
-    if len(each) == 1:
-        title, parts, _ = each[0]
-    elif len(each) <= FEW:
-        parts = (*parts, *each)
-    notes = [_ANEW, _STAYS] if anew else [_STAYS]
-    return Document(title=title, parts=(known, *parts), notes=(*(notes if len(each) <= FEW else notes[:1]),))
+    few, notes = len(each) <= FEW, (_ANEW, _STAYS) if anew else (_STAYS,)
+    nearest = _nearest(each, seen, found.plan.cost.unit, anew=anew)
+    whole = Section(f"{found.plan.model.name}: {count}", (nearest, *each * few))
+    title, parts, _ = each[0] if len(each) == 1 else whole
+    return Document(title=title, parts=(known, *parts), notes=notes if few else notes[:1])
 
 
 plugin = document_of
@@ -53,8 +49,8 @@ plugin = document_of
 
 def _nearest(
     answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], unit: str, *, anew: bool
-) -> tuple[Part, ...]:
-    """Return each layer's choice at each level with the cheapest other, and what that costs more, or why it is cheaper; the closest first."""
+) -> Table:
+    """Return each layer's choice at each level with the next and what it costs more, or why less; the closest first."""
     columns = (
         *(Column(key=key) for key in ("layer", "level", "choice", "next")),
         Column(key="costs", head="anew" if anew else "stays", unit=unit),
@@ -66,8 +62,7 @@ def _nearest(
         more = other.get("more")
         bar = answer.title.rpartition(": ")[2] if more is not None and more < 0 else more
         rows.append({**own, "next": other.get("choice"), "costs": more, "bar": bar})
-    rows.sort(key=lambda row: math.inf if row["costs"] is None else row["costs"])
-    return (Table(columns, rows),)
+    return Table(columns, sorted(rows, key=lambda row: (row["costs"] is None, row["costs"])))
 
 
 def _first_two(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
