@@ -168,12 +168,12 @@ class TestGrids:
         assert rows["fc2"][1:3] == ["n1", "c1"]
         assert rows["pool2"][1] == "rep"
         devices = [
-            re.findall(r"[num]s +(\d+)", " ".join(rows[layer]))[-1]
+            re.findall(r"(?:\b[a-z]\d+|rep) (\d+) ", " ".join(rows[layer]))[-1]
             for layer in ("conv2", "fc1", "fc2", "pool2")
         ]
         assert devices == ["16", "8", "1", "16"]
-        assert "devices\n" in str(deepa)
-        assert "devices\n" not in str(plan_model("lenet-c", levels=2))
+        assert " devices  received " in str(deepa)
+        assert " devices  received " not in str(plan_model("lenet-c", levels=2, hardware="hmc"))
 
     def test_differences_name_degrees(self, deepa: Plan) -> None:
         other = plan_model(

@@ -41,6 +41,11 @@ def test_equal_blocks_share_rows_and_then_equal_neighbours(layers: list[str], ro
     assert [part.title for part in found] == rows
 
 
+def test_blocks_share_rows_where_those_are_fewer_than_runs_of_equal_neighbours() -> None:
+    found = fold(["b.0.x", "b.0.y", "b.1.x", "b.1.y"], lambda layer: layer[-1], most=1)
+    assert [part.title for part in found] == ["b.0-1.x x2", "b.0-1.y x2"]
+
+
 @pytest.mark.parametrize("model", ["resnet50", "inception-v3", "gpt2", "unet", "llama3-8b"])
 def test_a_folded_table_has_every_layer_once_and_the_same_sums(model: str) -> None:
     plan = hypar.plan_model(model, levels=3, strategy="accpar", convention="paper")

@@ -16,7 +16,8 @@ from hypar.network.graph import load_model
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
-from hypar.reports.report import AT_REST, read_reported, report_page
+from hypar.reports.renderers import style
+from hypar.reports.report import AT_REST, CLOSEST, read_reported, report_page
 from hypar.reports.words import parts_of
 from hypar.sharding.dims import WORDS
 from hypar.units import format_bytes, format_seconds
@@ -78,7 +79,9 @@ def test_a_page_is_valid_and_loads_nothing(written: tuple[Path, str]) -> None:
     assert len([*root.iter("h1")]) == len([*root.iter("main")]) == 1
     ran = read_plan(written[0]).score is not None
     named = [element.get("id") for element in root.iter() if element.get("id")]
-    assert named == [own for own in ORDER if ran or own not in OF_A_STEP]
+    missing = set() if ran else OF_A_STEP
+    missing |= set() if read_plan(written[0]).splits else {"why"}
+    assert named == [own for own in ORDER if own not in missing]
     title = next(root.iter("title")).text or ""
     assert title == "".join(next(root.iter("h1")).itertext())
     assert "a step" in title
@@ -114,7 +117,10 @@ def test_the_numbers_are_the_scores(written: tuple[Path, str]) -> None:
 def test_the_strategies_have_the_plan_among_them(written: tuple[Path, str]) -> None:
     table = re.findall(r"<tr[^>]*><th[^>]*>([^<]*)</th>(.*?)</tr>", written[1])
     assert sum(">the plan<" in row for _, row in table) == 1
-    assert {"hypar", "owt"} <= {name for name, _ in table}
+    assert {"hypar", "owt"} <= {name.removesuffix(" as planned") for name, _ in table}
+    strategies = written[1].partition('id="strategies"')[2].partition("</table>")[0]
+    names = re.findall(r"<tr[^>]*><th[^>]*>([^<]*)</th>", strategies)
+    assert len(names) == len({*names})
 
 
 def test_the_command_leads_to_the_plan_again(
@@ -174,6 +180,40 @@ def test_the_timeline_of_stages_has_the_numbers_of_microbatches(
     labels = re.findall(r">(\d)</text>", section)
     assert {*labels} == {*"12345678"}
     assert len(labels) > 8
+
+
+def test_the_rows_of_stages_are_what_their_layers_take(
+    page_of: Callable[[str], tuple[Path, str]], tmp_path: Path
+) -> None:
+    text = text_of(page_of("alone"))
+    assert "layer stage energy time computes receives conv1 1" in text
+    assert text.count("in flight") == 1
+    assert "0 B" not in text.partition("Costs of a step")[0]
+    file = tmp_path / "lenet-c.plan.json"
+    plan_model("lenet-c", stages=2, levels=1, hardware="hmc", optimizer="adam").write(file)
+    text = text_of((file, report_page(read_reported(file), "0.0")))
+    assert "memory weights gradients optimizer activations errors buffers received 1" in text
+    assert "Why this cut" not in text_of(page_of("alone"))
+
+
+def test_a_report_has_a_dozen_of_the_closest_choices(page_of: Callable[[str], tuple[Path, str]]) -> None:
+    page = page_of("timed")
+    why = page[1].partition('id="why"')[2].partition("</table>")[0]
+    assert why.count("<tr>") == 1 + 12
+    assert CLOSEST.text in text_of(page)
+    assert CLOSEST.text not in text_of(page_of("microbatches"))
+
+
+def test_a_picture_scales_to_its_page_and_scrolls_below_a_shadow(
+    page_of: Callable[[str], tuple[Path, str]],
+) -> None:
+    figure = next(parse_page(page_of("timed")[1]).iter("figure"))
+    (scrolled,) = figure
+    assert scrolled.get("class") == "x"
+    assert [own.get("viewBox") is not None for own in scrolled] == [True]
+    # What scrolls has its shadow behind the picture, which is multiplied with it.
+    (look,) = re.findall(r"^\.hy svg\{(.*)\}$", style(), re.MULTILINE)[:1]
+    assert {"width:100%", "height:auto", "mix-blend-mode:multiply"} <= {*look.split(";")}
 
 
 def test_a_machine_without_energies_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -100,6 +102,11 @@ def test_a_headline_says_where_the_baseline_does_not_fit() -> None:
     assert found.document().tone == "good"
     points = hypar.explore_model("alexnet", vary="fc1@H1", hardware=machine)
     assert points.document().title.endswith("the plan is fastest, 6.45x faster than dp, which does not fit")
+    base, own = found
+    assert own.totals is not None
+    ahead = replace(base, totals=own.totals._replace(time_s=own.time_s / 2))
+    said = ": hypar is fastest of those that fit; dp, which does not fit, is 2.00x faster"
+    assert hypar.Comparison([ahead, own]).document().title.endswith(said)
     small = hypar.load_machine("hmc", {"memory.capacity": "100 MB"})
     none = hypar.explore_model("alexnet", vary="fc1@H1", hardware=small).document()
     assert none.title.startswith(
@@ -189,6 +196,16 @@ def test_alternatives_have_rows_and_bars() -> None:
     ]
     assert said == [(row["layer"], row["choice"], row["total"]) for row in rows if row["chosen"]]
     assert found.document().title == "lenet-c: all 4 choices cost least"
+
+
+def test_the_closest_calls_are_first_and_the_next_is_another_choice() -> None:
+    table = (
+        hypar.plan_model("alexnet", strategy="optimal", space="all", array=[8]).explain().document().tables[1]
+    )
+    assert [row["costs"] for row in table.rows] == sorted(row["costs"] for row in table.rows)
+    plan = hypar.plan_model("llama3-8b", strategy="optimal", array=[8], batch=8)
+    rows = plan.explain("head").document().title
+    assert re.fullmatch(r"head H1: (.+) costs least; next is (?!\1,).+ more", rows)
 
 
 @pytest.mark.parametrize("layer", ["fc1@H2", "fc1@H1"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from hypar.document import Cell, Column, Document, Note, Section, Table, Tone
+from hypar.reports.renderers import fragment
 from hypar.reports.text import note_lines, plain, render, table_lines, text_width, wrapped
 
 if TYPE_CHECKING:
@@ -65,9 +66,18 @@ def test_bars_go_first_and_the_texts_beside_them_stay(width: int, bars: list[str
     ]
 
 
+def test_a_head_names_the_parts_of_bars_where_there_is_room() -> None:
+    columns = Column(key="layer"), Column(key="bar", head="computes, receives", unit="bar")
+    own = Table(columns, [{"layer": "a", "bar": (1.0, 1.0)}])
+    assert shown(own, 40) == ["layer  ━ computes, ┅ receives", "a      " + "━" * 8 + "┅" * 8]
+    assert shown(own, 28) == ["layer", "a      " + "━" * 8 + "┅" * 8]
+    page = fragment(Document(title="", parts=(own,)))
+    assert '<i class="first"></i> computes <i class="second"></i> receives' in page
+
+
 def test_one_bar_that_is_far_longer_is_cut_and_does_not_flatten_the_others() -> None:
     own = table("layer", ["a", 1.0], ["b", 2.0], ["c", (300.0, 300.0)], bars="yes")
-    assert [line[7:] for line in shown(own, 80)[1:4]] == ["━" * 8, "━" * 16, "━" * 7 + "┅" * 7 + "//"]
+    assert [line[7:] for line in shown(own, 80)[1:4]] == ["━" * 6, "━" * 13, "━" * 7 + "┅" * 7 + "//"]
     assert "cut" in plain(render(Document(title="", parts=(own,)), 80))
 
 

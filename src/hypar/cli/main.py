@@ -11,7 +11,6 @@ import click
 
 from hypar import __version__
 from hypar.cli import commands  # noqa: F401 (it lists its commands)
-from hypar.cli.options import GoneError
 from hypar.cli.rows import COMMANDS
 from hypar.errors import HyparError, UnknownNameError, printable
 from hypar.files.text import refused
@@ -38,12 +37,27 @@ GONE = {
 REWORDED = (
     (r"--exchange[ =]", "--set exchange="),
     (r"--table\b", "--profile"),
+    (r"--devices[ =]", "--array "),
     (r"--chunks[ =]none\b", "--chunks one"),
 )
 """Words of those commands, and the same of ``hypar plan``."""
 
 OF_SCORE = r" --(?:trace|plot) (?:'.*?'|\S+)"
 """Files that ``hypar score`` writes of a plan."""
+
+GONE_OPTIONS = {
+    "--memory-limit": ("it is --search-memory", " --search-memory"),
+    "--timeline": ("it is --plot", " --plot"),
+    "--integral": ("shares are whole elements without it", ""),
+    "--certificate": ("hypar check plans again, and compares the whole file", None),
+}
+"""The options that are no more: what does the same, and what to type for each, if that is all."""
+
+
+class GoneError(HyparError):
+    """A command or an option that is no more: wrong usage, refused with what takes its place."""
+
+    exit_status = 2
 
 
 class _Refusal(click.ClickException):
@@ -94,6 +108,13 @@ def _in_place_of(command: str, words: list[str]) -> str:
     return f"{begin} {typed or ('MODEL' if options else 'PAPER')}{''.join(usual)}{score}"
 
 
+def _without(option: str, words: list[str]) -> str:
+    """Return what to type in place of a command line with an option that is no more."""
+    why, now = GONE_OPTIONS[option]
+    line = "" if now is None else re.sub(rf" {option}\b", now, f": hypar {shlex.join(words)}")
+    return f"no option {option}: {why}{line}"
+
+
 class _Commands(click.Group):
     """The commands of the table, of which only the one that is asked for is made with its options."""
 
@@ -103,6 +124,8 @@ class _Commands(click.Group):
         """Find the named command; the nearest is suggested if there is none of that name."""
         if args[0] in GONE:
             raise GoneError(_in_place_of(args[0], args[1:]))
+        if gone := {word.partition("=")[0] for word in args} & {*GONE_OPTIONS}:
+            raise GoneError(_without(min(gone), args))
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
         name, found, words = super().resolve_command(ctx, args)

@@ -8,7 +8,7 @@ import click
 from click.formatting import measure_table
 from click.shell_completion import CompletionItem
 
-from hypar.errors import HyparError, OptionError, shown, suggestion
+from hypar.errors import OptionError, shown, suggestion
 from hypar.plan.parameter import HEADINGS, OTHER
 from hypar.registry import data_names
 
@@ -19,20 +19,6 @@ if TYPE_CHECKING:
 
 WIDEST = 30
 """Characters of an option that its help still stands beside, as click has it."""
-
-GONE = {
-    "--memory-limit": "it is --search-memory, as plans will be limited in the memory of devices too",
-    "--timeline": "it is --plot",
-    "--integral": "shares are whole elements where they run; plans have them as found",
-    "--certificate": "hypar check plans again, and compares the whole file",
-}
-"""The options that are no more, and what to do in their place."""
-
-
-class GoneError(HyparError):
-    """A command or an option that is no more: wrong usage, refused with what takes its place."""
-
-    exit_status = 2
 
 
 def _offered(names: Iterable[str], typed: str, *, files: bool) -> list[CompletionItem]:
@@ -104,15 +90,6 @@ def argument(name: str, kind: str = "", **named: Any) -> click.Argument:
 
 class Command(click.Command):
     """A command whose help page groups its options under headings."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words of a command line; an option that is no more is refused with what takes its place."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name in GONE:
-                raise GoneError(f"no option {error.option_name}: {GONE[error.option_name]}") from None
-            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, heading by heading, the help texts of all below each other."""

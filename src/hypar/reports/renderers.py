@@ -35,7 +35,7 @@ THIN, FORMULA = "\u202f", frozenset("=+-@\t\r")
 _TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", "[": "\\[", "|": "\\|", "\n": " "})
 """Characters that Markdown would take for HTML, for a link or for the end of a cell."""
 
-AGAIN = "Make it again"
+AGAIN, KINDS = "Make it again", ("first", "second", "third")
 HEAD = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width,initial-scale=1">\n'
 
 
@@ -184,14 +184,12 @@ def _part(part: Part, *, folded: bool = False, id: str | None = None) -> Content
 
 def _table(table: Table) -> Markup:
     columns = columns_of(table)
-    heads = [tag("th", own.column.title, scope="col", class_=_side(own.column)) for own in columns]
+    heads = [tag("th", _head(own.column), scope="col", class_=_side(own.column)) for own in columns]
     rows, count = [], len(table.rows)
     for at, row in enumerate([*table.rows, table.total][: len(columns[0].texts)]):
-        name, *cells = (_content(own, at) for own in columns)
-        found = [
-            tag("td", cell, class_=_side(own.column)) for own, cell in zip(columns[1:], cells, strict=True)
-        ]
-        rows.append(tag("tr", tag("th", name, scope="row"), found, class_=(row or {}).get("tone") or None))
+        name = tag("th", _content(columns[0], at), scope="row")
+        found = [tag("td", _content(own, at), class_=_side(own.column)) for own in columns[1:]]
+        rows.append(tag("tr", name, found, class_=(row or {}).get("tone") or None))
     whole = tag(
         "table",
         tag("thead", tag("tr", heads)),
@@ -200,6 +198,14 @@ def _table(table: Table) -> Markup:
         class_="full" if table.has_bars else None,
     )
     return _scrolled(whole, table.title or "table")
+
+
+def _head(own: Column) -> Content:
+    """Return a head, that of bars as the legend of their parts."""
+    if own.unit != "bar" or not own.title:
+        return own.title
+    kinds = zip(KINDS, own.title.split(", "), strict=False)
+    return tag("span", [[tag("i", class_=kind), word] for kind, word in kinds], class_="bars")
 
 
 def _content(own: Shown, at: int) -> Content:
@@ -222,7 +228,7 @@ def _bar(parts: Sequence[float], scale: float) -> Markup:
     """Return a bar of parts in a cell that the longest one fills; what is longer is cut, with a mark."""
     whole = sum(parts)
     each = 100 / max(whole, scale) if scale else 0.0
-    kinds = zip(parts, ("first", "second", "third"), strict=False)
+    kinds = zip(parts, KINDS, strict=False)
     pieces = [tag("span", class_=kind, style=f"width:{each * part:.1f}%") for part, kind in kinds if part]
     return tag("span", pieces, class_="bars cut" if 0 < scale < whole else "bars")
 

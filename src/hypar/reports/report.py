@@ -18,6 +18,7 @@ from hypar.planning.asked import plan_command, uneven_array
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import as_planned, model_of, profile_of
 from hypar.reports import steps, words
+from hypar.reports.of.explanation import FEW
 from hypar.reports.of.plan import plan_document
 from hypar.reports.renderers import page
 from hypar.studies.alternatives import explain_plan
@@ -27,7 +28,6 @@ from hypar.studies.step import StepRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hypar.document import Part
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -46,6 +46,8 @@ NOT_RUN = Note(
     "Nothing is said about time, energy and memory: the plan names no machine; hypar plan --hardware names one.",
 )
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
+CLOSEST = Note("", "These are the closest; hypar plan --explain has all.")
+BETWEEN = Note("", "Rows of layers are without transfers between stages, which the costs of a step have.")
 
 
 class Reported(NamedTuple):
@@ -123,10 +125,10 @@ def report_document(found: Reported) -> Document:
         about=f"{whole.about}; {answer}",
         tone=whole.tone,
         parts=(
-            Section(title="Plan", about=about, parts=(*whole.tables, *choices)),
+            Section(title="Plan", about=about, parts=(*whole.tables, *choices, *[BETWEEN] * plan.staged)),
             *(_step(found.ran, spent) if found.ran else ()),
             strategies,
-            _asked("Why this cut", lambda: _why(found)),
+            *([_asked("Why this cut", lambda: _why(found))] if plan.splits else []),
             Section(title="Claim and assumptions", parts=(*claimed, _assumed(found.machine))),
             *([_machine(found, found.machine)] if found.machine else []),
         ),
@@ -146,23 +148,21 @@ def _step(ran: ScoredStep, notes: Mapping[str, Note]) -> Iterator[Section]:
     """Yield what the step spends, when it does what, and what it holds."""
     rows, score = StepRows(ran), ran.score
     work = score.critical if score.overlapped_s or score.groups else score.time
-    energy: Part = notes["energy"]
-    if score.energy:
-        energy = steps.shares_table("Energy of a step by place", "energy", score.energy)
+    energy = steps.shares_table("Energy of a step by place", "energy", score.energy or {})
     yield Section(
         title="Costs of a step",
         parts=(
             steps.shares_table("Time of a step by kind of work", "time", work),
             *(notes[label] for label in ("time", "critical", "numbers") if label in notes),
             steps.levels_table(rows),
-            energy,
+            energy if energy.rows else notes["energy"],
             *([AT_REST] if "static" in (score.energy or {}) else []),
         ),
     )
     about = "A row is a layer or several alike, or a stage; what runs beside the critical path is low."
     yield Section("Step over time", (*steps.step_timeline(ran, "A step"),), about)
-    stages = steps.groups_table(score, ran.stages, ran) if ran.stages else ()
-    yield Section("Memory over the step", (notes["memory"], *steps.memory_tables(rows), *stages))
+    about = "What each stage holds is in the plan's table of stages." * bool(ran.stages)
+    yield Section("Memory over the step", (notes["memory"], *steps.memory_tables(rows)), about)
 
 
 def compared(found: Reported) -> Comparison:
@@ -187,11 +187,13 @@ def compared(found: Reported) -> Comparison:
     costs = tuple(split.cost for split in plan.summed)
     if convention is not None and not plan.staged:
         costs = costs_of(plan, found.graph, convention, found.machine)
-    row = replace(Run.of({"strategy": plan.strategy}, plan), plan=plan, costs=costs, own=True)
     this = plan.strategy, plan.splits, plan.chunks
-    plans = ((other, other.plan) for other in rows)
-    kept = [row if own and (own.strategy, own.splits, own.chunks) == this else other for other, own in plans]
-    return Comparison(kept if row in kept else [*kept, row], rows.convention)
+    same = [own and (own.strategy, own.splits, own.chunks) == this for own in (run.plan for run in rows)]
+    at = [*same, True].index(True)
+    others = [*rows[:at], *rows[at + 1 :]]
+    name = plan.strategy + " as planned" * any(run.name == plan.strategy for run in others)
+    row = replace(Run.of({"strategy": name}, plan), plan=plan, costs=costs, own=True)
+    return Comparison([*others[:at], row, *others[at:]], rows.convention)
 
 
 def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
@@ -208,7 +210,11 @@ def _why(found: Reported) -> Document:
     known = explain_plan(found.plan, found.graph, machine=found.machine, profile=found.profile)
     firsts = {part.layers[0] for part in words.parts_of(found.plan)}
     few = tuple(one for one in known.explained if one.layer in firsts)
-    return replace(known, explained=few).document()
+    document = replace(known, explained=few).document()
+    if len(few) <= FEW:
+        return document
+    nearest = document.tables[1]._replace(rows=document.tables[1].rows[:FEW])
+    return replace(document, parts=(nearest,), notes=(*document.notes, CLOSEST))
 
 
 def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
@@ -224,11 +230,12 @@ def _assumed(machine: Machine | HeterogeneousMachine | None) -> Note:
 def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Section:
     """Return every number of the machine with its source, and whether the plan was made for another."""
     score, planned, changed = found.plan.score, found.planned, ""
-    if score is not None and planned is not None and words.on_machine(planned) != words.on_machine(score):
+    if score and planned and words.on_machine(planned) != words.on_machine(score):
         changed = f"The plan itself was scored {words.on_machine(planned)}."
-    elif score is not None and planned is not None and planned.hardware_digest != score.hardware_digest:
+    elif score and planned and planned.hardware_digest != score.hardware_digest:
         changed = "The machine's file has changed since the plan was made."
     document = machine.document()
     notes = [Note("", text) for text in (changed, document.title) if text]
-    every = Section("Every number and its source", document.parts, document.about)
-    return Section("Machine", (*notes, every))
+    return Section(
+        "Machine", (*notes, Section("Every number and its source", document.parts, document.about))
+    )

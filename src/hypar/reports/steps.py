@@ -15,13 +15,13 @@ from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.plan.plan import Plan
     from hypar.plan.records import GroupScore, Score
     from hypar.plan.stages import StagesRecord
     from hypar.planning.replay import ScoredStep
-    from hypar.studies.step import Part, StepRows, StepTask
+    from hypar.studies.step import StepRows, StepTask
 
 
 def headed(name: str, score: Score, base: Score | None = None) -> str:
@@ -37,18 +37,14 @@ def headed(name: str, score: Score, base: Score | None = None) -> str:
 
 def step_notes(plan: Plan | None, score: Score, ran: ScoredStep | None = None) -> Iterator[Note]:
     """Yield the totals of a step with the items of each, and of its run, if it is known, the share of the peak that it uses."""
-    overlap = ""
+    took = f"{format_seconds(score.time_s)}: {words.items(score.time, 'seconds')}"
     if score.overlapped_s:
         added = format_seconds(math.fsum(score.time.values()))
-        overlap = f"; together {added}, of which {format_seconds(score.overlapped_s)} overlap"
-    yield Note(
-        "time",
-        f"{format_seconds(score.time_s)}: {words.items(score.time, 'seconds')}{overlap}{_peak_share(ran)}",
-    )
+        took += f"; together {added}, of which {format_seconds(score.overlapped_s)} overlap"
+    yield Note("time", took + _peak_share(ran))
     if score.overlapped_s:
-        yield Note(
-            "critical", f"the path that sets the time: {words.items(score.critical, 'seconds')}", detail=True
-        )
+        path = f"the path that sets the time: {words.items(score.critical, 'seconds')}"
+        yield Note("critical", path, detail=True)
     moved = f"{format_bytes(score.communication_bytes)} received"
     convention = MOVED if plan is None else score_convention(plan, score)
     counted = "" if convention == MOVED else f" by the convention {convention!r}"
@@ -80,9 +76,9 @@ def _peak_share(ran: ScoredStep | None) -> str:
 _UNITS = {
     "name": "text", "group": "text", "stage": "whole", "chunk": "whole", "layers": "text", "bytes": "bytes", "devices": "whole",
     "computing_s": "seconds", "communicating_s": "seconds", "idle_s": "seconds", "in_flight": "whole", "staleness": "whole",
-    "memory_bytes": "bytes", "capacity_bytes": "bytes", **dict.fromkeys(("weights", "gradients", "activations", "errors", "buffers"), "bytes"),
+    "memory_bytes": "bytes", "capacity_bytes": "bytes", **dict.fromkeys(("weights", "gradients", "optimizer", "activations", "errors", "buffers"), "bytes"),
     "ready_s": "seconds", "start_s": "seconds", "end_s": "seconds", "level": "text", "layer": "text", "forward": "bytes", "backward": "bytes",
-    "received": "bytes", "time": "seconds", "energy": "joules", "share": "percent", "bar": "bar", "said": "text",
+    "received": "bytes", "energy": "joules", "time": "seconds", "share": "percent", "bar": "bar", "said": "text",
 }  # fmt: skip
 _HEADS = {
     "name": "", "bytes": "gradients", "computing_s": "computes", "communicating_s": "receives", "idle_s": "idle", "in_flight": "in flight",
@@ -250,20 +246,14 @@ def shares_table(title: str, key: str, amounts: Mapping[str, float]) -> Table:
 
 def levels_table(rows: StepRows) -> Table:
     """Return the bytes, the seconds on the critical path and the joules of the transfers of each level."""
-    parts = [*rows.parts.values()][len(rows.ran.plan.layers) :]
-    named = zip(rows.ran.score.communication, parts, strict=True)
-    listed = [{"level": level, **_spent([part])} for level, part in named]
+    named = zip(rows.ran.score.communication, [*rows.parts][len(rows.ran.plan.layers) :], strict=True)
+    listed = [{"level": level, **spent(rows, [place])} for level, place in named]
     return Table(_COLUMNS, listed, title="What devices receive, by level from the outermost")
 
 
-def layers_spent(ran: ScoredStep) -> Callable[[Sequence[str]], dict[str, Any]]:
-    """Return the function that gives what some layers take of a step: bytes, seconds on the critical path and joules."""
-    parts = step_rows(ran).parts
-    return lambda layers: _spent(parts[layer] for layer in layers)
-
-
-def _spent(parts: Iterable[Part]) -> dict[str, Any]:
-    received, computes, receives, joules = zip(*parts, strict=True)
+def spent(rows: StepRows, places: Sequence[str | int]) -> dict[str, Any]:
+    """Return what some layers or levels take of a step: bytes, seconds and joules."""
+    received, computes, receives, joules = zip(*(rows.parts[place] for place in places), strict=True)
     return {
         "received": math.fsum(received),
         "time": math.fsum((*computes, *receives)),

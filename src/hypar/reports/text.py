@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
+from dataclasses import replace
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,14 +31,12 @@ GAP, LONGEST_BAR, SHORTEST_BAR, LEAST_PROSE, WIDEST_TEXT = 2, 16, 4, 20, 100
 FIRST, SECOND, LITTLE, CUT = "\u2501", "\u2505", "\u2578", "//"
 """The marks of a bar's parts, as computation and communication; of anything too short for either; and of a bar's missing end."""
 
-ASCII, IS_CUT = (
-    str.maketrans(FIRST + SECOND + LITTLE, "=-."),
-    f"{CUT} a bar that is far longer than the others is cut",
-)
+ASCII = str.maketrans(FIRST + SECOND + LITTLE, "=-.")
+IS_CUT = f"{CUT} a bar that is far longer than the others is cut"
 """The marks of bars where the encoding has no lines, and what is said below a bar that is cut."""
 
-OUTLIER = 20
-"""A bar so many times longer than the median is cut, because the others would vanish beside it."""
+OUTLIER, UNCUT = 20, 0.8
+"""A bar so many times longer than the median is cut, because the others would vanish beside it; they take so much of its length."""
 
 TONES = {"": "", "good": "green", "warn": "yellow", "bad": "red", "this": "bold"}
 """The colour of what a value means for its reader."""
@@ -119,9 +118,10 @@ def columns_of(table: Table) -> list[Shown]:
 
 
 def _scale(bars: Iterable[tuple[float, ...]], *, whole: bool) -> float:
-    """Return the longest bar, but none far longer than the others, unless they are parts of a whole."""
+    """Return the length at which bars end, those cut that are far longer than the others and no parts of a whole."""
     sums = sorted(own for own in map(sum, bars) if own > 0)
-    return max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
+    most = max((own for own in sums if whole or own <= OUTLIER * sums[(len(sums) - 1) // 2]), default=0.0)
+    return min(most / UNCUT, *sums[-1:]) if sums else 0.0
 
 
 def told(columns: Iterable[Shown]) -> list[Shown]:
@@ -163,16 +163,20 @@ def _colour(value: Any) -> str:
 
 
 def _drawn(columns: Sequence[Shown], width: int) -> list[Shown]:
-    """Return the columns with bars as texts; none without room for them."""
+    """Return the columns with bars as texts, below a head if there is room for it; none without room for bars."""
     others = sum(_width(own) + GAP for own in columns if own.column.unit != "bar")
     longest = min(width - others, LONGEST_BAR)
     if longest < SHORTEST_BAR:
         return []
-    texts = [
-        [text or _bar(bar, own.scale, longest) for text, bar in zip(own.texts, own.bars, strict=True)]
-        for own in columns
-    ]
-    return [own._replace(texts=drawn) for own, drawn in zip(columns, texts, strict=True)]
+    found = []
+    for own in columns:
+        title = own.column.title
+        if own.column.unit == "bar":
+            title = f"{FIRST} " * (", " in title) + title.replace(", ", f", {SECOND} ")
+            title *= text_width(title) <= width - others
+        drawn = [text or _bar(bar, own.scale, longest) for text, bar in zip(own.texts, own.bars, strict=True)]
+        found.append(own._replace(column=replace(own.column, head=title), texts=drawn))
+    return found
 
 
 def _bar(parts: tuple[float, ...], scale: float, longest: int) -> str:

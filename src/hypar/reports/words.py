@@ -67,7 +67,7 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
     """Return the rows of a network: one for each layer if they are few, otherwise one for several with an equal key.
 
     Neighbouring blocks of one form, as ``layers.0`` and ``layers.1``, share rows if all their layers are equal. If the rows
-    are still many, equal neighbours of one part share one.
+    are still many, equal neighbours of one part share one, where those are fewer.
 
     Examples:
         >>> [part.title for part in fold(["a", "b.0.x", "b.0.y", "b.1.x", "b.1.y"], len, most=3)]
@@ -78,7 +78,7 @@ def fold(layers: Sequence[str], key: Callable[[str], Hashable], *, most: int = M
     if len(layers) <= most:
         return [Part(layer, (layer,)) for layer in layers]
     rows = _blocks(layers, key)
-    return rows if len(rows) <= most else _runs(layers, key)
+    return rows if len(rows) <= most else min(rows, _runs(layers, key), key=len)
 
 
 def _blocks(layers: Sequence[str], key: Callable[[str], Hashable]) -> list[Part]:
@@ -164,15 +164,9 @@ def layers_cost(plan: Plan) -> Callable[[Sequence[str]], dict[str, Any]]:
 def parts_of(plan: Plan, *, most: int = MOST_ROWS) -> list[Part]:
     """Return the rows of a plan: layers of one row have equal choices, on as many devices, in one stage."""
     cells, stages = cells_of(plan), stage_numbers(plan)
-    keys = {
-        layer: (
-            stages.get(layer),
-            plan.devices(layer) if plan.in_grids else 0,
-            *(cells(split, layer) for split in plan.splits),
-        )
-        for layer in plan.layers
-    }
-    return fold(plan.layers, keys.__getitem__, most=most)
+    found = {layer: [cells(split, layer) for split in plan.splits] for layer in plan.layers}
+    devices = {layer: plan.devices(layer) for layer in plan.layers if plan.in_grids}
+    return fold(plan.layers, lambda own: (stages.get(own), devices.get(own), *found[own]), most=most)
 
 
 def asked(plan: Plan) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 
-HELD = ("weights", "gradients", "activations", "errors", "buffers")
+HELD = ("weights", "gradients", "optimizer", "activations", "errors", "buffers")
 """What a device of a stage holds."""
 
 
@@ -71,8 +71,9 @@ class Part(NamedTuple):
     """The part in a step of a layer, or of a level, as ``H1`` or ``stages``.
 
     ``num_bytes`` are those that all devices receive, of a layer without those from other stages; seconds are of computation
-    and of receiving on the critical path, which sum to the step over all layers; ``joules`` are those of all devices, of a
-    layer without power at rest and transfers between stages, None if the machine's file gives no energies.
+    and of receiving on the critical path, which sum to the step over all layers, of a layer of a stage all those that it
+    takes there, without transfers between stages; ``joules`` are those of all devices, of a layer without power at rest and
+    transfers between stages, None if the machine's file gives no energies.
     """
 
     num_bytes: float = 0.0
@@ -155,8 +156,9 @@ class StepRows:
         names, step = self.ran.plan.layers, self.ran.step
         for task in self.tasks:
             spent = "receives_s" if task.kind == "communication" else "computes_s"
-            yield from ((place, spent, task.seconds * task.critical) for place in (task.layer, task.level))
+            staged = self.ran.stages is not None
             for place in _places(task.layer, task.level):
+                yield place, spent, task.seconds * (task.critical or (staged and place == task.layer))
                 yield place, "num_bytes", task.num_bytes or 0.0
         for number, lane in enumerate(self.ran.lanes) if self.ran.score.energy is not None else ():
             yield from ((names[layer], "joules", own) for layer, _, own in energy_items(lane, step, number))

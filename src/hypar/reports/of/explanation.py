@@ -12,7 +12,6 @@ from hypar.units import amount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hypar.document import Part
     from hypar.plan.plan import Plan
     from hypar.studies.alternatives import Alternative, Explanation, LayerExplanation
 
@@ -38,13 +37,11 @@ def document_of(found: Explanation) -> Document:
     anew = any(rows[0]["anew"] is not None for rows in seen)
     least = sum(rows[0]["more"] == 0 for rows in seen)
     count = f"{'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
-    title, parts = f"{found.plan.model.name}: {count}", _nearest(each, seen, found.plan.cost.unit, anew=anew)
-    if len(each) == 1:
-        title, parts, _ = each[0]
-    elif len(each) <= FEW:
-        parts = (*parts, *each)
-    notes = [_ANEW, _STAYS] if anew else [_STAYS]
-    return Document(title=title, parts=(known, *parts), notes=(*(notes if len(each) <= FEW else notes[:1]),))
+    few, notes = len(each) <= FEW, (_ANEW, _STAYS) if anew else (_STAYS,)
+    nearest = _nearest(each, seen, found.plan.cost.unit, anew=anew)
+    whole = Section(f"{found.plan.model.name}: {count}", (nearest, *each * few))
+    title, parts, _ = each[0] if len(each) == 1 else whole
+    return Document(title=title, parts=(known, *parts), notes=notes if few else notes[:1])
 
 
 plugin = document_of
@@ -52,8 +49,8 @@ plugin = document_of
 
 def _nearest(
     answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], unit: str, *, anew: bool
-) -> tuple[Part, ...]:
-    """Return each layer's choice at each level with the cheapest other, and what that costs more, or why it is cheaper."""
+) -> Table:
+    """Return each layer's choice at each level with the next and what it costs more, or why less; the closest first."""
     columns = (
         *(Column(key=key) for key in ("layer", "level", "choice", "next")),
         Column(key="costs", head="anew" if anew else "stays", unit=unit),
@@ -61,13 +58,17 @@ def _nearest(
     )
     rows = []
     for answer, alternatives in zip(answers, seen, strict=True):
-        own, other = (
-            next((row for row in alternatives if row["chosen"] is own), {}) for own in (True, False)
-        )
+        own, other = _first_two(alternatives)
         more = other.get("more")
         bar = answer.title.rpartition(": ")[2] if more is not None and more < 0 else more
         rows.append({**own, "next": other.get("choice"), "costs": more, "bar": bar})
-    return (Table(columns, rows),)
+    return Table(columns, sorted(rows, key=lambda row: (row["costs"] is None, row["costs"])))
+
+
+def _first_two(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the plan's own row and the cheapest other with another name; an empty one if there is none."""
+    own = next(row for row in rows if row["chosen"])
+    return own, next((row for row in rows if row["choice"] != own["choice"]), {})
 
 
 def explanation_data(found: Explanation) -> dict[str, Any]:
@@ -118,9 +119,9 @@ def _rows(found: Explanation, one: LayerExplanation) -> list[dict[str, Any]]:
 
 def _answer(plan: Plan, one: LayerExplanation, rows: Sequence[dict[str, Any]]) -> str:
     """Say what the plan's choice costs less than the nearest other, or why the plan has a dearer one."""
-    own = f"{one.layer} {one.place}: {next(row['choice'] for row in rows if row['chosen'])}"
-    other = next((row for row in rows if not row["chosen"]), None)
-    if other is None:
+    chosen, other = _first_two(rows)
+    own = f"{one.layer} {one.place}: {chosen['choice']}"
+    if not other:
         return f"{own} is the only choice"
     stays = "" if other["anew"] is not None else ", all other layers as planned"
     less = amount(abs(other["more"]), plan.cost.unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import singledispatch
+from functools import partial, singledispatch
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,7 @@ def plan_document(
             words.data([*_choice_rows(plan)]),
             layers_table(plan, ran, most=most, costs=costs),
             *steps.step_timeline(ran, most=most),
-            *steps.groups_table(score, plan.stages, ran if full else None),
+            *steps.groups_table(score, plan.stages, ran if full or costs else None),
             *steps.chunks_table(ran),
         ),
         notes=(
@@ -152,12 +152,12 @@ def _choice_rows(plan: Plan) -> Iterator[dict[str, Any]]:
 def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) -> Table:
     """Return a row for each layer or part, and their sum: of identical devices what it takes of a step, or else the cost.
 
-    Seconds are those on the critical path, which add up to the step. With ``costs`` a row of any step has its energy too.
+    Seconds on the critical path add up to the step; with stages they are a layer's own. With ``costs`` rows have energies too.
     """
     parts, levels, cells = words.parts_of(plan, most=most), _levels(plan), words.cells_of(plan)
     folded, stages = len(parts) < len(plan.layers), words.stage_numbers(plan)
     ran = ran if costs or not (plan.heterogeneous or plan.staged) else None
-    takes = words.layers_cost(plan) if ran is None else steps.layers_spent(ran)
+    takes = words.layers_cost(plan) if ran is None else partial(steps.spent, steps.step_rows(ran))
 
     def row(part: words.Part) -> dict[str, Any]:
         first = part.layers[0]
@@ -170,15 +170,16 @@ def layers_table(plan: Plan, ran: ScoredStep | None, *, most: int, costs: bool) 
         Column(key="layer", head="layers" if folded else "layer"),
         Column(key="stage", unit="whole"),
         *(column for column, _ in levels),
-        Column(key="received", unit="bytes"),
-        Column(key="time", unit="seconds"),
-        Column(key="energy", unit="joules", show=costs),
-        Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
         Column(key="devices", unit="whole"),
-        Column(key="bar", head="", unit="bar"),
+        Column(key="received", unit="bytes"),
+        Column(key="energy", unit="joules", show=costs),
+        Column(key="time", unit="seconds"),
+        Column(key="cost", head=plan.cost.name, unit=plan.cost.unit),
+        Column(key="bar", head="computes, receives" * (ran is not None), unit="bar"),
     )
     total = {"layer": f"all {len(plan.layers)} layers" if folded else "all layers", **takes(plan.layers)}
-    return Table(columns, [*map(row, parts)], total | {"bar": None})
+    apart = {"bar", "time"} if stages else {"bar"}
+    return Table(columns, [*map(row, parts)], {key: own for key, own in total.items() if key not in apart})
 
 
 def _levels(plan: Plan) -> list[tuple[Column, Split]]:

@@ -114,11 +114,15 @@ def _answer(runs: Runs, best: Run | None, cells: Callable[[Run], dict[str, Any]]
     if isinstance(runs, Sweep):
         sample = " a sample" * ("batch" in runs.varied)
         return f"{answer}{sample}{' of those that fit' * unfit}, {format_seconds(best.time_s)} a step"
-    answer += " of those that fit" * (unfit and base.fits)
+    behind = best.totals is not None and not base.fits and base.time_s < first * (1 - ALIKE)
+    answer += " of those that fit" * (unfit and (base.fits or behind))
+    if behind:
+        ratio = faster_than("", first, base.time_s).removesuffix(" than ")
+        return f"{answer}; {base.name}, which {FITS_NOT}, is {ratio}"
     if best.totals is None:
         more = f"{format_gain(base.cost, best.cost)} less than {base.name}"
     else:
-        more = faster_than(base.name, base.time_s, best.time_s) + f", which {FITS_NOT}" * (not base.fits)
+        more = faster_than(base.name, base.time_s, first) + f", which {FITS_NOT}" * (not base.fits)
     return answer if base in alike else f"{answer}, {more}"
 
 
