@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import hypar
+from hypar.importers.formats import WHOLE, imported
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pytest
 
     from hypar import LayerGraph
+    from hypar.importers.imported import Imported
 
 
 def importable(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> Path:
@@ -21,6 +24,19 @@ def importable(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) ->
     for name, text in modules.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     return folder
+
+
+def import_network(
+    framework: str,
+    source: str,
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    tokens: frozenset[int] = frozenset(),
+    **options: Any,
+) -> Imported:
+    """Import a network whose inputs have samples of some shapes."""
+    texts = ["x".join(map(str, shape)) + WHOLE * (place in tokens) for place, shape in enumerate(shapes)]
+    return imported(source, texts, framework, **options)
 
 
 def facts(network: LayerGraph, **options: Any) -> object:

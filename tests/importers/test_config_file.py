@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 import hypar
 from hypar.cli.main import main
-from hypar.importers.formats import framework_of, import_network
+from hypar.importers.formats import framework_of
 from hypar.registry import data_file
 from tests.importers.configs import CONFIGS
+from tests.importers.plans import import_network
 
 if TYPE_CHECKING:
     from pathlib import Path

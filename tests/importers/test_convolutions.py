@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.importers.formats import import_network
 from tests.importers import nets
-from tests.importers.plans import importable
+from tests.importers.plans import import_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 import hypar
-from hypar.importers.formats import import_network
 from tests.importers import flax_nets, transformer
-from tests.importers.plans import assert_one_network, facts, importable
+from tests.importers.plans import assert_one_network, facts, import_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 import hypar
 from hypar.cli.main import main
-from hypar.importers.formats import import_network
-from tests.importers.plans import assert_equal_plans, importable
+from tests.importers.plans import assert_equal_plans, import_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hypar
-from hypar.importers.formats import import_network
-from tests.importers.plans import facts
+from tests.importers.plans import facts, import_network
 from tests.importers.test_known_networks import ROWS, language
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 import hypar
-from hypar.importers.formats import import_network
 from tests.importers import latent
-from tests.importers.plans import assert_one_network, importable
+from tests.importers.plans import assert_one_network, import_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path

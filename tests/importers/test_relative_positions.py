@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hypar
-from hypar.importers.formats import import_network
-from tests.importers.plans import assert_one_network, importable
+from tests.importers.plans import assert_one_network, import_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path

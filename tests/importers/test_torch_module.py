@@ -12,9 +12,8 @@ from click.testing import CliRunner
 
 import hypar
 from hypar.cli.main import main
-from hypar.importers.formats import import_network
 from tests.importers import nets
-from tests.importers.plans import assert_equal_plans, importable
+from tests.importers.plans import assert_equal_plans, import_network, importable
 from tests.kit import run
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ import pytest
 import yaml
 
 import hypar
-from hypar.importers.formats import import_network
 from hypar.registry import data_file
 from tests.importers import transformer
-from tests.importers.plans import assert_one_network, importable
+from tests.importers.plans import assert_one_network, import_network, importable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from hypar.importers.imported import Coverage, Imported, imported
 from hypar.importers.torch_module import EXAMPLE, capture
 from hypar.importers.trace import Node
 from hypar.importers.user_code import one_line, package
-from hypar.network.graph import LayerGraph
+from hypar.network.graph import LayerGraph, load_model
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.ops.dims import LARGEST, DimSize
 from hypar.registry import data_file
@@ -300,11 +300,11 @@ def read_config(
     read = {**data, **{name: data[key] for name, key in own.items() if key in data}}
     said = validated(_Config, read, place=place, error=ModelError)
     length = said.length(sequence)
-    content, notes = said.content(length, batch), tuple(said.notes(length))
-    found = Imported(name=family, content=content, coverage=Coverage(0, 0, 0, 0, {}), notes=notes)
-    graph = found.graph()
+    content = said.content(length, batch)
+    graph = load_model(content, name=family)
     flop, parameters = 2 * graph.macs(batch=1), graph.num_parameters
-    return replace(found, coverage=Coverage(flop, flop, parameters, parameters, {}))
+    coverage = Coverage(flop, flop, parameters, parameters, {})
+    return Imported(name=family, content=content, coverage=coverage, notes=tuple(said.notes(length)))
 
 
 def _source(family: str) -> str:

@@ -69,14 +69,24 @@ def _has_model_type(file: Path) -> bool:
     return isinstance(content, dict) and "model_type" in content
 
 
-def imported(source: str, inputs: Sequence[str], framework: str | None = None, **options: Any) -> Imported:
+def imported(
+    source: str,
+    inputs: Sequence[str],
+    framework: str | None = None,
+    *,
+    batch: int | None = None,
+    sequence: int | None = None,
+    partial: bool = False,
+) -> Imported:
     """Return a network of another framework, from what a command line says.
 
     Args:
         source: a file, or ``my_module:build``.
         inputs: shape of one sample of each argument of a function or a module, as ``3x224x224`` or ``128:int64``.
         framework: one of ``FORMATS``; unless given, what ``framework_of`` finds.
-        options: further arguments of ``import_network``.
+        batch: samples in a mini-batch, if not 256.
+        sequence: positions of a sample of a config's network.
+        partial: whether to accept a network of which little is recognised.
 
     Raises:
         InputError: the framework is not found or not installed, or the network cannot be read or said.
@@ -95,49 +105,21 @@ def imported(source: str, inputs: Sequence[str], framework: str | None = None, *
         if not _SHAPE.fullmatch(text.removesuffix(WHOLE)):
             allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
             raise OptionError("--input", f"found {shown(text)}", allowed)
-    sizes = [tuple(map(int, text.removesuffix(WHOLE).split("x"))) for text in inputs]
-    tokens = frozenset(number for number, text in enumerate(inputs) if text.endswith(WHOLE))
-    return import_network(kind, source, sizes, tokens=tokens, **options)
-
-
-def import_network(
-    framework: str,
-    network: str,
-    inputs: Sequence[tuple[int, ...]],
-    *,
-    tokens: frozenset[int] = frozenset(),
-    batch: int | None = None,
-    sequence: int | None = None,
-    partial: bool = False,
-) -> Imported:
-    """Return a network of another framework.
-
-    Args:
-        framework: one of ``FORMATS``.
-        network: a file, or ``my_module:build``.
-        inputs: shape of one sample of each argument of a function or a module.
-        tokens: numbers of the arguments that are whole numbers.
-        batch: samples in a mini-batch.
-        sequence: positions of a sample of a config's network.
-        partial: whether to accept a network of which little is recognised.
-
-    Raises:
-        InputError: the framework is not installed, or the network cannot be read or said.
-    """
     batch = BATCH if batch is None else batch
     if not 1 <= batch <= LARGEST_SIZE:
         raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
-    if (framework in FILES) == bool(inputs):
+    if (kind in FILES) == bool(inputs):
         allowed = "none, as the file says it" if inputs else "the shape of a sample, as --input 3x224x224"
-        raise OptionError("--input", f"given for {framework}" if inputs else "no shape is given", allowed)
-    run: Any = importlib.import_module(f"hypar.importers.{MODULES[framework]}")
+        raise OptionError("--input", f"given for {kind}" if inputs else "no shape is given", allowed)
+    run: Any = importlib.import_module(f"hypar.importers.{MODULES[kind]}")
     found: Imported
-    if framework == "config":
-        found = run.read_config(network, batch=batch, sequence=sequence, partial=partial)
+    if kind == "config":
+        found = run.read_config(source, batch=batch, sequence=sequence, partial=partial)
         return replace(found, notes=(f"{found.graph().num_parameters:,} parameters", *found.notes))
     if sequence is not None:
-        raise OptionError("--sequence", f"given for {framework}", "none but for config")
-    trace = run.capture_named(network, *(() if framework in FILES else (inputs, tokens)))
-    write = importlib.import_module("hypar.importers.imported")
-    found = write.imported(trace, batch=batch, partial=partial)
+        raise OptionError("--sequence", f"given for {kind}", "none but for config")
+    sizes = [tuple(map(int, text.removesuffix(WHOLE).split("x"))) for text in inputs]
+    tokens = frozenset(number for number, text in enumerate(inputs) if text.endswith(WHOLE))
+    trace = run.capture_named(source, *(() if kind in FILES else (sizes, tokens)))
+    found = importlib.import_module("hypar.importers.imported").imported(trace, batch=batch, partial=partial)
     return found

@@ -145,9 +145,7 @@ class _Names:
         for field, axis in draft.roles.items():
             names = [self.of[atom] for atom in self.dims(axis)]
             default = known[field].default
-            if names != (
-                [default] if isinstance(default, str) else [*default] if isinstance(default, tuple) else None
-            ):
+            if names != ([*default] if isinstance(default, tuple) else [default]):
                 found["in" if field == "contracted" else field] = names[0] if len(names) == 1 else names
         for field, pairs in draft.pairs.items():
             sides = (self.atoms.leaves(side) for side in zip(*pairs, strict=True))

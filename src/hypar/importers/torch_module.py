@@ -53,7 +53,7 @@ def from_torch(
 
 
 def capture_named(build: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int]) -> Trace:
-    """Run ``my_module:build`` and capture the module that it returns.
+    """Run ``my_module:build``, without memory for weights, and capture the module that it returns; a module is taken as it is.
 
     Args:
         build: a module of Python and a name in it.
@@ -63,8 +63,16 @@ def capture_named(build: str, inputs: Sequence[tuple[int, ...]], tokens: frozens
     Raises:
         InputError: PyTorch is not installed, the user's code fails, or the module cannot be captured.
     """
-    torch = package("torch", "torch")
-    module = build_on_meta(named_object(build), build)
+    torch, module = package("torch", "torch"), named_object(build)
+    if not isinstance(module, torch.nn.Module):
+        if not callable(module):
+            allowed = "a function that returns a torch.nn.Module"
+            raise ModelError(build, f"found a {type(module).__name__}", allowed)
+        with one_line(build), torch.device("meta"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = module()
+    if not isinstance(module, torch.nn.Module):
+        raise ModelError(build, f"returned a {type(module).__name__}", "a torch.nn.Module")
     devices = {tensor.device for tensor in [*module.parameters(), *module.buffers()]}
     device = next(iter(devices), torch.device("meta"))
     example = [
@@ -72,26 +80,6 @@ def capture_named(build: str, inputs: Sequence[tuple[int, ...]], tokens: frozens
         for number, shape in enumerate(inputs)
     ]
     return capture(module, example, name=build.rpartition(":")[2].rpartition(".")[2], where=build)
-
-
-def build_on_meta(build: Any, where: str) -> Any:
-    """Build a module without memory for its weights; a module that exists already is taken as it is.
-
-    Raises:
-        ModelError: the user's code fails, or what it returns is no module.
-    """
-    torch = package("torch", "torch")
-    found: Any = build
-    if not isinstance(build, torch.nn.Module):
-        if not callable(build):
-            allowed = "a function that returns a torch.nn.Module"
-            raise ModelError(where, f"found a {type(build).__name__}", allowed)
-        with one_line(where), torch.device("meta"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = build()
-    if not isinstance(found, torch.nn.Module):
-        raise ModelError(where, f"returned a {type(found).__name__}", "a torch.nn.Module")
-    return found
 
 
 def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Trace:

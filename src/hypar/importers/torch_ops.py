@@ -108,18 +108,14 @@ def _part(node: Node) -> Node:
     return node.called(op, axis=axis, start=index * step)
 
 
-def _pool(mode: str, dims: int, node: Node) -> Node:
-    size = node.get("kernel_size")
+def _pool(mode: str, node: Node) -> Node:
+    size, dims = node.get("kernel_size"), int(node.kind.partition("pool")[2][0])
     plain = {*numbers(node.get("dilation", 1), dims)} == {1} and not node.get("divisor_override")
     stride, padding = node.get("stride") or size, node.get("padding", 0)
     return node.called(
         "pool", mode=mode, kernel=numbers(size, dims), stride=numbers(stride, dims), up=bool(node.get("ceil_mode")),
         padding=numbers(padding, dims) if plain else None,
     )  # fmt: skip
-
-
-def _adaptive(mode: str, node: Node) -> Node:
-    return node.called("adaptive_pool", mode=mode)
 
 
 def _hardtanh(node: Node) -> Node:
@@ -156,11 +152,14 @@ GROUPED = {
 }
 """Products with the matrices of all experts: their operands."""
 
+
+def _each(*names: str) -> list[str]:
+    """Return the names of operations of one, two and three dims."""
+    return [name.format(dims) for name in names for dims in (1, 2, 3)]
+
+
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
-    **dict.fromkeys(
-        (*(f"conv{turned}{dims}d" for turned in ("", "_transpose") for dims in (1, 2, 3)), "convolution"),
-        _conv,
-    ),
+    **dict.fromkeys((*_each("conv{}d", "conv_transpose{}d"), "convolution"), _conv),
     "linear": _linear,
     **{name: partial(_matrix, names) for name, names in MATRICES.items()},
     "einsum": _einsum,
@@ -176,18 +175,13 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "slice": _slice,
     **dict.fromkeys(("select", "unbind"), _one),
     **dict.fromkeys(("split", "split_with_sizes", "chunk"), _part),
-    **{
-        f"max_pool{dims}d{more}": partial(_pool, "max", dims)
-        for dims in (1, 2, 3)
-        for more in ("", "_with_indices")
-    },
-    **{f"avg_pool{dims}d": partial(_pool, "average", dims) for dims in (1, 2, 3)},
-    **{
-        f"{start}_{name}_pool{dims}d": partial(_adaptive, mode)
-        for name, mode in (("avg", "average"), ("max", "max"))
-        for dims in (1, 2, 3)
-        for start in ("adaptive", "_adaptive")
-    },
+    **dict.fromkeys(_each("max_pool{}d", "max_pool{}d_with_indices"), partial(_pool, "max")),
+    **dict.fromkeys(_each("avg_pool{}d"), partial(_pool, "average")),
+    **dict.fromkeys(
+        _each("adaptive_avg_pool{}d", "_adaptive_avg_pool{}d"),
+        lambda node: node.called("adaptive_pool", mode="average"),
+    ),
+    **dict.fromkeys(_each("adaptive_max_pool{}d"), lambda node: node.called("adaptive_pool", mode="max")),
     **dict.fromkeys(
         ("dropout", "feature_dropout"),
         lambda node: node.called("dropout", probability=float(node.get("p", 0.5))),
