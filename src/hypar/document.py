@@ -78,8 +78,8 @@ class Table(NamedTuple):
     @property
     def shown(self) -> list[Column]:
         """The columns for readers: those that have a value that is not 0."""
-        rows, nothing = [*self.rows, self.total or {}], (None, "", 0, (0, 0))
-        valued = {key for row in rows for key, value in row.items() if value not in nothing}
+        rows = [*self.rows, self.total or {}]
+        valued = {key for row in rows for key, value in row.items() if value not in (None, "", 0, (0, 0))}
         return [own for own in self.columns if own.show and own.key in valued]
 
     @property

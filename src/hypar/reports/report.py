@@ -41,10 +41,7 @@ OPEN = ("open in ", "not given", "assumed")
 OF_STEP = {"time", "critical", "bytes", "energy", "memory", "numbers"}
 """The labels of the notes on a step."""
 
-NOT_RUN = Note(
-    "",
-    "Nothing is said about time, energy and memory: the plan names no machine; hypar plan --hardware names one.",
-)
+NOT_RUN = Note("", "Time, energy and memory are not known: no machine is named; --hardware names one.")
 AT_REST = Note("", "Power at rest, of all devices for the whole step, belongs to no layer.")
 CLOSEST = Note("", "These are the closest; hypar plan --explain has all.")
 BETWEEN = Note("", "Rows of layers are without transfers between stages, which the costs of a step have.")
@@ -236,6 +233,5 @@ def _machine(found: Reported, machine: Machine | HeterogeneousMachine) -> Sectio
         changed = "The machine's file has changed since the plan was made."
     document = machine.document()
     notes = [Note("", text) for text in (changed, document.title) if text]
-    return Section(
-        "Machine", (*notes, Section("Every number and its source", document.parts, document.about))
-    )
+    every = Section("Every number and its source", document.parts, document.about)
+    return Section("Machine", (*notes, every))

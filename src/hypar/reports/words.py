@@ -144,9 +144,8 @@ def levels_of(group: str, levels: Iterable[int | None]) -> str:
 
 def stage_numbers(plan: Plan) -> dict[str, int]:
     """Return the number of each layer's stage, from 1; empty without stages."""
-    if plan.stages is None or not plan.staged:
-        return {}
-    return {layer: number for number, stage in enumerate(plan.stages.stages, 1) for layer in stage.layers}
+    stages = plan.stages.stages if plan.stages is not None and plan.staged else ()
+    return {layer: number for number, stage in enumerate(stages, 1) for layer in stage.layers}
 
 
 def layers_cost(plan: Plan) -> Callable[[Sequence[str]], dict[str, Any]]:

@@ -38,7 +38,8 @@ def document_of(found: Explanation) -> Document:
     least = sum(rows[0]["more"] == 0 for rows in seen)
     count = f"{'all' if least == len(seen) else f'{least} of'} {len(seen)} choices cost least"
     few, notes = len(each) <= FEW, (_ANEW, _STAYS) if anew else (_STAYS,)
-    nearest = _nearest(each, seen, found.plan.cost.unit, anew=anew)
+    costs = Column(key="costs", head="anew" if anew else "stays", unit=found.plan.cost.unit)
+    nearest = _nearest(each, seen, costs)
     whole = Section(f"{found.plan.model.name}: {count}", (nearest, *each * few))
     title, parts, _ = each[0] if len(each) == 1 else whole
     return Document(title=title, parts=(known, *parts), notes=notes if few else notes[:1])
@@ -47,15 +48,10 @@ def document_of(found: Explanation) -> Document:
 plugin = document_of
 
 
-def _nearest(
-    answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], unit: str, *, anew: bool
-) -> Table:
+def _nearest(answers: Iterable[Section], seen: Iterable[Sequence[dict[str, Any]]], costs: Column) -> Table:
     """Return each layer's choice at each level with the next and what it costs more, or why less; the closest first."""
-    columns = (
-        *(Column(key=key) for key in ("layer", "level", "choice", "next")),
-        Column(key="costs", head="anew" if anew else "stays", unit=unit),
-        Column(key="bar", head="", unit="bar"),
-    )
+    heads = (Column(key=key) for key in ("layer", "level", "choice", "next"))
+    columns = (*heads, costs, Column(key="bar", head="", unit="bar"))
     rows = []
     for answer, alternatives in zip(answers, seen, strict=True):
         own, other = _first_two(alternatives)
