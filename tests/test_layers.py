@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SOURCE = Path(hypar.__file__).parent
 FLOORS = (
     {"activity", "errors", "units"},
-    {"registry", "timeline"},
+    {"registry"},
     {"document", "files", "solve"},
     {"ops"},
     {"network"},
@@ -40,9 +40,8 @@ MAY_IMPORT = {
     "errors": "",
     "units": "",
     "registry": "errors",
-    "timeline": "errors",
     "document": "errors units registry",
-    "files": "errors units timeline",
+    "files": "errors units",
     "solve": "errors units registry",
     "ops": "files",
     "network": "errors units registry document files ops",
@@ -51,13 +50,13 @@ MAY_IMPORT = {
     "machine": "errors units registry document files solve ops network sharding",
     "plan": "errors units registry files document ops network sharding",
     "program": "errors ops network sharding plan",
-    "schedule": "errors units timeline ops network sharding machine plan",
+    "schedule": "errors units ops network sharding machine plan",
     "costs": "errors units registry solve ops network sharding machine",
-    "planning": "activity errors units registry timeline document solve ops network sharding machine plan schedule costs",
+    "planning": "activity errors units registry document solve ops network sharding machine plan schedule costs",
     "execution": "errors registry ops network program",
-    "studies": "activity errors units registry timeline files document solve ops network sharding machine plan schedule costs planning program execution",
-    "reports": "activity errors units registry timeline files document solve ops network sharding machine plan schedule costs planning program execution studies",
-    "cli": "activity errors registry units timeline files document network importers sharding machine plan schedule costs planning studies reports",
+    "studies": "activity errors units registry files document solve ops network sharding machine plan schedule costs planning program execution",
+    "reports": "activity errors units registry files document solve ops network sharding machine plan schedule costs planning program execution studies",
+    "cli": "activity errors registry units files document network importers sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
 
@@ -70,7 +69,7 @@ INSIDE = {
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured",
     "plan": "records stages request plan diff",
-    "schedule": "chunks alike joined moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy tape lifetimes memory scoring",
+    "schedule": "timeline chunks alike joined moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy tape lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
     "program": "places tables holding counting steps cuts pieces reads flow unweighted contracted forward backward lowering of_plan",
     "execution": "loss reference exchange devices compute lifetimes simulator held verify",

@@ -51,9 +51,8 @@ def entry_points(group: str) -> Any:
 def own_plugins(group: str) -> dict[str, Any]:
     """Return the plug-ins in a group that come with hypar by name, each as its module, or itself if a file has several."""
     folder = GROUPS[group]
-    files = sorted((_PACKAGE / folder).glob("[!_]*.py"))
-    found = {file.stem: f"hypar.{folder.replace('/', '.')}.{file.stem}" for file in files}
-    found.pop("base", None)
+    stems = {file.stem for file in (_PACKAGE / folder).glob("[!_]*.py")} - {"base"}
+    found = {stem: f"hypar.{folder.replace('/', '.')}.{stem}" for stem in sorted(stems)}
     if group not in FAMILIES:
         return found
     return dict(ChainMap(*(importlib.import_module(module).plugins for module in found.values())))

@@ -37,7 +37,7 @@ def test_a_plan_imports_nothing_of_machines_stages_or_refinement() -> None:
         "hypar.machine.schema",
         "hypar.machine.machine",
         "hypar.planning.flat",
-        "hypar.timeline",
+        "hypar.schedule.timeline",
         "networkx",
     }
     assert not modules & loaded

@@ -16,7 +16,7 @@ from hypar.errors import OptionError
 from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
 from hypar.schedule.step import exchanging, lower_lanes
-from hypar.timeline import run
+from hypar.schedule.timeline import run
 from tests.effort import crossed, late
 from tests.planning.parts import scored, staged
 from tests.prose import unbroken

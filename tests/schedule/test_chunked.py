@@ -12,7 +12,7 @@ from hypar.machine.setting import Setting
 from hypar.planning.counting import score_convention
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
-from hypar.timeline import run
+from hypar.schedule.timeline import run
 from tests.network.test_gradients import network
 from tests.schedule.test_step import wired
 

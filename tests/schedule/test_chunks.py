@@ -20,8 +20,8 @@ from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.schedule.chunks.sizes import rule_sizes
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
+from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
-from hypar.timeline import run
 from tests.network.test_gradients import network
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import Lane
 from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.schedule.step import exchanging, lower_lanes
+from hypar.schedule.timeline import run
 from hypar.sharding.placement import cut
-from hypar.timeline import run
 from tests.effort import examples
 from tests.heterogeneous import CONV, INPUT, LINEAR, group, kind, write_machine, written
 

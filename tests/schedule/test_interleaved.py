@@ -16,7 +16,7 @@ from hypar.schedule.pipeline_orders import (
     schedule_of,
     staleness,
 )
-from hypar.timeline import run
+from hypar.schedule.timeline import run
 
 SHAPES = [(2, 2, 4), (4, 2, 8), (4, 4, 4), (3, 5, 6), (8, 3, 16)]
 """Numbers of stages, of parts and of microbatches."""

@@ -18,7 +18,7 @@ from hypar.sharding.conventions import MOVED
 from hypar.sharding.placement import Options, cut
 
 if TYPE_CHECKING:
-    from hypar.timeline import Task
+    from hypar.schedule.timeline import Task
 
 TORUS = {"topology": "torus"}
 ALL = {**TORUS, "collectives": "all"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypar.plan.stages import stage_name
 from hypar.schedule.pipeline import STEPS, Lowered, Pace, Send, full_step, lower, ran, step_ends
 from hypar.schedule.pipeline_orders import SCHEDULES, Work, in_flight, staleness
-from hypar.timeline import Timeline, run
+from hypar.schedule.timeline import Timeline, run
 
 SECONDS = st.integers(0, 5).map(float)
 FLUSHING = sorted(name for name, schedule in SCHEDULES.items() if schedule.flushes)

@@ -16,8 +16,8 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.machine.setting import Setting
 from hypar.network.graph import build_graph
 from hypar.schedule.step import Step, lower
+from hypar.schedule.timeline import run
 from hypar.sharding.space import parse_space
-from hypar.timeline import run
 from tests.effort import examples
 
 if TYPE_CHECKING:

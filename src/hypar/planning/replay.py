@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Lane
     from hypar.schedule.stages import Ran
     from hypar.schedule.step import Step
+    from hypar.schedule.timeline import Timeline
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
-    from hypar.timeline import Timeline
 
 
 @dataclass(frozen=True, kw_only=True)

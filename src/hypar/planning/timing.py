@@ -13,8 +13,8 @@ from hypar.planning.refinement import refine
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 from hypar.schedule.step import lower_lanes
+from hypar.schedule.timeline import run
 from hypar.sharding.pins import parse_pin
-from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

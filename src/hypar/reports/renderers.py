@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hypar.document import Column, Document, Part
     from hypar.reports.text import Shown
-    from hypar.timeline import Timeline
+    from hypar.schedule.timeline import Timeline
 
 Content: TypeAlias = "str | Iterable[Content] | None"
 """The content of an element of HTML: markup, plain text, nothing, or several of them."""

@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.stages import stage_name
-from hypar.timeline import Task, Timeline
+from hypar.schedule.timeline import Task, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

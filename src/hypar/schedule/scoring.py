@@ -13,8 +13,8 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import Step, lower_lanes
 from hypar.schedule.tasks import COMPUTE
+from hypar.schedule.timeline import Timeline, run
 from hypar.schedule.totals import received_at
-from hypar.timeline import Timeline, run
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hypar.schedule.moves import PHASE
 from hypar.schedule.pipeline import STEPS, Origin, PipelineLowering, full_tasks
 from hypar.schedule.step import Flow, Step, lower_lanes, step_of
 from hypar.schedule.tasks import Lowering, TaskList
-from hypar.timeline import Task, run
+from hypar.schedule.timeline import Task, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hypar.schedule.pipeline_orders import Schedule, Work
     from hypar.schedule.step import Ready
     from hypar.schedule.tasks import After
-    from hypar.timeline import Timeline
+    from hypar.schedule.timeline import Timeline
 
 
 class StageWork(NamedTuple):

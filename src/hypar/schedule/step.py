@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing
     from hypar.schedule.moves import Move
+    from hypar.schedule.timeline import Task
     from hypar.sharding.placement import Options
-    from hypar.timeline import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

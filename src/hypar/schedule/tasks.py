@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.schedule.moves import BETWEEN_STAGES, PHASE, Move
-from hypar.timeline import Task
+from hypar.schedule.timeline import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.schedule.chunks.exchanges import Sizes
     from hypar.schedule.stages import Ran, StepWork
     from hypar.schedule.step import Step
-    from hypar.timeline import Timeline
+    from hypar.schedule.timeline import Timeline
 
 LEAST_GAIN = 1e-12
 """Relative gain below which chunks do not count as faster."""

@@ -19,7 +19,7 @@ from hypar.schedule.pipeline import Pace, Send, full_step, lower
 from hypar.schedule.pipeline_orders import in_flight, moments, schedule_of, staleness
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import Order, StageWork, StepWork
-from hypar.timeline import run
+from hypar.schedule.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.ops.nest import PHASES
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
-from hypar.timeline import run
+from hypar.schedule.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step, Transfers
-    from hypar.timeline import Task
+    from hypar.schedule.timeline import Task
 
 
 class Cuts(NamedTuple):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.errors import ProblemError
-from hypar.timeline import Task, run
+from hypar.schedule.timeline import Task, run
 
 SECONDS = st.integers(0, 8).map(float)
 
