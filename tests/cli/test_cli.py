@@ -142,12 +142,15 @@ def test_completion_scripts(shell: str) -> None:
         (["plan", "vgg16", "--strategy", "o"], {"optimal", "owt"}),
         (["compare", "vgg16", "--strategy", "acc"], {"accpar"}),
         (["ch"], {"check"}),
+        (["plan", "vgg16", "--timeline", "x", "--strategy", "o"], {"optimal", "owt"}),
+        (["overlap", "vgg1"], set()),
     ],
 )
 def test_names_complete(typed: list[str], offered: set[str]) -> None:
     words = " ".join(["hypar", *typed])
     variables = {"_HYPAR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(typed))}
     result = CliRunner().invoke(main, env=variables, prog_name="hypar")
+    assert (result.exit_code, result.stderr) == (0, "")
     assert {line.partition(",")[2] for line in result.stdout.split()} == offered
 
 

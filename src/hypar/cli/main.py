@@ -108,11 +108,12 @@ def _in_place_of(command: str, words: list[str]) -> str:
     return f"{begin} {typed or ('MODEL' if options else 'PAPER')}{''.join(usual)}{score}"
 
 
-def _without(option: str, words: list[str]) -> str:
-    """Return what to type in place of a command line with an option that is no more."""
-    why, now = GONE_OPTIONS[option]
+def _without(words: list[str]) -> str:
+    """Return what to type in place of a command line with an option that is no more; empty without one."""
+    option = next((own for own in (word.partition("=")[0] for word in words) if own in GONE_OPTIONS), "")
+    why, now = GONE_OPTIONS.get(option, ("", None))
     line = "" if now is None else re.sub(rf" {option}\b", now, f": hypar {shlex.join(words)}")
-    return f"no option {option}: {why}{line}"
+    return option and f"no option {option}: {why}{line}"
 
 
 class _Commands(click.Group):
@@ -122,10 +123,9 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the named command; the nearest is suggested if there is none of that name."""
-        if args[0] in GONE:
-            raise GoneError(_in_place_of(args[0], args[1:]))
-        if gone := {word.partition("=")[0] for word in args} & {*GONE_OPTIONS}:
-            raise GoneError(_without(min(gone), args))
+        gone = _in_place_of(args[0], args[1:]) if args[0] in GONE else _without(args)
+        if gone and not ctx.resilient_parsing:
+            raise GoneError(gone)
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(str(UnknownNameError("command", args[0], sorted(COMMANDS))), ctx)
         name, found, words = super().resolve_command(ctx, args)
