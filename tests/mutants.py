@@ -110,7 +110,7 @@ MUTANTS = [
     Mutant("a cut holds where bounds are", "program/cuts.py", "share *= high - low", "share *= high"),
     Mutant("partial sums of two holdings meet", "program/backward.py", 'if flow.convention == "moved" or not made.holding.meets(terms):', 'if flow.convention != "moved" or not made.holding.meets(terms):'),
     Mutant("what is within is not copied", "program/flow.py", "if need.within(have):", "if have.within(need):"),
-    Mutant("a bias has a gradient", "program/backward.py", '"bias" in layer.trained', '"offset" in layer.trained'),
+    Mutant("a bias has a gradient", "program/backward.py", "trained = flow.nest(layer).trained if", 'trained = ["weight"] if'),
     Mutant("idle devices hold no part", "program/cuts.py", "return np.where(self.working, number, -1)", "return number"),
     # schedule
     Mutant("1f1b starts with a microbatch for each stage behind", "schedule/pipeline_orders.py", "first = min(stages - stage - 1, microbatches)", "first = min(stages - stage, microbatches)"),

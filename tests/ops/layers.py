@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hypar.network.layer import Layer
-from hypar.ops.kernel import Kernel
+from hypar.ops.nest import operand_name
+from hypar.ops.run import Run, finished, first_values, whole_of
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from hypar.ops.kernel import Gradients
-    from hypar.ops.run import Piece
+    from collections.abc import Sequence
+
+    from hypar.ops.base import Op
+    from hypar.ops.nest import Nest
+    from hypar.ops.run import Arrays, Box, Mask, Piece
     from hypar.ops.tape import Array
 
 VECTOR = {"channels": 5}
@@ -282,6 +286,66 @@ def layer_of(case: str) -> Layer:
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """An op on a mini-batch, evaluated on pieces with what the tests say that a device has."""
+
+    op: Op
+    nest: Nest
+
+    def run(self, piece: Piece, inputs: Sequence[Array] = (), **known: Any) -> Run:
+        return Run(op=self.op, nest=self.nest, piece=piece, inputs=inputs, **known)
+
+    def whole(self) -> Piece:
+        return whole_of(self.nest)
+
+    def output(self, piece: Piece) -> Box:
+        return self.run(piece).box(self.nest.result)
+
+    def reads(self, piece: Piece) -> tuple[Mask, ...]:
+        return self.run(piece).reads()
+
+    def sums(self, inputs: Sequence[Array], piece: Piece) -> dict[str, Array]:
+        unknown = {name: np.full(own.shape, np.nan) for name, own in self.nest.trained.items()}
+        run = self.run(piece, inputs, parameters=unknown, sums=None)
+        run.forward()
+        return run.terms
+
+    def forward(self, inputs: Sequence[Array], parameters: Arrays, piece: Piece, sums: Arrays) -> Array:
+        return self.run(piece, inputs, parameters=parameters, sums=sums).forward()
+
+    def finish(self, value: Array, parameters: Arrays) -> Array:
+        return finished(self.nest, value, parameters)
+
+    def back_sums(
+        self, inputs: Sequence[Array], parameters: Arrays, error: Array, piece: Piece, sums: Arrays
+    ) -> dict[str, Array]:
+        run = self.run(piece, inputs, parameters=parameters, sums=sums)
+        run.backward(error)
+        return run.terms
+
+    def backward(
+        self,
+        inputs: Sequence[Array],
+        parameters: Arrays,
+        error: Array,
+        piece: Piece,
+        sums: Arrays,
+        back_sums: Arrays,
+    ) -> Gradients:
+        run = self.run(piece, inputs, parameters=parameters, sums=sums, back_sums=back_sums)
+        found = run.backward(error)
+        backs = [found.pop(operand_name(number)) for number in range(len(inputs))]
+        return Gradients(tuple(backs), found)
+
+
+class Gradients(NamedTuple):
+    """What the backward phase of a piece gives: terms of each input's error, and of gradients by their parameter's name."""
+
+    inputs: tuple[Array, ...]
+    parameters: dict[str, Array]
+
+
+@dataclass(frozen=True)
 class Bench:
     """A layer with random operands."""
 
@@ -302,7 +366,7 @@ def bench(case: str, seed: int = 0) -> Bench:
     inputs = tuple(random.normal(size=(BATCH, *shape.values())) for shape in shapes)
     kernel = Kernel(layer.op, layer.nest(BATCH))
     error = random.normal(size=(BATCH, *layer.shape.values()))
-    return Bench(layer, inputs, kernel.parameters(random), error)
+    return Bench(layer, inputs, first_values(kernel.nest, random), error)
 
 
 def forward(bench: Bench, inputs: tuple[Array, ...], parameters: dict[str, Array], piece: Piece) -> Array:
@@ -317,6 +381,4 @@ def backward(bench: Bench, piece: Piece) -> Gradients:
     kernel, inputs, error = bench.kernel, bench.inputs, bench.error
     sums = kernel.sums(inputs, piece)
     back_sums = kernel.back_sums(inputs, bench.parameters, error, piece, sums)
-    found = kernel.backward(inputs, bench.parameters, error, piece, sums, back_sums)
-    bias = kernel.bias(error, kernel.output(piece), bench.parameters)
-    return found._replace(parameters={**found.parameters, **bias})
+    return kernel.backward(inputs, bench.parameters, error, piece, sums, back_sums)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from hypar.ops.kernel import Kernel
 from hypar.registry import plugin_names
 from tests.effort import examples
 from tests.ops.in_torch import EVERY, Ops, native, tensors
-from tests.ops.layers import BATCH, CASES, NAMED, Bench, backward, bench, forward
+from tests.ops.layers import BATCH, CASES, NAMED, Bench, Kernel, backward, bench, forward
 
 if TYPE_CHECKING:
     from collections.abc import Callable

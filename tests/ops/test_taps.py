@@ -27,7 +27,7 @@ def test_taps_are_what_windows_read(window: Window, size: int, data: st.DataObje
     except ShapeError:
         return
     outputs = np.array(sorted(data.draw(st.sets(st.integers(0, places - 1)))), dtype=np.intp)
-    elements, taps, _ = reading(window, outputs, size)
+    elements, taps = reading(window, outputs, size)
     assert taps.shape == (len(outputs), window.kernel)
     for place, row in zip(outputs.tolist(), taps, strict=True):
         read = elements[row[row >= 0]].tolist()
@@ -47,9 +47,9 @@ def test_errors_of_windows_go_back_to_what_they_read(down: Window, across: Windo
     except ShapeError:
         return
     random = np.random.default_rng(0)
-    image = Var(("height", "width"), random.normal(size=[len(own.elements) for own in sides]))
-    rows = image.windows("height", sides[0], ("height", "down"))
-    taps = rows.windows("width", sides[1], ("width", "across"))
+    image = Var(("height", "width"), random.normal(size=[len(elements) for elements, _ in sides]))
+    rows = image.windows("height", sides[0][1], ("height", "down"), 0.0)
+    taps = rows.windows("width", sides[1][1], ("width", "across"), 0.0)
     errors = random.normal(size=taps.value.shape)
     differentiate(taps, errors)
     assert image.error is not None
@@ -58,5 +58,5 @@ def test_errors_of_windows_go_back_to_what_they_read(down: Window, across: Windo
 
 def test_padding_has_the_value_of_the_border() -> None:
     side = reading(Window(kernel=3, padding=1), np.array([0]), 4)
-    taps = Var(("width",), np.ones(2)).windows("width", side, ("width", "taps"), border=-np.inf)
+    taps = Var(("width",), np.ones(2)).windows("width", side[1], ("width", "taps"), border=-np.inf)
     assert taps.value.tolist() == [[-np.inf], [1], [1]]

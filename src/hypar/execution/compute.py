@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
-from hypar.ops.kernel import Kernel
+from hypar.ops.run import Run, finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
+    from hypar.ops.nest import Nest
     from hypar.ops.run import Mask, Piece
     from hypar.ops.tape import Array
     from hypar.program.steps import Compute
@@ -27,7 +28,7 @@ class Task:
 
     Attributes:
         layer: the layer.
-        kernel: what its op computes.
+        nest: its loop nest.
         piece: the indices of each dim that the device computes.
         reads: the arrays that it reads, by their role.
         due: for each array of which the step says who has what, the elements that the device should have.
@@ -35,7 +36,7 @@ class Task:
     """
 
     layer: Layer
-    kernel: Kernel
+    nest: Nest
     piece: Piece
     reads: Mapping[str, Array]
     due: Mapping[str, Mask]
@@ -48,19 +49,29 @@ class Task:
 
     def sums(self, before: str = "") -> dict[str, Array]:
         """Return the sums of the forward pass, or with ``back `` before their names of the backward pass."""
-        roles = {
-            name: before + name for name, own in self.kernel.nest.sums.items() if own.backward is bool(before)
-        }
+        roles = {name: before + name for name, own in self.nest.sums.items() if own.backward is bool(before)}
         return {name: self.reads[role] for name, role in roles.items() if role in self.reads}
+
+    def run(self, **known: Any) -> Run:
+        """Return an evaluation of the op on the piece."""
+        known = {"sums": self.sums(), **known}
+        return Run(
+            op=self.layer.op,
+            nest=self.nest,
+            piece=self.piece,
+            inputs=self.inputs,
+            parameters=self.own,
+            **known,
+        )
 
 
 def compute(devices: Devices, step: Compute) -> None:
     """Run a step on every device that has a piece, and stack what they write."""
     graph = devices.program.graph
     layer = next(layer for layer in graph.layers if layer.name == step.layer)
-    kernel = Kernel(layer.op, layer.nest(graph.batch))
+    nest = layer.nest(graph.batch)
     if step.kind == "finish":
-        _finish(devices, step, kernel)
+        _finish(devices, step, nest)
         return
     if step.kind == "tied":
         _tied(devices, step)
@@ -73,7 +84,7 @@ def compute(devices: Devices, step: Compute) -> None:
             continue
         task = Task(
             layer=layer,
-            kernel=kernel,
+            nest=nest,
             piece=piece,
             reads={role: devices.values[name][device] for role, name in step.reads.items()},
             due={role: masks[device] for role, masks in due.items()},
@@ -101,13 +112,13 @@ def _add_up_loss(devices: Devices, step: Compute, results: Sequence[Mapping[str,
 
 
 def _forward(task: Task) -> dict[str, Array]:
-    return {"output": task.kernel.forward(task.inputs, task.own, task.piece, task.sums())}
+    return {"output": task.run().forward()}
 
 
-def _finish(devices: Devices, step: Compute, kernel: Kernel) -> None:
+def _finish(devices: Devices, step: Compute, nest: Nest) -> None:
     """Finish sums on every device, on whichever channels it has them."""
     sums = zip(devices.values[step.reads["output"]], devices.parameters, strict=True)
-    found = [kernel.finish(values, own.get(step.layer, {})) for values, own in sums]
+    found = [finished(nest, values, own.get(step.layer, {})) for values, own in sums]
     devices.values[step.writes["output"]] = np.stack(found)
 
 
@@ -123,21 +134,20 @@ def _tied(devices: Devices, step: Compute) -> None:
 
 
 def _statistics(task: Task) -> dict[str, Array]:
-    return task.kernel.sums(task.inputs, task.piece)
+    run = task.run(sums=None)
+    run.forward()
+    return run.terms
 
 
 def _back_statistics(task: Task) -> dict[str, Array]:
-    return task.kernel.back_sums(task.inputs, task.own, task.reads["error"], task.piece, task.sums())
+    run = task.run()
+    run.backward(task.reads["error"])
+    return run.terms
 
 
 def _backward(task: Task) -> dict[str, Array]:
-    error, sums, back_sums = task.reads["error"], task.sums(), task.sums("back ")
-    found = task.kernel.backward(task.inputs, task.own, error, task.piece, sums, back_sums)
-    return {f"input {number}": values for number, values in enumerate(found.inputs)} | found.parameters
-
-
-def _bias(task: Task) -> dict[str, Array]:
-    return task.kernel.bias(task.reads["error"], tuple(task.piece.values()), task.own)
+    found = task.run(back_sums=task.sums("back ")).backward(task.reads["error"])
+    return {"input 0" if name == "input" else name: values for name, values in found.items()}
 
 
 def _loss(task: Task) -> dict[str, Array]:
@@ -156,7 +166,6 @@ _KINDS: dict[str, Callable[[Task], dict[str, Array]]] = {
     "sums": _statistics,
     "back_sums": _back_statistics,
     "backward": _backward,
-    "bias": _bias,
     "loss": _loss,
     "error": _error,
 }

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.execution.lifetimes import exchanges_gradients, reads, writes
-from hypar.execution.reference import kernel_of
+from hypar.ops.run import Run
 from hypar.program.holding import cells
 from hypar.program.steps import Add, Compute, Copy, Update
 
@@ -474,7 +474,7 @@ def _turns(step: Step) -> bool:
 def _statistics(step: Step) -> bool:
     """Return whether a step is about statistics or biases, which a plan does not count."""
     if isinstance(step, Compute):
-        return step.kind in {"sums", "back_sums", "bias"}
+        return step.kind in {"sums", "back_sums"}
     return not isinstance(step, Update) and step.item.tensor in UNCOUNTED
 
 
@@ -497,7 +497,7 @@ def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
             piece = own if layer.name not in ahead else _piece(layer, found.get(f"F {layer.name}"), device)
             if own is None or piece is None:
                 continue
-            for number, mask in enumerate(kernel_of(layer, batch).reads(piece)):
+            for number, mask in enumerate(Run(op=layer.op, nest=layer.nest(batch), piece=piece).reads()):
                 name = step.reads[f"input {number}"]
                 found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask
     return found

@@ -9,7 +9,8 @@ import numpy as np
 
 from hypar.errors import ModelError
 from hypar.execution.loss import loss, outputs
-from hypar.ops.kernel import Kernel
+from hypar.ops.nest import operand_name
+from hypar.ops.run import Run, finished, first_values, whole_of
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -68,7 +69,7 @@ def start(graph: LayerGraph, seed: int = 0) -> Start:
         if layer.op_name == "opaque" and layer.num_parameters:
             found = f"{layer.num_parameters:,} trained numbers in an opaque operation, which cannot be run"
             raise ModelError(layer.name, found, "ops that hypar knows")
-        parameters[layer.name] = kernel_of(layer, graph.batch).parameters(random)
+        parameters[layer.name] = first_values(layer.nest(graph.batch), random)
     for tie in graph.ties:
         parameters[tie.user]["weight"] = np.transpose(parameters[tie.owner]["weight"], tie.back)
     return Start(data=data, parameters=parameters)
@@ -107,11 +108,6 @@ def step_from(graph: LayerGraph, begin: Start) -> Step:
     )
 
 
-def kernel_of(layer: Layer, batch: int) -> Kernel:
-    """Return what a layer's op computes of a mini-batch."""
-    return Kernel(layer.op, layer.nest(batch))
-
-
 def updated(value: Array, gradient: Array) -> Array:
     """Return a parameter after the step."""
     return value - LEARNING_RATE * gradient
@@ -136,32 +132,32 @@ class _Run:
         names = layer.inputs
         return tuple(self.activations[name] for name in names) if names else (self.begin.data[layer.name],)
 
+    def whole(self, layer: Layer) -> Run:
+        """Return the evaluation of a layer's op."""
+        nest, held = layer.nest(self.graph.batch), self.begin.parameters[layer.name]
+        return Run(op=layer.op, nest=nest, piece=whole_of(nest), inputs=self.inputs(layer), parameters=held)
+
     def forward(self, layer: Layer) -> None:
         """Compute a layer's output."""
-        kernel, held = kernel_of(layer, self.graph.batch), self.begin.parameters[layer.name]
-        value = kernel.forward(self.inputs(layer), held, kernel.whole(), {})
-        self.activations[layer.name] = kernel.finish(value, held)
+        run = self.whole(layer)
+        self.activations[layer.name] = finished(run.nest, run.forward(), run.parameters)
 
     def lose(self) -> float:
         """Return the loss and start the backward phase with its derivatives; other errors start at zero."""
         self.errors = {name: np.zeros(value.shape) for name, value in self.activations.items()}
         total = 0.0
         for layer in outputs(self.graph):
-            kernel, value = kernel_of(layer, self.graph.batch), self.activations[layer.name]
-            found = loss(layer, value, kernel.output(kernel.whole()))
+            value = self.activations[layer.name]
+            found = loss(layer, value, tuple(map(np.arange, value.shape)))
             total += found.value
             self.errors[layer.name] = found.error
         return total
 
     def backward(self, layer: Layer) -> None:
         """Compute a layer's gradients, and add its inputs' errors to those of their other readers."""
-        kernel, inputs = kernel_of(layer, self.graph.batch), self.inputs(layer)
-        held, error, piece = self.begin.parameters[layer.name], self.errors[layer.name], kernel.whole()
-        found = kernel.backward(inputs, held, error, piece, {}, {})
-        every = {**found.parameters, **kernel.bias(error, kernel.output(piece), held)}
-        self.gradients[layer.name] = {name: every[name] for name in held}
-        if not layer.inputs:
-            return
-        reads = kernel.reads(piece)
-        for name, back, read in zip(layer.inputs, found.inputs, reads, strict=True):
+        run = self.whole(layer)
+        found = run.backward(self.errors[layer.name])
+        self.gradients[layer.name] = {name: found[name] for name in run.parameters}
+        for number, (name, read) in enumerate(zip(layer.inputs, run.reads(), strict=False)):
+            back = found[operand_name(number)]
             self.errors[name] = self.errors[name] + np.where(read, back, 0.0)

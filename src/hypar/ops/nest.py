@@ -244,6 +244,11 @@ class Nest:
         return frozenset(axis for axis in self.inputs[0].windows if pools and self.sizes[axis] == 1)
 
     @property
+    def biased(self) -> bool:
+        """Whether a bias is added to its product."""
+        return bool(self.weight) and "bias" in self.operands
+
+    @property
     def opaque(self) -> bool:
         """Whether an output may depend on all elements of a sample of every input."""
         axes = [own for axis, own in self.inputs[0].axes.items() if axis != "batch"]

@@ -1,20 +1,35 @@
-"""One evaluation of an op's forward expression on a piece: the elements that it reads, the sums that it meets, and its errors."""
+"""What a device computes of a layer: the op's forward expression on a piece, and its errors by differentiation.
+
+A *piece* has the indices of each loop dim that a device works on, sorted; a dim that it does not name is whole, as that of
+the taps of a window. An average may have ``input_height`` and ``input_width`` besides: the input rows and columns whose terms
+this device adds up, where an image is cut below a window that covers several devices.
+
+Operands and results are float64 arrays of the whole size of their tensor, with NaN wherever a device holds nothing, so that a
+missing element shows as NaN in the result. Nothing is moved here; whoever runs a piece adds up terms and sums over devices.
+An input's error covers exactly the elements that the piece reads; elements that no piece reads get no error from anybody.
+
+Where ops leave a choice they do as PyTorch does by default: padding is zero, of a max pool less than everything, and counts
+in an average's divisor, but for what hangs over the padding by ``rounding: up``; the first of equal maxima gets the error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.ops.dims import KERNEL
 from hypar.ops.nest import operand_name
-from hypar.ops.tape import Array, Indices, Taps, Var
+from hypar.ops.tape import Array, Indices, Var, differentiate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.ops.base import Op
     from hypar.ops.nest import Nest
     from hypar.ops.operands import Operand, Projection, Sum
     from hypar.ops.windows import Window
@@ -33,28 +48,67 @@ class _Leaf(NamedTuple):
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
     """One evaluation of an op's forward expression on a piece.
 
     Attributes:
-        nest: the op.
+        op: the op.
+        nest: its loop nest.
+        piece: the piece.
+        inputs: the inputs.
+        parameters: the trained tensors.
+        sums: the sums of all devices; a device has all terms of one that is missing, and of None nobody knows any yet.
+        back_sums: those of the backward phase.
         terms: the piece's terms of the sums that were met, each of the whole size of the sum.
+        leaves: what was read, by operand.
     """
 
-    def __init__(
-        self,
-        nest: Nest,
-        piece: Piece,
-        inputs: Sequence[Array] = (),
-        parameters: Arrays | None = None,
-        sums: Arrays | None = None,
-        back_sums: Arrays | None = None,
-    ) -> None:
-        """Store what the device has; it has all terms of a sum that is not in ``sums``, and None is for sums that nobody knows yet."""
-        self.nest, self.piece, self.inputs = nest, piece, inputs
-        self.parameters, self.sums, self.back_sums = parameters or {}, sums, back_sums or {}
-        self.terms: dict[str, Array] = {}
-        self.leaves: dict[str, _Leaf] = {}
+    op: Op
+    nest: Nest
+    piece: Piece
+    inputs: Sequence[Array] = ()
+    parameters: Arrays = field(default_factory=dict)
+    sums: Arrays | None = field(default_factory=dict)
+    back_sums: Arrays = field(default_factory=dict)
+    terms: dict[str, Array] = field(default_factory=dict)
+    leaves: dict[str, _Leaf] = field(default_factory=dict)
+
+    # Results
+
+    def forward(self) -> Array:
+        """Return the output's elements; where dims are contracted the piece's terms, without the bias."""
+        return put(self.nest.result.shape, self.box(self.nest.result), self._made(self.op.value(self)).value)
+
+    def backward(self, error: Array) -> dict[str, Array]:
+        """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
+        made = self.op.value(self)
+        made = made + self.parameter("bias") if self.nest.biased else made
+        self.terms.clear()
+        differentiate(self._made(made), take(error, self.box(self.nest.result)))
+        return {name: self._gradient(leaf) for name, leaf in self.leaves.items()}
+
+    def _made(self, value: Var) -> Var:
+        """Return a value with the axes of the op's output."""
+        found = value.ordered(self.nest.result.dims)
+        for axis, own in self.nest.result.axes.items():
+            found = found.merged(own.dims, f"output {axis}")
+        return found
+
+    @staticmethod
+    def _gradient(leaf: _Leaf) -> Array:
+        """Return the error of a tensor, of the whole size; 0 where nothing carries one back to what is read."""
+        read, whole = leaf.shapes
+        error = np.zeros(leaf.var.value.shape) if leaf.var.error is None else leaf.var.error
+        return put(read, leaf.box, error).reshape(whole)
+
+    def reads(self) -> tuple[Mask, ...]:
+        """Return which elements of each input the piece reads."""
+        operands = (self.nest.result,) if self.nest.view else self.nest.inputs
+        found = (mask(own.shape, self.box(own)) for own in operands)
+        return tuple(own.reshape(read.shape) for own, read in zip(found, self.nest.inputs, strict=True))
+
+    # What an expression reads
 
     def index(self, dim: str) -> Indices:
         """Return the indices of a loop dim that the piece has."""
@@ -81,102 +135,70 @@ class Run:
         self.leaves[name] = _Leaf(found, box, (operand.shape, whole.shape))
         if shared:
             found = self._shared(name, found, box, operand.shape)
-        slid = [axis for axis, own in operand.axes.items() if own.window is not None]
         for axis, own in operand.axes.items():
-            if axis not in slid:
-                found = self._along(found, f"{name} {axis}", axis, own)
-        # What is contracted lies together, before and behind the taps of windows.
-        kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim.startswith(name)]
-        found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept]) if slid else found
-        for axis in reversed(slid):
-            found = self._along(found, f"{name} {axis}", axis, operand.axes[axis])
+            found = found if own.window else self._axis(axis, own)[1](found, f"{name} {axis}")
+        if operand.windows:
+            # What is contracted lies together, before and behind the taps of windows.
+            kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim.startswith(name)]
+            found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
+        for axis in reversed(operand.windows):
+            found = self._axis(axis, operand.axes[axis])[1](found, f"{name} {axis}")
         return found
-
-    def _along(self, found: Var, label: str, axis: str, own: Projection) -> Var:
-        """Return what was read with the loop dims of an axis in its place."""
-        if own.window is not None:
-            return found.windows(label, self._taps(axis, own), own.dims[:2], self._border)  # type: ignore[arg-type]
-        sizes = {dim: len(self.index(dim)) for dim in own.dims}
-        if own.turns:
-            return found.gather(label, self._merged(own.dims) % own.size, own.dims)
-        if self._part(own):
-            inside = self.index(own.dims[0]) - own.first
-            there = (inside >= 0) & (inside < own.size)
-            return found.gather(label, np.where(there, there.cumsum() - 1, -1), own.dims)
-        return found.split(label, sizes) if own.dims else found.renamed(**{label: axis})
-
-    @property
-    def _border(self) -> float:
-        return -np.inf if self.nest.reduce == "max" else 0.0
 
     def box(self, operand: Operand) -> Box:
         """Return the indices along each axis of a tensor that the piece reads, or makes of the result."""
-        return tuple(self._elements(axis, own) for axis, own in operand.axes.items())
+        return tuple(self._axis(axis, own)[0] for axis, own in operand.axes.items())
 
-    def _elements(self, axis: str, own: Projection) -> Indices:
+    def _axis(self, axis: str, own: Projection) -> tuple[Indices, Callable[[Var, str], Var]]:
+        """Return the indices along an axis that the piece reads, and what puts the loop dims in the place of a dim of these."""
+        dims, whole = own.dims, np.arange(own.size)
+        if not dims:
+            return whole, lambda found, label: found.renamed(**{label: axis})
         if own.window is not None:
-            return self._taps(axis, own).elements
-        if not own.dims or own.turns:
-            return np.arange(own.size)
-        if self._part(own):
-            inside = self.index(own.dims[0]) - own.first
-            return inside[(inside >= 0) & (inside < own.size)]
-        return self._merged(own.dims).ravel()
-
-    def _part(self, own: Projection) -> bool:
-        """Return whether an axis is a part of a loop dim."""
-        return len(own.dims) == 1 and self.nest.sizes[own.dims[0]] != own.size
-
-    def _merged(self, dims: Sequence[str]) -> Indices:
-        """Return the place of each index of some loop dims, the first outermost."""
-        found: Any = 0
-        for at, dim in enumerate(dims):
-            own = self.index(dim).reshape([-1 if other == at else 1 for other in range(len(dims))])
-            found = found * self.nest.sizes[dim] + own
-        return np.asarray(found)
-
-    def _taps(self, axis: str, own: Projection) -> Taps:
-        assert own.window is not None  # noqa: S101 (asked for windows alone)
-        found = reading(own.window, self.index(own.dims[0]), own.size)
-        kept = self.piece.get(f"input_{axis}")
-        return found if kept is None else within(found, kept)
+            read, places = reading(own.window, self.index(dims[0]), own.size, self.piece.get(f"input_{axis}"))
+            border = -np.inf if self.nest.reduce == "max" else 0.0
+            return read, lambda found, label: found.windows(label, places, dims[:2], border)
+        index: Any = 0
+        for dim, at in zip(dims, np.ix_(*map(self.index, dims)), strict=True):
+            index = index * self.nest.sizes[dim] + at
+        if own.turns:
+            return whole, lambda found, label: found.gather(label, index % own.size, dims)
+        if len(dims) == 1 and self.nest.sizes[dims[0]] != own.size:
+            there = (index >= own.first) & (index < own.first + own.size)
+            at = np.where(there, there.cumsum() - 1, -1)
+            return index[there] - own.first, lambda found, label: found.gather(label, at, dims)
+        return index.ravel(), lambda found, label: found.split(
+            label, dict(zip(dims, index.shape, strict=True))
+        )
 
     # Sums over devices
 
     def members(self, dim: str, size: int) -> Indices:
         """Return the indices of a dim whose sums a piece needs, where runs of some size need each other's."""
-        own = self.index(dim)
-        return (
-            np.flatnonzero(np.isin(np.arange(self.nest.sizes[dim]) // size, own // size))
-            if self.sums
-            else own
-        )
+        own, every = self.index(dim), np.arange(self.nest.sizes[dim])
+        return every[np.isin(every // size, own // size)] if self.sums else own
 
     def _ends(self, own: Sum) -> tuple[list[str], Box]:
         """Return the dims of a sum as a piece needs it, those with more than its own indices as ``members``, and its box."""
         dims = ["members" if dim in own.together else dim for dim in own.dims]
-        return dims, tuple(
-            self.members(dim, own.together[dim]) if dim in own.together else self.index(dim)
-            for dim in own.dims
-        )
+        return dims, tuple(self.members(dim, own.together.get(dim, 1)) for dim in own.dims)
 
     def total(self, name: str, terms: Var) -> Var:
         """Return a sum of the forward phase, of which a piece has terms."""
         own = self.nest.sums[name]
-        terms, shape = terms.ordered(own.dims), tuple(self.nest.sizes[dim] for dim in own.dims)
-        self.terms[name] = put(shape, tuple(map(self.index, own.dims)), terms.value)
+        terms, indices = terms.ordered(own.dims), tuple(map(self.index, own.dims))
+        self.terms[name] = put(self._shape(own), indices, terms.value)
         dims, box = self._ends(own)
         value = np.full(terms.value.shape, np.nan) if self.sums is None else terms.value
         if self.sums and name in self.sums:
             value = take(self.sums[name], box)
-        at = tuple(np.searchsorted(every, self.index(dim)) for dim, every in zip(own.dims, box, strict=True))
+        at = tuple(map(np.searchsorted, box, indices))
         return Var(dims, value, (terms, lambda error: take(error, at)))
 
     def shared(self, name: str, value: Var) -> Var:
         """Return a value that all devices with some of its elements use: its error is a sum of the backward phase."""
-        own = self.nest.sums[name]
-        dims, box = self._ends(own)
-        return self._shared(name, value.ordered(dims), box, tuple(self.nest.sizes[dim] for dim in own.dims))
+        dims, box = self._ends(self.nest.sums[name])
+        return self._shared(name, value.ordered(dims), box, self._shape(self.nest.sums[name]))
 
     def _shared(self, name: str, value: Var, box: Box, shape: tuple[int, ...]) -> Var:
         def back(error: Array) -> Array:
@@ -185,26 +207,31 @@ class Run:
 
         return Var(value.dims, value.value, (value, back))
 
-    # Results
+    def _shape(self, own: Sum) -> tuple[int, ...]:
+        return tuple(self.nest.sizes[dim] for dim in own.dims)
 
-    def made(self, value: Var) -> Var:
-        """Return the value with the axes of the op's output."""
-        axes = self.nest.result.axes
-        found = value.ordered(self.nest.result.dims)
-        for axis, own in axes.items():
-            found = found.merged(own.dims, f"output {axis}")
-        return found
 
-    def put(self, operand: Operand, value: Var) -> Array:
-        """Return a value as an array of the whole size."""
-        return put(operand.shape, self.box(operand), self.made(value).value)
+def whole_of(nest: Nest) -> Piece:
+    """Return the piece that is the whole layer."""
+    return {dim: np.arange(size) for dim, size in nest.sizes.items() if not dim.startswith(KERNEL)}
 
-    def gradient(self, name: str) -> Array:
-        """Return the error of a tensor, of the whole size; 0 where nothing carries one back to what is read."""
-        leaf = self.leaves[name]
-        read, whole = leaf.shapes
-        error = np.zeros(leaf.var.value.shape) if leaf.var.error is None else leaf.var.error
-        return put(read, leaf.box, error).reshape(whole)
+
+def first_values(nest: Nest, random: np.random.Generator) -> dict[str, Array]:
+    """Return first values of the trained tensors, such that activations stay near 1."""
+    terms = max(1.0, nest.macs / math.prod(nest.result.shape))
+    return {
+        name: random.normal(own.start, 1 / math.sqrt(terms) if own.role == "weight" else 0.1, own.shape)
+        for name, own in nest.trained.items()
+    }
+
+
+def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
+    """Return the added terms of an output with the bias, on whichever elements a device has."""
+    if not nest.biased:
+        return value
+    axes = nest.trained["bias"].axes
+    shape = [own.size if axis in axes else 1 for axis, own in nest.result.axes.items()]
+    return value + parameters["bias"].reshape(shape)
 
 
 # Boxes: the elements of an array with given indices along each dim
@@ -232,56 +259,27 @@ def mask(shape: tuple[int, ...], box: Box) -> Mask:
 
 def _index(box: Box) -> Any:
     """Return what selects a box: slices where all indices are consecutive, which is much faster."""
-    slices = []
-    for indices in box:
-        size = len(indices)
-        first = int(indices[0]) if size else 0
-        if size and int(indices[-1]) - first + 1 != size:
-            return np.ix_(*box)
-        slices.append(slice(first, first + size))
-    return tuple(slices)
+    if any(len(own) and int(own[-1]) - int(own[0]) + 1 != len(own) for own in box):
+        return np.ix_(*box)
+    return tuple(slice(int(own[0]), int(own[-1]) + 1) if len(own) else slice(0) for own in box)
 
 
-# Taps: the elements that each output of a window reads
+def reading(
+    window: Window, outputs: Indices, size: int, kept: Indices | None = None
+) -> tuple[Indices, Indices]:
+    """Return the elements that any of some outputs reads of ``size``, and the place of each tap in these, ``[outputs, kernel]``.
 
-
-def reading(window: Window, outputs: Indices, size: int) -> Taps:
-    """Return what outputs read among ``size`` input elements.
+    A tap that meets padding has place -1; if some elements are kept the others are padding.
 
     Examples:
         >>> from hypar.ops.windows import TransposedWindow, Window
-        >>> elements, places, _ = reading(Window(kernel=2, stride=2, padding=1), np.array([0, 2]), 5)
+        >>> elements, places = reading(Window(kernel=2, stride=2, padding=1), np.array([0, 2]), 5)
         >>> elements.tolist(), places.tolist()
         ([0, 3, 4], [[-1, 0], [1, 2]])
-        >>> reading(TransposedWindow(kernel=3, stride=2), np.array([1, 2]), 2).places.tolist()
+        >>> reading(TransposedWindow(kernel=3, stride=2), np.array([1, 2]), 2)[1].tolist()
         [[-1, 0, -1], [1, -1, 0]]
     """
-    return _reading(window, np.asarray(outputs, dtype=np.intp).tobytes(), size)
-
-
-@lru_cache(maxsize=4096)
-def _reading(window: Window, outputs: bytes, size: int) -> Taps:
-    found = window.taps(size, np.frombuffer(outputs, dtype=np.intp))
-    elements = np.unique(found[found >= 0])
-    return _paired(elements, np.where(found < 0, -1, np.searchsorted(elements, found)))
-
-
-def within(read: Taps, kept: Indices) -> Taps:
-    """Return what outputs read of some input elements, as if the others were padding."""
-    held = np.isin(read.elements, kept)
-    places = np.append(np.where(held, held.cumsum() - 1, -1), -1)
-    return _paired(read.elements[held], places[read.places])
-
-
-def _paired(elements: Indices, index: Indices) -> Taps:
-    met = [(np.flatnonzero(tap >= 0), tap[tap >= 0]) for tap in index.T]
-    return Taps(elements, index, tuple((_selection(places), _selection(read)) for places, read in met))
-
-
-def _selection(indices: Indices) -> Any:
-    """Return a slice for evenly spaced indices, which is much faster, else the indices."""
-    steps = np.diff(indices)
-    if not len(indices) or (steps != steps[:1]).any() or not steps.all():
-        return indices
-    step = int(steps[0]) if len(steps) else 1
-    return slice(int(indices[0]), int(indices[-1]) + 1, step)
+    found = window.taps(size, outputs)
+    met = found >= 0 if kept is None else np.isin(found, kept)
+    elements = np.unique(found[met])
+    return elements, np.where(met, np.searchsorted(elements, found), -1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,21 +17,6 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Dims = tuple[str, ...]
 Back = Callable[[Array], Array]
-
-
-class Taps(NamedTuple):
-    """What some outputs of a window read along one dim.
-
-    Attributes:
-        elements: the input elements that any of the outputs reads, sorted.
-        places: position in ``elements`` of each tap, ``[outputs, kernel]``; -1 where a tap meets padding.
-        pairs: for each tap of the kernel the outputs whose tap meets no padding, and the positions of what they read; as
-            slices where both are evenly spaced.
-    """
-
-    elements: Indices
-    places: Indices
-    pairs: tuple[tuple[Any, Any], ...]
 
 
 class Var:
@@ -135,49 +120,83 @@ class Var:
 
     def gather(self, dim: str, index: Indices, dims: Sequence[str]) -> Var:
         """Return its elements along a dim at an array of indices over other dims; -1 reads 0."""
-        at = self.dims.index(dim)
-        padded = np.concatenate(
-            [np.moveaxis(self.value, at, 0), np.zeros((1, *np.delete(self.value.shape, at)))]
-        )
-        names = (*dims, *(own for own in self.dims if own != dim))
+        own = np.moveaxis(self.value, self.dims.index(dim), 0)
+        padded = np.concatenate([own, np.zeros((1, *own.shape[1:]))])
 
         def back(error: Array) -> Array:
             found: Array = np.zeros(padded.shape)
             np.add.at(found, index, error)
-            return np.moveaxis(found[:-1], 0, at)
+            return np.moveaxis(found[:-1], 0, self.dims.index(dim))
 
-        return Var(names, padded[index], (self, back))
+        return Var((*dims, *(other for other in self.dims if other != dim)), padded[index], (self, back))
 
-    def windows(self, dim: str, taps: Taps, dims: tuple[str, str], border: float = 0.0) -> Var:
-        """Return what each output reads along a dim, which becomes outputs, by tap, the first dim; ``border`` is the padding."""
-        at, value, (outputs, tap) = self.dims.index(dim), self.value, dims
-        before: tuple[Any, ...] = (slice(None),) * at
-        places, kernel = taps.places.shape
-        found: Array = np.full((kernel, *value.shape[:at], places, *value.shape[at + 1 :]), border)
-        for number, (made, read) in enumerate(taps.pairs):
-            found[number][(*before, made)] = value[(*before, read)]
+    def windows(self, dim: str, places: Indices, dims: Sequence[str], border: float) -> Var:
+        """Return what each output reads along a dim, which becomes outputs, by tap, the first dim.
+
+        Args:
+            dim: the dim.
+            places: the element of each output and tap, ``[outputs, kernel]``; -1 reads the border.
+            dims: the names of outputs and taps.
+            border: the value of the padding.
+        """
+        at, own = self.dims.index(dim), self.value
+        (count, kernel), (outputs, tap) = places.shape, dims
+        pairs = [
+            [_selection(at, one) for one in (np.flatnonzero(read >= 0), read[read >= 0])] for read in places.T
+        ]
+        found = np.full((kernel, *own.shape[:at], count, *own.shape[at + 1 :]), border)
+        for each, (made, read) in zip(found, pairs, strict=True):
+            each[made] = own[read]
 
         def back(error: Array) -> Array:
-            summed: Array = np.zeros(value.shape)
-            for number, (made, read) in enumerate(taps.pairs):
-                if isinstance(read, slice):
-                    summed[(*before, read)] += error[number][(*before, made)]
+            summed: Array = np.zeros(own.shape)
+            for each, (made, read) in zip(error, pairs, strict=True):
+                if isinstance(read[-1], slice):
+                    summed[read] += each[made]
                 else:
-                    np.add.at(summed, (*before, read), error[number][(*before, made)])
+                    np.add.at(summed, read, each[made])
             return summed
 
         return Var((tap, *self.dims[:at], outputs, *self.dims[at + 1 :]), found, (self, back))
 
 
+def _selection(at: int, indices: Indices) -> tuple[Any, ...]:
+    """Return what selects indices of a dim: a slice where they are evenly spaced, which is much faster."""
+    steps, before = np.diff(indices), (slice(None),) * at
+    if not len(indices) or (steps != steps[:1]).any() or not steps.all():
+        return (*before, indices)
+    return (*before, slice(int(indices[0]), int(indices[-1]) + 1, int(steps[0]) if len(steps) else 1))
+
+
 def product(operands: Sequence[Var], dims: Sequence[str]) -> Var:
     """Return the product of some arrays, summed over all dims but some, which every one of them must be a dim of one."""
-    first, *others = operands
-    while others:
-        second, *others = others
-        later = {*dims}.union(*(own.dims for own in others))
-        first = _contracted(first, second, later)
-    over = [dim for dim in first.dims if dim not in dims]
-    return (first.sum(over) if over else first).ordered(dims)
+    made = tuple(dims)
+    parts = [
+        _reduced(own, {*made}.union(*(other.dims for other in operands if other is not own)))
+        for own in operands
+    ]
+    ends = [(own.dims, own.value) for own in parts]
+
+    def back(at: int) -> Back:
+        return lambda error: _einsum([(made, error), *ends[:at], *ends[at + 1 :]], parts[at].dims)
+
+    return Var(made, _einsum(ends, made), *((own, back(at)) for at, own in enumerate(parts)))
+
+
+def _reduced(own: Var, kept: set[str]) -> Var:
+    """Return an array summed over the dims that are not kept."""
+    over = [dim for dim in own.dims if dim not in kept]
+    return own.sum(over) if over else own
+
+
+def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:
+    """Return a sum of products, as ``np.einsum`` with names of dims in place of letters."""
+    numbers = {
+        dim: number for number, dim in enumerate(dict.fromkeys(dim for dims, _ in operands for dim in dims))
+    }
+    ends: list[Any] = [end for dims, array in operands for end in (array, [numbers[dim] for dim in dims])]
+    found: Array = np.einsum(*ends, [numbers[dim] for dim in made], optimize=True)
+    return found
 
 
 def differentiate(result: Var, error: Array) -> None:
@@ -208,8 +227,8 @@ def _binary(function: Any, by_first: Any, by_second: Any, first: Var, second: An
     return Var(
         dims,
         function(x, y),
-        (first, lambda error: _reduced(by_first(error, x, y), dims, first)),
-        (second, lambda error: _reduced(by_second(error, x, y), dims, second)),
+        (first, lambda error: _einsum([(dims, by_first(error, x, y))], first.dims)),
+        (second, lambda error: _einsum([(dims, by_second(error, x, y))], second.dims)),
     )
 
 
@@ -219,51 +238,3 @@ def _aligned(own: Var, dims: Dims) -> Array:
     return np.expand_dims(
         own.value.transpose(order), tuple(at for at, dim in enumerate(dims) if dim not in own.dims)
     )
-
-
-def _reduced(error: Array, dims: Dims, own: Var) -> Array:
-    """Return the transpose of ``_aligned``."""
-    summed = error.sum(tuple(at for at, dim in enumerate(dims) if dim not in own.dims))
-    kept = [dim for dim in dims if dim in own.dims]
-    return np.asarray(summed).transpose([kept.index(dim) for dim in own.dims])
-
-
-def _contracted(one: Var, two: Var, kept: set[str]) -> Var:
-    """Return the product of two arrays, summed over the dims of both that are not kept."""
-    dims = tuple(
-        dim
-        for dim in dict.fromkeys((*one.dims, *two.dims))
-        if dim in kept or (dim in one.dims) != (dim in two.dims)
-    )
-    return Var(
-        dims,
-        _matmul((one.dims, one.value), (two.dims, two.value), dims),
-        (one, lambda error: _matmul((dims, error), (two.dims, two.value), one.dims)),
-        (two, lambda error: _matmul((dims, error), (one.dims, one.value), two.dims)),
-    )
-
-
-def _matmul(one: tuple[Dims, Array], two: tuple[Dims, Array], made: Dims) -> Array:
-    """Return a sum of products as a multiplication of matrices for each index of the dims that all three have."""
-    if next((dim for dim in made if (dim in one[0]) != (dim in two[0])), None) in two[0]:
-        one, two = two, one  # so that the product lies as it is asked for
-    names, others = one[0], two[0]
-    each = [dim for dim in made if dim in names and dim in others]
-    left = [dim for dim in made if dim in names and dim not in others]
-    right = [dim for dim in made if dim in others and dim not in names]
-    larger = names if one[1].size > two[1].size else others
-    inner = [dim for dim in larger if dim in names and dim in others and dim not in made]
-    sizes = dict(zip((*names, *others), (*one[1].shape, *two[1].shape), strict=True))
-    order = (*each, *left, *right)
-    value = _matrices(one, each, left, inner) @ _matrices(two, each, inner, right)
-    return value.reshape([sizes[dim] for dim in order]).transpose([order.index(dim) for dim in made])
-
-
-def _matrices(own: tuple[Dims, Array], *groups: list[str]) -> Array:
-    """Return an array with its dims in groups, each as one; without a copy where the dims of each group lie together."""
-    dims, array = own
-    there = sorted(range(len(groups)), key=lambda at: [dims.index(dim) for dim in groups[at]])
-    ordered = array.transpose([dims.index(dim) for at in there for dim in groups[at]])
-    shape = iter(ordered.shape)
-    found = ordered.reshape([math.prod(next(shape) for _ in groups[at]) for at in there])
-    return found.transpose([there.index(at) for at in range(len(groups))])

@@ -38,20 +38,12 @@ def backward(flow: Flow, layer: Layer) -> None:
     sums = _statistics(flow, layer, work, reads)
     sent = [number for number, name in enumerate(layer.inputs) if name in flow.trained]
     writes = {f"input {number}": f"E terms {layer.name} {number}" for number in sent}
-    writes |= {"weight": f"d terms {layer.name} weight"} if layer.weighted else {}
+    trained = flow.nest(layer).trained if layer.weighted else ()
+    writes |= {name: f"d terms {layer.name} {name}" for name in trained}
+    pieces = pieces_of(work.dims, flow.nest(layer).result.dims)
     flow.steps.append(
-        Compute(kind="backward", layer=layer.name, pieces=work.pieces, reads=reads | sums, writes=writes)
+        Compute(kind="backward", layer=layer.name, pieces=pieces, reads=reads | sums, writes=writes)
     )
-    if layer.weighted and "bias" in layer.trained:
-        flow.steps.append(
-            Compute(
-                kind="bias",
-                layer=layer.name,
-                pieces=pieces_of(dict(zip(axes_of(layer), work.output.members, strict=True))),
-                reads={"error": error},
-                writes={"bias": f"d terms {layer.name} bias"},
-            )
-        )
     for number in sent:
         _send(flow, layer, work, number)
     for name in dict.fromkeys((*(["weight"] if layer.op.tied else []), *layer.trained)):

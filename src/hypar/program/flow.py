@@ -10,7 +10,7 @@ from hypar.program.steps import Add, Copy, Item, Step, Update
 from hypar.program.tables import indices_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer, Tie
@@ -70,10 +70,14 @@ class Work:
         return pieces_of(self.dims)
 
 
-def pieces_of(dims: Mapping[str, Members]) -> tuple[Piece | None, ...]:
-    """Return the indices of each dim for each device; None for a device that has none of some dim."""
+def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -> tuple[Piece | None, ...]:
+    """Return the indices of each dim for each device; None for a device that has none of some dim, or of some that is made."""
     rows = zip(*(indices_of(own) for own in dims.values()), strict=True)
-    return tuple(dict(zip(dims, row, strict=True)) if all(map(len, row)) else None for row in rows)
+    pieces = [dict(zip(dims, row, strict=True)) for row in rows]
+    return tuple(
+        own if all(len(at) for dim, at in own.items() if made is None or dim in made) else None
+        for own in pieces
+    )
 
 
 class Reader(NamedTuple):

@@ -89,8 +89,8 @@ class Compute:
     """Every device computes on its own piece, and moves nothing.
 
     Attributes:
-        kind: ``forward``, ``finish`` (the bias), ``sums``, ``back_sums``, ``backward``, ``bias`` (its
-            gradient), ``tied`` (the terms of all layers that use a weight, added up on each device), ``loss`` or ``error`` (the
+        kind: ``forward``, ``finish`` (the bias), ``sums``, ``back_sums``, ``backward``, ``tied``
+            (the terms of all layers that use a weight, added up on each device), ``loss`` or ``error`` (the
             sum of what all readers of a tensor send back).
         layer: name of the layer.
         pieces: the piece of each device; None for a device that computes nothing.
