@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hypar.ops.dims import CUTTABLE, KERNEL, atom_of, in_order
-from hypar.ops.operands import NOTHING, Axes, Operand, Projection, Saved, Sum, Traffic
+from hypar.ops.operands import Axes, Operand, Projection, Saved, Sum, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -72,7 +72,7 @@ class Nest:
     together: frozenset[str] = frozenset()
     rounds: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, Sum] = field(default_factory=dict)
-    saved: Saved = NOTHING
+    saved: Saved = field(default_factory=Saved)
     operations: int = 0
     more: tuple[int, int] = (0, 0)
     passes: bool = False
@@ -112,26 +112,23 @@ class Nest:
         operands = {
             operand_name(at): Operand.of({"batch": batch, **axes}, sizes) for at, axes in enumerate(inputs)
         }
+        read, whole = operands["input"], facts.get("whole", ())
         if own := tuple(weight):
             operands["weight"] = Operand.of({dim: dim for dim in own}, sizes, "weight")
         for name, axes in (trained or {}).items():
             operands[name] = Operand.of(axes, sizes, "parameter", start * (name == "weight"))
-        read, whole = operands["input"].axes, facts.get("whole", ())
-        slid = {dim: read[dim] for dim in ("height", "width") if dim in read and dim not in whole}
-        found = cls(
+        slid = [dim for dim in ("height", "width") if dim in read.windows and dim not in whole]
+        saved, (forward, backward) = facts.pop("saved", Saved()), facts.pop("more", (0, 0))
+        return cls(
             sizes=sizes,
             operands=operands,
             result=Operand.of({"batch": batch, **output}, sizes),
-            input_elements=facts.pop("input_elements", math.prod(operands["input"].shape)),
-            input_sizes={dim: own.size for dim, own in slid.items() if own.window and own.dims[0] == dim},
-            **facts,
-        )
-        saved, (forward, backward) = found.saved, found.more
-        return replace(
-            found,
+            input_elements=facts.pop("input_elements", math.prod(read.shape)),
+            input_sizes={dim: read.axes[dim].size for dim in slid if read.axes[dim].dims[0] == dim},
             saved=saved._replace(elements=batch * saved.elements, mask_bytes=batch * saved.mask_bytes),
-            operations=batch * found.operations,
+            operations=batch * facts.pop("operations", 0),
             more=(batch * forward, batch * backward),
+            **facts,
         )
 
     # Tensors
@@ -169,17 +166,12 @@ class Nest:
     @cached_property
     def windows(self) -> Mapping[str, Window]:
         """The windows along the dims of an image that a choice may divide."""
-        axes = self.inputs[0].axes
-        return {
-            axis: own.window
-            for axis, own in axes.items()
-            if own.window is not None and own.dims[0] == axis and axis in self.input_sizes
-        }
+        return {dim: own for dim, own in self.inputs[0].windows.items() if dim in self.input_sizes}
 
     @cached_property
     def _names(self) -> Mapping[str, Mapping[str, str]]:
-        operands = {operand_name(number): own for number, own in enumerate((self.input, *self.others))}
-        return {**operands, "output": self.output}
+        read = {operand_name(number): own for number, own in enumerate((self.input, *self.others))}
+        return {**read, "output": self.output}
 
     def names(self, tensor: str) -> Mapping[str, str]:
         """Return the tensor's name for each loop dim that it carries; none for a weight."""
@@ -188,12 +180,7 @@ class Nest:
     @cached_property
     def tensors(self) -> tuple[str, ...]:
         """The names of the tensors: ``input``, ``weight``, ``output``, and ``input 1`` and so on for further inputs."""
-        return (
-            "input",
-            "weight",
-            "output",
-            *(operand_name(number) for number in range(1, len(self.others) + 1)),
-        )
+        return "input", "weight", "output", *list(self._names)[1:-1]
 
     @cached_property
     def _carried(self) -> Mapping[str, frozenset[str]]:
@@ -209,7 +196,7 @@ class Nest:
         """Return the elements of the whole tensor; 0 for the weight of an op without one."""
         if tensor == "input":
             return self.input_elements  # type: ignore[no-any-return]  # of real sizes a real number
-        dims = self.weight if tensor == "weight" else tuple(self.names(tensor))
+        dims = self.weight if tensor == "weight" else self.names(tensor)
         return math.prod([self.sizes[dim] for dim in dims]) if dims else 0
 
     # What a choice may divide
@@ -296,7 +283,20 @@ class Nest:
 
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
-        return _flop(self, phase)
+        return self._flop[phase]
+
+    @cached_property
+    def _flop(self) -> Mapping[str, int]:
+        macs, steps = self.macs, self.steps
+        if not macs or self.products:
+            return dict.fromkeys(PHASES, 2 * macs)
+        found = {}
+        for phase, (_, result) in PHASES.items():
+            terms = math.prod(size for dim, size in steps.items() if dim not in self.dims(result))
+            found[phase] = self.elements(result) * (terms + max(0, terms - 1))
+        if steps != self.sizes:
+            found["forward"] = macs + max(0, macs - self.elements("output"))
+        return found
 
     @cached_property
     def step_flop(self) -> int:
@@ -330,15 +330,14 @@ class Nest:
 
         The input that was first changes places with it, so that every dim keeps the tensors that carry it.
         """
-        return self._read_at[operand] if operand else self
+        return self._read_at[operand]
 
     @cached_property
     def _read_at(self) -> tuple[Nest, ...]:
-        found = [self]
-        for number, own in enumerate(self.others, start=1):
-            ends = {operand_name(0): self.inputs[number], operand_name(number): self.inputs[0]}
-            elements = math.prod([self.sizes[dim] for dim in own])
-            found.append(replace(self, operands={**self.operands, **ends}, input_elements=elements))
+        first, found = self.inputs[0], [self]
+        for name in self.tensors[3:]:
+            operands = {**self.operands, "input": self.operands[name], name: first}
+            found.append(replace(self, operands=operands, input_elements=self.elements(name)))
         return tuple(found)
 
     @cached_property
@@ -352,26 +351,16 @@ class Nest:
     @property
     def content(self) -> object:
         """A key that nests of equal fields share, as joins of two and of three inputs do."""
-        mappings = (
-            self.sizes,
-            self.input,
-            self.output,
-            self.windows,
-            self.input_sizes,
-            self.zeros,
-            *self.others,
-        )
-        chain = (self.products, self.fraction, self.whole, self.behind)
-        return self.weight, self.input_elements, chain, *[tuple(mapping.items()) for mapping in mappings]
+        chain = (self.products, self.fraction, self.whole, self.behind, self.input_elements)
+        own = (self.sizes, self.input, self.output, self.windows, self.input_sizes, self.zeros, *self.others)
+        return self.weight, chain, *[tuple(mapping.items()) for mapping in own]
 
     def resized(self, **fields: Any) -> Nest:
         """Return the nest with other sizes of the same dims, which share all that does not depend on sizes."""
         found = replace(self, **fields)
-        found.__dict__.update(
-            {name: getattr(self, name) for name in (*_WITHOUT_SIZES, "windows", "_unsized")}
-        )
+        vars(found).update({name: getattr(self, name) for name in (*_WITHOUT_SIZES, "windows", "_unsized")})
         if self.sizes:
-            found.__dict__["cuttable"] = self.cuttable
+            vars(found)["cuttable"] = self.cuttable
         return found
 
     def unsized(self) -> Nest:
@@ -383,7 +372,7 @@ class Nest:
         key = (self.weight, *(tuple(own.items()) for own in (self.input, self.output, *self.others)))
         if key not in _UNSIZED:
             found = Nest(sizes={}, operands={}, result=self.result)
-            found.__dict__.update(
+            vars(found).update(
                 {name: getattr(self, name) for name in _WITHOUT_SIZES}, windows={}, _unsized=found
             )
             _UNSIZED[key] = found
@@ -396,19 +385,6 @@ _WITHOUT_SIZES = (
     "inputs", "trained", "input", "weight", "output", "others", "_names", "tensors", "_carried", "extra", "counted",
 )  # fmt: skip
 """What is computed of the dims of a nest alone."""
-
-
-@lru_cache(maxsize=16384)
-def _flop(nest: Nest, phase: str) -> int:
-    if not nest.macs:
-        return 0
-    if nest.products:
-        return 2 * nest.macs
-    result, steps = PHASES[phase].result, nest.steps
-    contracted = math.prod(size for dim, size in steps.items() if dim not in nest.dims(result))
-    if result == "output" and steps != nest.sizes:
-        return nest.macs + max(0, nest.macs - nest.elements(result))
-    return nest.elements(result) * (contracted + max(0, contracted - 1))  # type: ignore[no-any-return]
 
 
 def operand_name(number: int) -> str:

@@ -131,9 +131,6 @@ class Saved(NamedTuple):
     statistics: int = 0
 
 
-NOTHING = Saved()
-
-
 class Traffic(NamedTuple):
     """The elements that an op reads from memory and writes to it besides the tensors of a product, and its operations.
 
