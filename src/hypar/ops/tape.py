@@ -40,16 +40,14 @@ class Var:
     def __add__(self, other: Any) -> Var:
         return _binary(np.add, lambda error, _, __: error, lambda error, _, __: error, self, other)
 
-    def __sub__(self, other: Any) -> Var:
-        return _binary(np.subtract, lambda error, _, __: error, lambda error, _, __: -error, self, other)
+    def __sub__(self, other: Var) -> Var:
+        return self + other * -1.0
 
     def __mul__(self, other: Any) -> Var:
         return _binary(np.multiply, lambda error, _, y: error * y, lambda error, x, _: error * x, self, other)
 
-    def __truediv__(self, other: Any) -> Var:
-        return _binary(
-            np.divide, lambda error, _, y: error / y, lambda error, x, y: -error * x / y**2, self, other
-        )
+    def __truediv__(self, other: Var) -> Var:
+        return self * other.map(lambda x: 1 / x, lambda x: -1 / x**2)
 
     def map(self, value: Callable[[Array], Any], slope: Callable[[Array], Any]) -> Var:
         """Return a function of each element, given with its derivative; NaN where the element is."""
@@ -59,13 +57,11 @@ class Var:
 
     def exp(self) -> Var:
         """Return the exponential of each element."""
-        found = np.exp(self.value)
-        return Var(self.dims, found, (self, lambda error: error * found))
+        return self.map(np.exp, np.exp)
 
     def root(self) -> Var:
         """Return the square root of each element."""
-        found = np.sqrt(self.value)
-        return Var(self.dims, found, (self, lambda error: error / (2 * found)))
+        return self.map(np.sqrt, lambda x: 0.5 / np.sqrt(x))
 
     def constant(self) -> Var:
         """Return the same numbers, which carry no error back."""
@@ -107,15 +103,17 @@ class Var:
     def merged(self, dims: Sequence[str], name: str) -> Var:
         """Return it with dims beside each other as one."""
         at, shape = self.dims.index(dims[0]), self.value.shape
-        sizes = (*shape[:at], math.prod(shape[at : at + len(dims)]), *shape[at + len(dims) :])
-        names = (*self.dims[:at], name, *self.dims[at + len(dims) :])
-        return Var(names, self.value.reshape(sizes), (self, lambda error: error.reshape(shape)))
+        return self._reshaped(at, len(dims), {name: math.prod(shape[at : at + len(dims)])})
 
     def split(self, dim: str, sizes: dict[str, int]) -> Var:
         """Return it with a dim as several, the first outermost."""
-        at, shape = self.dims.index(dim), self.value.shape
-        names = (*self.dims[:at], *sizes, *self.dims[at + 1 :])
-        value = self.value.reshape(*shape[:at], *sizes.values(), *shape[at + 1 :])
+        return self._reshaped(self.dims.index(dim), 1, sizes)
+
+    def _reshaped(self, at: int, count: int, sizes: dict[str, int]) -> Var:
+        """Return it with some dims beside each other as others with as many elements."""
+        shape, behind = self.value.shape, at + count
+        value = self.value.reshape(*shape[:at], *sizes.values(), *shape[behind:])
+        names = (*self.dims[:at], *sizes, *self.dims[behind:])
         return Var(names, value, (self, lambda error: error.reshape(shape)))
 
     def gather(self, dim: str, index: Indices, dims: Sequence[str]) -> Var:
