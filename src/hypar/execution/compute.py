@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
-    from hypar.ops.run import Mask, Piece
+    from hypar.ops.run import Piece
     from hypar.ops.tape import Array
     from hypar.program.steps import Compute
 
@@ -31,7 +31,6 @@ class Task:
         nest: its loop nest.
         piece: the indices of each dim that the device computes.
         reads: the arrays that it reads, by their role.
-        due: for each array of which the step says who has what, the elements that the device should have.
         own: the device's elements of the layer's trained tensors.
     """
 
@@ -39,7 +38,6 @@ class Task:
     nest: Nest
     piece: Piece
     reads: Mapping[str, Array]
-    due: Mapping[str, Mask]
     own: Mapping[str, Array]
 
     @property
@@ -70,14 +68,11 @@ def compute(devices: Devices, step: Compute) -> None:
     graph = devices.program.graph
     layer = next(layer for layer in graph.layers if layer.name == step.layer)
     nest = layer.nest(graph.batch)
-    if step.kind == "finish":
-        _finish(devices, step, nest)
-        return
-    if step.kind == "tied":
-        _tied(devices, step)
+    if step.kind in _WHOLE:
+        (made,) = step.writes.values()
+        devices.values[made] = _WHOLE[step.kind](devices, step, nest)
         return
     results: list[Mapping[str, Array]] = []
-    due = {role: mask(holding) for role, holding in step.due.items()}
     for device, piece in enumerate(step.pieces):
         if piece is None:
             results.append({})
@@ -87,7 +82,6 @@ def compute(devices: Devices, step: Compute) -> None:
             nest=nest,
             piece=piece,
             reads={role: devices.values[name][device] for role, name in step.reads.items()},
-            due={role: masks[device] for role, masks in due.items()},
             own=devices.parameters[device].get(layer.name, {}),
         )
         results.append(_KINDS[step.kind](task))
@@ -115,33 +109,14 @@ def _forward(task: Task) -> dict[str, Array]:
     return {"output": task.run().forward()}
 
 
-def _finish(devices: Devices, step: Compute, nest: Nest) -> None:
-    """Finish sums on every device, on whichever channels it has them."""
-    sums = zip(devices.values[step.reads["output"]], devices.parameters, strict=True)
-    found = [finished(nest, values, own.get(step.layer, {})) for values, own in sums]
-    devices.values[step.writes["output"]] = np.stack(found)
-
-
-def _tied(devices: Devices, step: Compute) -> None:
-    """Add up on every device its terms of one gradient, each in the order of the layer whose weight it is."""
-    axes = {tie.user: tie.axes for tie in devices.program.graph.ties}
-    found = []
-    for role, name in step.reads.items():
-        order = axes.get(role, range(devices.values[name].ndim - 1))
-        values = np.transpose(devices.values[name], (0, *(axis + 1 for axis in order)))
-        found.append(np.where(mask(step.due[role]), values, 0.0))
-    devices.values[step.writes["weight"]] = np.sum(found, axis=0)
-
-
 def _statistics(task: Task) -> dict[str, Array]:
-    run = task.run(sums=None)
-    run.forward()
-    return run.terms
-
-
-def _back_statistics(task: Task) -> dict[str, Array]:
-    run = task.run()
-    run.backward(task.reads["error"])
+    """Return the terms of the sums of a phase; of the backward phase if an error is read."""
+    if "error" in task.reads:
+        run = task.run()
+        run.backward(task.reads["error"])
+    else:
+        run = task.run(sums=None)
+        run.forward()
     return run.terms
 
 
@@ -155,17 +130,29 @@ def _loss(task: Task) -> dict[str, Array]:
     return {"error": found.error, "loss": found.parts}
 
 
-def _error(task: Task) -> dict[str, Array]:
-    """Add up what readers have sent; an element that a reader does not read has no error from it."""
-    due = [np.where(task.due[role], values, 0.0) for role, values in task.reads.items()]
-    return {"error": np.sum(due, axis=0)}
-
-
 _KINDS: dict[str, Callable[[Task], dict[str, Array]]] = {
-    "forward": _forward,
-    "sums": _statistics,
-    "back_sums": _back_statistics,
-    "backward": _backward,
-    "loss": _loss,
-    "error": _error,
-}
+    "forward": _forward, "statistics": _statistics, "backward": _backward, "loss": _loss,
+}  # fmt: skip
+
+
+def _finish(devices: Devices, step: Compute, nest: Nest) -> Array:
+    """Finish sums on every device, on whichever channels it has them."""
+    sums = zip(devices.values[step.reads["output"]], devices.parameters, strict=True)
+    return np.stack([finished(nest, values, own.get(step.layer, {})) for values, own in sums])
+
+
+def _added(devices: Devices, step: Compute, nest: Nest) -> Array:  # noqa: ARG001
+    """Add up on every device the terms that it has, those of a gradient in the order of the layer whose weight it is.
+
+    An element that a reader does not read has no error from it.
+    """
+    axes, found = {tie.user: tie.axes for tie in devices.program.graph.ties}, []
+    for role, name in step.reads.items():
+        values = devices.values[name]
+        order = axes.get(role, range(values.ndim - 1))
+        found.append(np.where(mask(step.due[role]), values.transpose(0, *(axis + 1 for axis in order)), 0.0))
+    return np.asarray(sum(found))
+
+
+_WHOLE = {"finish": _finish, "error": _added, "tied": _added}
+"""What is computed of the arrays of all devices at once."""

@@ -474,7 +474,7 @@ def _turns(step: Step) -> bool:
 def _statistics(step: Step) -> bool:
     """Return whether a step is about statistics or biases, which a plan does not count."""
     if isinstance(step, Compute):
-        return step.kind in {"sums", "back_sums"}
+        return step.kind == "statistics"
     return not isinstance(step, Update) and step.item.tensor in UNCOUNTED
 
 

@@ -78,7 +78,7 @@ def _statistics(flow: Flow, layer: Layer, work: Work, reads: dict[str, str]) -> 
         return {}
     writes = {name: f"back {name} terms {layer.name}" for name in names}
     flow.steps.append(
-        Compute(kind="back_sums", layer=layer.name, pieces=work.pieces, reads=reads, writes=writes)
+        Compute(kind="statistics", layer=layer.name, pieces=work.pieces, reads=reads, writes=writes)
     )
     return {
         f"back {name}": add_statistic(flow, layer, work, f"back {name}", writes[name], "backward")

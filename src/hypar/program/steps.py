@@ -89,9 +89,9 @@ class Compute:
     """Every device computes on its own piece, and moves nothing.
 
     Attributes:
-        kind: ``forward``, ``finish`` (the bias), ``sums``, ``back_sums``, ``backward``, ``tied``
-            (the terms of all layers that use a weight, added up on each device), ``loss`` or ``error`` (the
-            sum of what all readers of a tensor send back).
+        kind: ``forward``, ``finish`` (the bias), ``statistics`` (the terms of a phase's sums), ``backward``, ``loss``, or a sum
+            that each device takes of what it has: ``error`` (what all readers of a tensor send back), ``tied`` (the terms of
+            all layers that use a weight).
         layer: name of the layer.
         pieces: the piece of each device; None for a device that computes nothing.
         reads: the arrays that it reads, by their role.

@@ -151,7 +151,9 @@ def add_statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str
     if not names:
         return {}
     writes = {name: f"{name} terms {layer.name}" for name in names}
-    flow.steps.append(Compute(kind="sums", layer=layer.name, pieces=work.pieces, reads=reads, writes=writes))
+    flow.steps.append(
+        Compute(kind="statistics", layer=layer.name, pieces=work.pieces, reads=reads, writes=writes)
+    )
     return {name: add_statistic(flow, layer, work, name, writes[name], "forward") for name in names}
 
 
