@@ -33,7 +33,7 @@ def cuts(draw: st.DrawFn, run: Bench) -> list[Piece]:
             dims[f"input_{dim}"] = np.arange(run.layer.input_shapes[0][dim])
     parts = {}
     for dim, every in dims.items():
-        ways = 1 if run.kernel.nest.opaque and dim != "batch" else draw(st.sampled_from([1, 1, 2, 3]))
+        ways = 1 if run.layer.op_name == "opaque" and dim != "batch" else draw(st.sampled_from([1, 1, 2, 3]))
         part = np.array(draw(st.lists(st.integers(0, ways - 1), min_size=len(every), max_size=len(every))))
         if draw(st.booleans()):
             part.sort()

@@ -327,7 +327,24 @@ class _Fused:
 def _fused(nest: Nest, source: int | None, target: int) -> FusedOp:
     """Return an op as memory sees it."""
     elements = math.prod(nest.result.shape)
-    return FusedOp(source, target, elements, passes=nest.passes, saved=nest.saved, traffic=nest.traffic)
+    return FusedOp(source, target, elements, passes=nest.passes, saved=nest.saved, traffic=traffic(nest))
+
+
+def traffic(nest: Nest) -> Traffic:
+    """Return what an op reads and writes of a mini-batch besides the tensors of a product.
+
+    The forward phase reads each input once, and writes the output and what else is kept. The backward phase reads the
+    error of the output and what was kept, and writes the error of each input, unless that is the error of the output.
+    """
+    forward, backward = nest.more
+    if nest.view or nest.multiplies:
+        return Traffic(forward, backward)
+    read = sum(math.prod(own.shape) for own in nest.inputs)
+    made, saved = math.prod(nest.result.shape), nest.saved
+    forward += read + made + saved.elements
+    if not nest.passes:
+        backward += made + read + read * saved.input + made * saved.output + saved.elements
+    return Traffic(forward, backward, saved.mask_bytes, nest.operations)
 
 
 def _traffic(ops: Sequence[FusedOp]) -> tuple[Traffic, ...]:

@@ -236,12 +236,6 @@ class Nest:
         return bool(self.weight) and "bias" in self.operands
 
     @property
-    def opaque(self) -> bool:
-        """Whether an output may depend on all elements of a sample of every input."""
-        axes = [own for axis, own in self.inputs[0].axes.items() if axis != "batch"]
-        return not self.view and not any(own.dims for own in axes)
-
-    @property
     def concatenates(self) -> bool:
         """Whether its output is its inputs' channels one behind the other."""
         return any(axis.first for own in self.inputs for axis in own.axes.values())
@@ -302,26 +296,6 @@ class Nest:
     def step_flop(self) -> int:
         """The floating-point operations of the three phases."""
         return sum(self.flop(phase) for phase in PHASES)
-
-    @cached_property
-    def traffic(self) -> Traffic:
-        """What it reads and writes of a mini-batch besides the tensors of a product.
-
-        The forward phase reads each input once, and writes the output and what else is kept. The backward phase reads the
-        error of the output and what was kept, and writes the error of each input, unless that is the error of the output.
-        """
-        forward, backward = self.more
-        if self.view or self.multiplies:
-            return Traffic(forward, backward)
-        read = sum(math.prod(own.shape) for own in self.inputs)
-        made, saved = math.prod(self.result.shape), self.saved
-        again = read * saved.input + made * saved.output + saved.elements
-        return Traffic(
-            forward=read + made + saved.elements + forward,
-            backward=backward + (0 if self.passes else made + again + read),
-            mask_bytes=saved.mask_bytes,
-            flop=self.operations,
-        )
 
     # The same op with other sizes, or as one of its tensors sees it
 
