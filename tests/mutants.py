@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant("a tied weight is trained once", "network/layer.py", 'if not (self.op.tied and name == "weight")', "if name"),
     Mutant("a concatenation adds up channels", "ops/families/layout.py", 'sum(shape["channels"] for shape in inputs)', 'max(shape["channels"] for shape in inputs)'),
     Mutant("an op keeps its input", "network/nodes.py", "saved=nest.saved", "saved=nest.saved._replace(input=False)"),
-    Mutant("the error of an op is written", "ops/nest.py", "(0 if self.passes else made + again + read)", "(0 if self.passes else made + again)"),
+    Mutant("the error of an op is written", "network/nodes.py", "backward += made + read + read * saved.input", "backward += made + read * saved.input"),
     Mutant("momentum keeps one number a weight", "network/training.py", '"momentum": 1', '"momentum": 0'),
     Mutant("adam keeps two numbers a weight", "network/training.py", '"adam": 2', '"adam": 1'),
     Mutant("the gradient of a weight reads the error", "ops/nest.py", '"gradient": Phase(("input", "output"), "weight")', '"gradient": Phase(("input", "weight"), "weight")'),

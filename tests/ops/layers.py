@@ -293,7 +293,7 @@ class Kernel:
     nest: Nest
 
     def run(self, piece: Piece, inputs: Sequence[Array] = (), **known: Any) -> Run:
-        return Run(op=self.op, nest=self.nest, piece=piece, inputs=inputs, **known)
+        return Run(value=self.op.value, nest=self.nest, piece=piece, inputs=inputs, **known)
 
     def whole(self) -> Piece:
         return whole_of(self.nest)

@@ -54,7 +54,7 @@ class Task:
         """Return an evaluation of the op on the piece."""
         known = {"sums": self.sums(), **known}
         return Run(
-            op=self.layer.op,
+            value=self.layer.op.value,
             nest=self.nest,
             piece=self.piece,
             inputs=self.inputs,

@@ -497,7 +497,9 @@ def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
             piece = own if layer.name not in ahead else _piece(layer, found.get(f"F {layer.name}"), device)
             if own is None or piece is None:
                 continue
-            for number, mask in enumerate(Run(op=layer.op, nest=layer.nest(batch), piece=piece).reads()):
+            for number, mask in enumerate(
+                Run(value=layer.op.value, nest=layer.nest(batch), piece=piece).reads()
+            ):
                 name = step.reads[f"input {number}"]
                 found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask
     return found

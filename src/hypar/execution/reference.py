@@ -135,7 +135,9 @@ class _Run:
     def whole(self, layer: Layer) -> Run:
         """Return the evaluation of a layer's op."""
         nest, held = layer.nest(self.graph.batch), self.begin.parameters[layer.name]
-        return Run(op=layer.op, nest=nest, piece=whole_of(nest), inputs=self.inputs(layer), parameters=held)
+        return Run(
+            value=layer.op.value, nest=nest, piece=whole_of(nest), inputs=self.inputs(layer), parameters=held
+        )
 
     def forward(self, layer: Layer) -> None:
         """Compute a layer's output."""

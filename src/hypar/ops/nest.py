@@ -326,8 +326,8 @@ class Nest:
     def content(self) -> object:
         """A key that nests of equal fields share, as joins of two and of three inputs do."""
         chain = (self.products, self.fraction, self.whole, self.behind, self.input_elements)
-        own = (self.sizes, self.input, self.output, self.windows, self.input_sizes, self.zeros, *self.others)
-        return self.weight, chain, *[tuple(mapping.items()) for mapping in own]
+        mappings = (self.sizes, self.windows, self.input_sizes, self.zeros)
+        return self.unsized(), chain, *[tuple(mapping.items()) for mapping in mappings]
 
     def resized(self, **fields: Any) -> Nest:
         """Return the nest with other sizes of the same dims, which share all that does not depend on sizes."""

@@ -29,7 +29,6 @@ from hypar.ops.tape import Array, Indices, Var, differentiate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.ops.base import Op
     from hypar.ops.nest import Nest
     from hypar.ops.operands import Operand, Projection, Sum
     from hypar.ops.windows import Window
@@ -53,7 +52,7 @@ class Run:
     """One evaluation of an op's forward expression on a piece.
 
     Attributes:
-        op: the op.
+        value: the expression of the op.
         nest: its loop nest.
         piece: the piece.
         inputs: the inputs.
@@ -64,7 +63,7 @@ class Run:
         leaves: what was read, by operand.
     """
 
-    op: Op
+    value: Callable[[Run], Var]
     nest: Nest
     piece: Piece
     inputs: Sequence[Array] = ()
@@ -78,11 +77,11 @@ class Run:
 
     def forward(self) -> Array:
         """Return the output's elements; where dims are contracted the piece's terms, without the bias."""
-        return put(self.nest.result.shape, self.box(self.nest.result), self._made(self.op.value(self)).value)
+        return put(self.nest.result.shape, self.box(self.nest.result), self._made(self.value(self)).value)
 
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
-        made = self.op.value(self)
+        made = self.value(self)
         made = made + self.parameter("bias") if self.nest.biased else made
         self.terms.clear()
         differentiate(self._made(made), take(error, self.box(self.nest.result)))

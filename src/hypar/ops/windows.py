@@ -59,11 +59,7 @@ class Window:
         return self.stride > self.extent
 
     def output_size(self, size: int, *, round_up: bool = False) -> int:
-        """Return the number of places of the window on ``size`` elements.
-
-        Raises:
-            ShapeError: the window is larger than the padded input.
-        """
+        """Return the number of places on ``size`` elements; raises ``ShapeError`` for a window larger than the padded input."""
         room = size + 2 * self.padding - self.extent
         if room < 0:
             raise ShapeError(
@@ -137,11 +133,7 @@ class TransposedWindow(Window):
         return False
 
     def output_size(self, size: int, *, round_up: bool = False) -> int:  # noqa: ARG002
-        """Return the number of outputs that ``size`` input elements make.
-
-        Raises:
-            ShapeError: no output is left by the padding.
-        """
+        """Return the number of outputs that ``size`` input elements make; raises ``ShapeError`` where the padding leaves none."""
         places = (size - 1) * self.stride + self.extent + self.output_padding
         if places <= 2 * self.padding:
             raise ShapeError(
@@ -185,6 +177,10 @@ class TransposedWindow(Window):
 class SharedWindow(Window):
     """A sliding window whose places make several outputs each, as the patches beside each other in an image's rows.
 
+    Examples:
+        >>> SharedWindow(kernel=16, stride=16, outputs=14).reads(13, 15)
+        (0, 32)
+
     Attributes:
         outputs: outputs of one place.
     """
@@ -192,12 +188,7 @@ class SharedWindow(Window):
     outputs: int
 
     def reads(self, low: Any, high: Any) -> tuple[Any, Any]:
-        """Return the input elements that outputs ``low`` to ``high - 1`` read: the first, and the one past the last.
-
-        Examples:
-            >>> SharedWindow(kernel=16, stride=16, outputs=14).reads(13, 15)
-            (0, 32)
-        """
+        """Return the input elements that outputs ``low`` to ``high - 1`` read, those of their places."""
         return Window.reads(self, low // self.outputs, (high - 1) // self.outputs + 1)
 
     def taps(self, size: int, places: Any) -> Any:

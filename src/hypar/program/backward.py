@@ -11,8 +11,8 @@ from hypar.program.counting import overlapping
 from hypar.program.flow import Used, axes_of, pieces_of
 from hypar.program.holding import Holding
 from hypar.program.reads import owned
+from hypar.program.statistics import add_statistics, rows_of, table_rows
 from hypar.program.steps import Compute, Item, Update
-from hypar.program.unweighted import add_statistic, rows_of, table_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def backward(flow: Flow, layer: Layer) -> None:
         error = flow.copy(error, f"E all {layer.name}", held, work.output, item)
     reads = {f"input {number}": operand for number, operand in enumerate(work.operands)}
     reads |= dict(work.reads) | {"error": error}
-    sums = _statistics(flow, layer, work, reads)
+    sums = add_statistics(flow, layer, work, reads, "back ")
     sent = [number for number, name in enumerate(layer.inputs) if name in flow.trained]
     writes = {f"input {number}": f"E terms {layer.name} {number}" for number in sent}
     trained = flow.nest(layer).trained if layer.weighted else ()
@@ -68,22 +68,6 @@ def _error(flow: Flow, layer: Layer) -> str:
         )
     )
     return f"E {layer.name}"
-
-
-def _statistics(flow: Flow, layer: Layer, work: Work, reads: dict[str, str]) -> dict[str, str]:
-    """Add up the statistics of the error, and return their arrays by role."""
-    nest = flow.nest(layer)
-    names = [name for name, own in nest.sums.items() if own.backward]
-    if not names or (nest.multiplies and not work.reads):
-        return {}
-    writes = {name: f"back {name} terms {layer.name}" for name in names}
-    flow.steps.append(
-        Compute(kind="statistics", layer=layer.name, pieces=work.pieces, reads=reads, writes=writes)
-    )
-    return {
-        f"back {name}": add_statistic(flow, layer, work, f"back {name}", writes[name], "backward")
-        for name in names
-    }
 
 
 def _send(flow: Flow, layer: Layer, work: Work, number: int) -> None:
