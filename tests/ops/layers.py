@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.execution.reference import first_values
 from hypar.network.layer import Layer
 from hypar.ops.nest import operand_name
-from hypar.ops.run import Run, finished, first_values, whole_of
+from hypar.ops.run import Run, finished
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -296,7 +297,8 @@ class Kernel:
         return Run(value=self.op.value, nest=self.nest, piece=piece, inputs=inputs, **known)
 
     def whole(self) -> Piece:
-        return whole_of(self.nest)
+        sizes = self.nest.sizes.items()
+        return {dim: np.arange(size) for dim, size in sizes if not dim.startswith("kernel_")}
 
     def output(self, piece: Piece) -> Box:
         return self.run(piece).box(self.nest.result)

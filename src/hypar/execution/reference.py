@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,12 @@ import numpy as np
 from hypar.errors import ModelError
 from hypar.execution.loss import loss, outputs
 from hypar.ops.nest import operand_name
-from hypar.ops.run import Run, finished, first_values, whole_of
+from hypar.ops.run import Run, finished
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
+    from hypar.ops.nest import Nest
     from hypar.ops.tape import Array
 
 LEARNING_RATE = 0.1
@@ -108,6 +110,15 @@ def step_from(graph: LayerGraph, begin: Start) -> Step:
     )
 
 
+def first_values(nest: Nest, random: np.random.Generator) -> dict[str, Array]:
+    """Return first values of the trained tensors of an op, such that activations stay near 1."""
+    terms = max(1.0, nest.macs / math.prod(nest.result.shape))
+    return {
+        name: random.normal(own.start, 1 / math.sqrt(terms) if own.role == "weight" else 0.1, own.shape)
+        for name, own in nest.trained.items()
+    }
+
+
 def updated(value: Array, gradient: Array) -> Array:
     """Return a parameter after the step."""
     return value - LEARNING_RATE * gradient
@@ -135,9 +146,7 @@ class _Run:
     def whole(self, layer: Layer) -> Run:
         """Return the evaluation of a layer's op."""
         nest, held = layer.nest(self.graph.batch), self.begin.parameters[layer.name]
-        return Run(
-            value=layer.op.value, nest=nest, piece=whole_of(nest), inputs=self.inputs(layer), parameters=held
-        )
+        return Run(value=layer.op.value, nest=nest, piece={}, inputs=self.inputs(layer), parameters=held)
 
     def forward(self, layer: Layer) -> None:
         """Compute a layer's output."""

@@ -14,15 +14,13 @@ in an average's divisor, but for what hangs over the padding by ``rounding: up``
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.ops.dims import KERNEL
 from hypar.ops.nest import operand_name
 from hypar.ops.tape import Array, Indices, Var, differentiate
 
@@ -39,14 +37,6 @@ Piece = Mapping[str, Indices]
 Arrays = Mapping[str, Array]
 
 
-class _Leaf(NamedTuple):
-    """The elements of a tensor that a piece reads, and where they lie in it."""
-
-    var: Var
-    box: Box
-    shapes: tuple[tuple[int, ...], tuple[int, ...]]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
     """One evaluation of an op's forward expression on a piece.
@@ -60,7 +50,7 @@ class Run:
         sums: the sums of all devices; a device has all terms of one that is missing, and of None nobody knows any yet.
         back_sums: those of the backward phase.
         terms: the piece's terms of the sums that were met, each of the whole size of the sum.
-        leaves: what was read, by operand.
+        leaves: for each operand what was read, its box, and the sizes of the tensor as it is indexed and as it lies.
     """
 
     value: Callable[[Run], Var]
@@ -71,7 +61,7 @@ class Run:
     sums: Arrays | None = field(default_factory=dict)
     back_sums: Arrays = field(default_factory=dict)
     terms: dict[str, Array] = field(default_factory=dict)
-    leaves: dict[str, _Leaf] = field(default_factory=dict)
+    leaves: dict[str, tuple[Var, Box, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     # Results
 
@@ -85,7 +75,7 @@ class Run:
         made = made + self.parameter("bias") if self.nest.biased else made
         self.terms.clear()
         differentiate(self._made(made), take(error, self.box(self.nest.result)))
-        return {name: self._gradient(leaf) for name, leaf in self.leaves.items()}
+        return {name: self._gradient(*leaf) for name, leaf in self.leaves.items()}
 
     def _made(self, value: Var) -> Var:
         """Return a value with the axes of the op's output."""
@@ -95,11 +85,9 @@ class Run:
         return found
 
     @staticmethod
-    def _gradient(leaf: _Leaf) -> Array:
+    def _gradient(read: Var, box: Box, shape: tuple[int, ...], whole: tuple[int, ...]) -> Array:
         """Return the error of a tensor, of the whole size; 0 where nothing carries one back to what is read."""
-        read, whole = leaf.shapes
-        error = np.zeros(leaf.var.value.shape) if leaf.var.error is None else leaf.var.error
-        return put(read, leaf.box, error).reshape(whole)
+        return put(shape, box, 0.0 if read.error is None else read.error).reshape(whole)
 
     def reads(self) -> tuple[Mask, ...]:
         """Return which elements of each input the piece reads."""
@@ -131,7 +119,7 @@ class Run:
         operand = self.nest.result if self.nest.view else operand
         box = self.box(operand)
         found = Var([f"{name} {axis}" for axis in operand.axes], take(whole.reshape(operand.shape), box))
-        self.leaves[name] = _Leaf(found, box, (operand.shape, whole.shape))
+        self.leaves[name] = found, box, operand.shape, whole.shape
         if shared:
             found = self._shared(name, found, box, operand.shape)
         for axis, own in operand.axes.items():
@@ -210,20 +198,6 @@ class Run:
         return tuple(self.nest.sizes[dim] for dim in own.dims)
 
 
-def whole_of(nest: Nest) -> Piece:
-    """Return the piece that is the whole layer."""
-    return {dim: np.arange(size) for dim, size in nest.sizes.items() if not dim.startswith(KERNEL)}
-
-
-def first_values(nest: Nest, random: np.random.Generator) -> dict[str, Array]:
-    """Return first values of the trained tensors, such that activations stay near 1."""
-    terms = max(1.0, nest.macs / math.prod(nest.result.shape))
-    return {
-        name: random.normal(own.start, 1 / math.sqrt(terms) if own.role == "weight" else 0.1, own.shape)
-        for name, own in nest.trained.items()
-    }
-
-
 def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
     """Return the added terms of an output with the bias, on whichever elements a device has."""
     if not nest.biased:
@@ -242,7 +216,7 @@ def take(array: Array, box: Box) -> Array:
     return taken
 
 
-def put(shape: tuple[int, ...], box: Box, values: Array) -> Array:
+def put(shape: tuple[int, ...], box: Box, values: Array | float) -> Array:
     """Return an array of the whole size that holds values in a box and NaN elsewhere."""
     array = np.full(shape, np.nan)
     array[_index(box)] = values
