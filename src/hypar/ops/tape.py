@@ -38,13 +38,20 @@ class Var:
         self.error: Array | None = None
 
     def __add__(self, other: Any) -> Var:
-        return _binary(np.add, lambda error, _, __: error, lambda error, _, __: error, self, other)
+        ends = self, _as_var(other)
+        dims = tuple(dict.fromkeys(dim for own in ends for dim in own.dims))
+
+        def back(own: Var) -> tuple[Var, Back]:
+            return own, lambda error: _einsum([(dims, error)], own.dims)
+
+        return Var(dims, sum(_aligned(own, dims) for own in ends), *map(back, ends))
 
     def __sub__(self, other: Var) -> Var:
         return self + other * -1.0
 
     def __mul__(self, other: Any) -> Var:
-        return _binary(np.multiply, lambda error, _, y: error * y, lambda error, x, _: error * x, self, other)
+        other = _as_var(other)
+        return product((self, other), [*dict.fromkeys((*self.dims, *other.dims))])
 
     def __truediv__(self, other: Var) -> Var:
         return self * other.map(lambda x: 1 / x, lambda x: -1 / x**2)
@@ -189,11 +196,9 @@ def _reduced(own: Var, kept: set[str]) -> Var:
 
 def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:
     """Return a sum of products, as ``np.einsum`` with names of dims in place of letters."""
-    numbers = {
-        dim: number for number, dim in enumerate(dict.fromkeys(dim for dims, _ in operands for dim in dims))
-    }
-    ends: list[Any] = [end for dims, array in operands for end in (array, [numbers[dim] for dim in dims])]
-    found: Array = np.einsum(*ends, [numbers[dim] for dim in made], optimize=True)
+    every = [*dict.fromkeys(dim for dims, _ in operands for dim in dims)]
+    ends: list[Any] = [end for dims, array in operands for end in (array, [*map(every.index, dims)])]
+    found: Array = np.einsum(*ends, [*map(every.index, made)], optimize=True)
     return found
 
 
@@ -216,18 +221,8 @@ def differentiate(result: Var, error: Array) -> None:
             part.error = found if part.error is None else part.error + found
 
 
-def _binary(function: Any, by_first: Any, by_second: Any, first: Var, second: Any) -> Var:
-    """Return a function of the elements of two arrays, with its derivatives by each as functions of error and elements."""
-    second = second if isinstance(second, Var) else Var((), second)
-    longer, other = sorted((first, second), key=lambda own: -len(own.dims))
-    dims = (*longer.dims, *(dim for dim in other.dims if dim not in longer.dims))
-    x, y = _aligned(first, dims), _aligned(second, dims)
-    return Var(
-        dims,
-        function(x, y),
-        (first, lambda error: _einsum([(dims, by_first(error, x, y))], first.dims)),
-        (second, lambda error: _einsum([(dims, by_second(error, x, y))], second.dims)),
-    )
+def _as_var(value: Any) -> Var:
+    return value if isinstance(value, Var) else Var((), value)
 
 
 def _aligned(own: Var, dims: Dims) -> Array:
