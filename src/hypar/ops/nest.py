@@ -329,14 +329,6 @@ class Nest:
         mappings = (self.sizes, self.windows, self.input_sizes, self.zeros)
         return self.unsized(), chain, *[tuple(mapping.items()) for mapping in mappings]
 
-    def resized(self, **fields: Any) -> Nest:
-        """Return the nest with other sizes of the same dims, which share all that does not depend on sizes."""
-        found = replace(self, **fields)
-        vars(found).update({name: getattr(self, name) for name in (*_WITHOUT_SIZES, "windows", "_unsized")})
-        if self.sizes:
-            vars(found)["cuttable"] = self.cuttable
-        return found
-
     def unsized(self) -> Nest:
         """Return the nest of the same dims without sizes; nests with equal dims share one object."""
         return self._unsized
@@ -344,21 +336,11 @@ class Nest:
     @cached_property
     def _unsized(self) -> Nest:
         key = (self.weight, *(tuple(own.items()) for own in (self.input, self.output, *self.others)))
-        if key not in _UNSIZED:
-            found = Nest(sizes={}, operands={}, result=self.result)
-            vars(found).update(
-                {name: getattr(self, name) for name in _WITHOUT_SIZES}, windows={}, _unsized=found
-            )
-            _UNSIZED[key] = found
-        return _UNSIZED[key]
+        plain = Nest(sizes={}, operands=self.operands, result=self.result, products=self.products)
+        return _UNSIZED.setdefault(key, plain)
 
 
 _UNSIZED: dict[object, Nest] = {}
-
-_WITHOUT_SIZES = (
-    "inputs", "trained", "input", "weight", "output", "others", "_names", "tensors", "_carried", "extra", "counted",
-)  # fmt: skip
-"""What is computed of the dims of a nest alone."""
 
 
 def operand_name(number: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ def divided_einsum(nest: Nest, dim: str, share: float, *, integral: bool) -> Nes
     read = dict(nest.input_sizes)
     if dim in read:
         read[dim] = divided_size(read[dim] * share, integral=integral)
-    return nest.resized(
+    return replace(
+        nest,
         sizes={**nest.sizes, dim: divided_size(nest.sizes[dim] * share, integral=integral)},
         input_elements=divided_size(
             nest.input_elements * (share if dim in nest.input else 1), integral=integral

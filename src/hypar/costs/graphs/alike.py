@@ -6,6 +6,7 @@ are. With the elements of each layer in the place of a fraction of one layer's, 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -250,5 +251,5 @@ def _beside(nest: Nest, sizes: Sequence[LocalSizes], elements: Costs) -> LocalSi
 def _unit(unsized: Nest) -> PlanNode:
     """Return a layer of some dims whose tensors have one element each."""
     dims = dict.fromkeys((dim for tensor in unsized.tensors for dim in sorted(unsized.dims(tensor))), 1)
-    nest = unsized.resized(sizes=dims, input_elements=1)
+    nest = replace(unsized, sizes=dims, input_elements=1)
     return PlanNode(name="", op_name="", join=False, nest=nest, output_elements=1, trail=(), ahead=())
