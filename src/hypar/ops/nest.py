@@ -144,34 +144,35 @@ class Nest:
         return {name: own for name, own in self.operands.items() if own.role != "activation"}
 
     @cached_property
+    def _names(self) -> Mapping[str, Mapping[str, str]]:
+        """The names of each tensor but the weight; all inputs of a join that is no product are alike."""
+        read = enumerate(self.inputs if self.products else self.inputs[:1])
+        return {**{operand_name(number): own.names for number, own in read}, "output": self.result.names}
+
+    @property
     def input(self) -> Mapping[str, str]:
         """The loop dims that F_in and E_in carry, with the tensor's name for each."""
-        return self.inputs[0].names
+        return self._names["input"]
 
     @cached_property
     def weight(self) -> tuple[str, ...]:
         """The loop dims that W and dW carry; none without a weight that is contracted."""
         return next((own.dims for own in self.operands.values() if own.role == "weight"), ())
 
-    @cached_property
+    @property
     def output(self) -> Mapping[str, str]:
         """The loop dims that F_out and E_out carry, with the tensor's name for each."""
-        return self.result.names
+        return self._names["output"]
 
-    @cached_property
+    @property
     def others(self) -> tuple[Mapping[str, str], ...]:
         """The loop dims of the further inputs of a product of activations, with the tensor's name for each."""
-        return tuple(own.names for own in self.inputs[1:]) if self.products else ()
+        return tuple(self._names.values())[1:-1]
 
     @cached_property
     def windows(self) -> Mapping[str, Window]:
         """The windows along the dims of an image that a choice may divide."""
         return {dim: own for dim, own in self.inputs[0].windows.items() if dim in self.input_sizes}
-
-    @cached_property
-    def _names(self) -> Mapping[str, Mapping[str, str]]:
-        read = {operand_name(number): own for number, own in enumerate((self.input, *self.others))}
-        return {**read, "output": self.output}
 
     def names(self, tensor: str) -> Mapping[str, str]:
         """Return the tensor's name for each loop dim that it carries; none for a weight."""
