@@ -132,7 +132,6 @@ MUTANTS = [
     Mutant("an elimination takes the least choice", "solve/elimination/program.py", "least = min(choices)", "least = max(choices)"),
     Mutant("a partition has a limit", "solve/partition.py", "if bottleneck == np.inf or bottleneck > limit:", "if bottleneck == np.inf:"),
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
-    Mutant("a bound below the cost is no proof", "solve/coarse/search.py", "proven = bound >= self.cost * (1 - ROUNDING)", "proven = bound >= 0"),
     # planning
     Mutant("a level is planned below those above it", "planning/searches/greedy.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
     Mutant("a baseline is taken if it is faster", "planning/baselines.py", "return self.seconds < other.seconds * (1 - LEAST_GAIN)", "return self.seconds > other.seconds * (1 + LEAST_GAIN)"),
@@ -185,7 +184,6 @@ MUTANTS = [
     Mutant("a chunk is of one stage", "planning/chunks/search.py", "return self.work.within_stages(", "return tuple("),
     Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
-    Mutant("a class of options costs as its least", "solve/coarse/merged.py", "np.minimum.reduceat(costs.take(order, axis)", "np.maximum.reduceat(costs.take(order, axis)"),
 ]  # fmt: skip
 
 

@@ -62,7 +62,7 @@ MAY_IMPORT = {
 
 INSIDE = {
     "files": "validation text quantities yaml_file",
-    "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
+    "solve": "limits edge cost_graph partition balance elimination marginals cliques counts solvers",
     "ops": "windows dims operands nest tape run base kernel families",
     "network": "training layer modelfile expand nodes graph",
     "importers": "user_code trace atoms layers positions rules products experts fusion reading naming blocks imported formats torch_ops torch_module onnx_ops onnx_file jax_function config_file readers",

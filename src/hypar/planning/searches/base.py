@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
-    from hypar.solve.coarse.ladder import Ladder
-    from hypar.solve.coarse.merged import Classes
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.limits import Budget, Cut, Limits
 
@@ -131,18 +129,6 @@ class Question:
             return counted(cast("MovingCost", self.cost), self.graph, self.levels, self.options)
         except UncountableError:
             return None
-
-    def stepped(self) -> Ladder:
-        """Return the problem from coarse to fine, where a level sees what those above it have left and not their order."""
-        from hypar.costs.graphs.stepped import stepped  # noqa: PLC0415 (only where tuples are many)
-
-        return stepped(self.cost, self.graph, self.levels, self.options)
-
-    def roles(self) -> list[Classes]:
-        """Return for each layer and run of levels the class of each option, alike in what its dims are to the layer."""
-        from hypar.costs.graphs.stepped import roles_of  # noqa: PLC0415 (only where tuples are many)
-
-        return roles_of(self.graph, self.levels, self.options)
 
     def offering(self, kept: Callable[[Options, Level], Options]) -> Question:
         """Return the problem with some options of each layer and level, or with all where none of them is kept."""
