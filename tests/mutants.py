@@ -175,7 +175,6 @@ MUTANTS = [
     Mutant("a device keeps where its samples lie", "program/pieces.py", "ordered = _in_place(piece, held, shares) if held else piece", "ordered = piece"),
     Mutant("chunks have as many synchronisations as there are", "schedule/chunks/exchanges.py", "for number, ends in enumerate(_ends(sizes), 1)]", "for number, ends in enumerate(_ends(sizes), 0)]"),
     # planning, of stages, chunks and uneven splits
-    Mutant("steady choices are left where a tensor could be cheaper", "planning/stages/steady.py", "if costs[picks[first], picks[last]] > costs.min():", "if costs[picks[first], picks[last]] > costs.max():"),
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "np.maximum(self.seconds + ahead[:-1, None], turns", "np.maximum(self.seconds * 1.5 + ahead[:-1, None], turns"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
