@@ -167,7 +167,6 @@ MUTANTS = [
     # what tests of parts held
     Mutant("devices count half of a causal attention", "ops/nest.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),
     Mutant("a microbatch waits for the one before it", "schedule/tasks.py", "waits = [after, *zip(range(index, index + end - first - 1))]", "waits = [(), *zip(range(index, index + end - first - 1))]"),
-    Mutant("a level has its part of a joined collective", "schedule/joined.py", "return link, part, subgroup_bytes / (part * math.prod(array[level + 1 : last + 1]))", "return link, part, subgroup_bytes / math.prod(array[level + 1 : last + 1])"),
     Mutant("groups without a share have no terms", "sharding/uneven/transfers.py", "at_work = [share for share in shares if not _none(share)]", "at_work = [*shares]"),
     Mutant("devices of a tree are told apart by all their coordinates", "program/of_plan.py", "np.unique(coordinates[: level + 1], axis=1", "np.unique(coordinates[level : level + 1], axis=1"),
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
