@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypar.reports import terminal
 from tests import doctests
 from tests.effort import LONG, SHORT
-from tests.kit import folder  # noqa: F401 (a fixture of all tests)
+from tests.kit import folder  # noqa: F401 (as above)
+from tests.solvers import more_solvers  # noqa: F401 (a fixture of all tests)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable

@@ -132,7 +132,6 @@ MUTANTS = [
     Mutant("an elimination takes the least choice", "solve/elimination/program.py", "least = min(choices)", "least = max(choices)"),
     Mutant("a partition has a limit", "solve/partition.py", "if bottleneck == np.inf or bottleneck > limit:", "if bottleneck == np.inf:"),
     Mutant("shares sum to one", "solve/balance.py", "if math.fsum(ends) < 1:", "if math.fsum(ends) < 2:"),
-    Mutant("a bound below the cost is no proof", "solve/coarse/search.py", "proven = bound >= self.cost * (1 - ROUNDING)", "proven = bound >= 0"),
     # planning
     Mutant("a level is planned below those above it", "planning/searches/greedy.py", "if index + 1 < len(question.levels):", "if index + 2 < len(question.levels):"),
     Mutant("a baseline is taken if it is faster", "planning/baselines.py", "return self.seconds < other.seconds * (1 - LEAST_GAIN)", "return self.seconds > other.seconds * (1 + LEAST_GAIN)"),
@@ -168,7 +167,6 @@ MUTANTS = [
     # what tests of parts held
     Mutant("devices count half of a causal attention", "ops/nest.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),
     Mutant("a microbatch waits for the one before it", "schedule/tasks.py", "waits = [after, *zip(range(index, index + end - first - 1))]", "waits = [(), *zip(range(index, index + end - first - 1))]"),
-    Mutant("a level has its part of a joined collective", "schedule/joined.py", "return link, part, subgroup_bytes / (part * math.prod(array[level + 1 : last + 1]))", "return link, part, subgroup_bytes / math.prod(array[level + 1 : last + 1])"),
     Mutant("groups without a share have no terms", "sharding/uneven/transfers.py", "at_work = [share for share in shares if not _none(share)]", "at_work = [*shares]"),
     Mutant("devices of a tree are told apart by all their coordinates", "program/of_plan.py", "np.unique(coordinates[: level + 1], axis=1", "np.unique(coordinates[level : level + 1], axis=1"),
     Mutant("a dominated choice leaves as it was numbered", "solve/elimination/dominance.py", "kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))", "kept = tuple(left)"),
@@ -176,7 +174,6 @@ MUTANTS = [
     Mutant("a device keeps where its samples lie", "program/pieces.py", "ordered = _in_place(piece, held, shares) if held else piece", "ordered = piece"),
     Mutant("chunks have as many synchronisations as there are", "schedule/chunks/exchanges.py", "for number, ends in enumerate(_ends(sizes), 1)]", "for number, ends in enumerate(_ends(sizes), 0)]"),
     # planning, of stages, chunks and uneven splits
-    Mutant("steady choices are left where a tensor could be cheaper", "planning/stages/steady.py", "if costs[picks[first], picks[last]] > costs.min():", "if costs[picks[first], picks[last]] > costs.max():"),
     Mutant("equal spans have equal layers", "planning/stages/spans.py", "[start] >= end - start", "[start] >= 1"),
     Mutant("no step is shorter than its bound", "planning/stages/lower_bounds.py", "np.maximum(self.seconds + ahead[:-1, None], turns", "np.maximum(self.seconds * 1.5 + ahead[:-1, None], turns"),
     Mutant("a span is no faster than its bound", "planning/stages/lower_bounds.py", "np.where(some, found * (1 - ROUNDING), np.inf)", "np.where(some, found * 1.5, np.inf)"),
@@ -185,7 +182,6 @@ MUTANTS = [
     Mutant("a chunk is of one stage", "planning/chunks/search.py", "return self.work.within_stages(", "return tuple("),
     Mutant("two stages add up a tied gradient", "planning/stages/tied.py", "if len(users) > 1:", "if len(users) > 2:"),
     Mutant("a buffer holds the gradient of a tied weight", "planning/stages/span.py", 'buffers = max(memory["buffers"], self.shared_bytes)', 'buffers = memory["buffers"]'),
-    Mutant("a class of options costs as its least", "solve/coarse/merged.py", "np.minimum.reduceat(costs.take(order, axis)", "np.maximum.reduceat(costs.take(order, axis)"),
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import hypar
 from hypar import registry
 from hypar.solve.solvers.base import cheapest, load_solver
 from tests.problems import random_problem
+from tests.solvers import EXHAUSTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +107,7 @@ def test_the_toy_solver_equals_exhaustive() -> None:
     generator = np.random.default_rng(0)
     for pairs in ([(0, 1), (1, 2), (2, 3)], [(0, 1), (0, 2), (1, 3), (2, 3)], []):
         problem = random_problem(generator, [2, 3, 1, 4], pairs, 9)
-        assert load_solver("product").solve(problem) == load_solver("exhaustive").solve(problem)
+        assert load_solver("product").solve(problem) == EXHAUSTIVE.solve(problem)
     assert hypar.plan_model("lenet-c", levels=2, solver="product").claim.startswith("greedy: each level")
 
 

@@ -62,14 +62,14 @@ MAY_IMPORT = {
 
 INSIDE = {
     "files": "validation text quantities yaml_file",
-    "solve": "limits edge cost_graph partition balance elimination marginals cliques counts coarse solvers",
+    "solve": "limits edge cost_graph partition balance elimination marginals cliques counts solvers",
     "ops": "windows dims operands nest tape run base families",
     "network": "training layer modelfile expand nodes graph",
     "importers": "user_code trace atoms layers positions rules products experts fusion reading naming blocks imported formats torch_ops torch_module onnx_ops onnx_file jax_function config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured",
     "plan": "records stages request plan diff",
-    "schedule": "timeline chunks alike joined moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy tape lifetimes memory scoring",
+    "schedule": "timeline chunks alike moves measured entering pipeline_orders lanes tasks pipeline chunked step stages totals energy tape lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies checks resolved asked question flat records counting refusals claims nodes baselines uneven stages timing planner replay choices",
     "program": "places tables holding counting steps cuts pieces reads flow statistics forward backward lowering of_plan",
     "execution": "loss reference exchange devices compute lifetimes simulator held verify",

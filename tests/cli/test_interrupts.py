@@ -164,7 +164,7 @@ def test_a_full_or_closed_stderr_changes_no_answer() -> None:
 def test_an_interrupt_of_a_joint_search_shows_and_writes_the_best_plan(folder: Path) -> None:
     """It is an interrupt all the same: one line on stderr besides what is written, and status 130."""
     code = f"""
-sys.argv = [sys.argv[0], "plan", "resnet18", "--levels", "7", "--strategy", "optimal", "--convention", "paper", "-o", "{folder}/p.json"]
+sys.argv = [sys.argv[0], "plan", "resnet18", "--levels", "8", "--strategy", "optimal", "-o", "{folder}/p.json"]
 from hypar.planning.searches import joint
 from hypar.reports import terminal
 terminal.EVERY_S = 1e6

@@ -50,6 +50,7 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
             assert (found >= 0).all()
 
 
+@pytest.mark.usefixtures("more_solvers")
 @pytest.mark.parametrize("name", COSTS)
 @pytest.mark.parametrize("model", ["sfc", "lenet-c"])
 def test_the_joint_optimum_is_that_of_exhaustive_search(name: str, model: str) -> None:

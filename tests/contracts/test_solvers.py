@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,17 +17,20 @@ from hypar.solve.elimination.order import steps
 from hypar.solve.solvers.base import cheapest, load_solver
 from tests.effort import examples
 from tests.problems import bridges, cost_graphs, general, random_problem, series_parallel, structure
+from tests.solvers import EXHAUSTIVE
 
 NAMES = plugin_names("solvers")
+if TYPE_CHECKING:
+    from hypar.solve.solvers.base import Solver
+
 Graphs = st.SearchStrategy[tuple[int, list[tuple[int, int]]]]
-EXACT = [name for name in NAMES if load_solver(name).exact]
+EXACT = [load_solver(name) for name in NAMES if load_solver(name).exact] + [EXHAUSTIVE]
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("solver", EXACT)
 @settings(max_examples=examples(400))
 @given(problem=cost_graphs())
-def test_an_exact_solver_equals_counting_everything_out(name: str, problem: CostGraph) -> None:
-    solver = load_solver(name)
+def test_an_exact_solver_equals_counting_everything_out(solver: Solver, problem: CostGraph) -> None:
     if solver.tables(problem.structure) is not None:
         sizes = problem.structure.sizes
         best = min(problem.cost(choices) for choices in itertools.product(*map(range, sizes)))
@@ -38,7 +42,7 @@ def test_an_exact_solver_equals_counting_everything_out(name: str, problem: Cost
 @given(data=st.data())
 def test_elimination_equals_exhaustive(graphs: Graphs, data: st.DataObject) -> None:
     problem = data.draw(cost_graphs(graphs))
-    assert load_solver("elimination").solve(problem).cost == load_solver("exhaustive").solve(problem).cost
+    assert load_solver("elimination").solve(problem).cost == EXHAUSTIVE.solve(problem).cost
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -52,11 +56,12 @@ def test_a_solver_states_the_cost_of_its_assignment_and_repeats_itself(name: str
         assert solution == solver.solve(problem)
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("solver", EXACT)
 @settings(max_examples=examples(300))
 @given(problem=cost_graphs())
-def test_ties_go_from_the_last_node_back_to_the_first_declared_choice(name: str, problem: CostGraph) -> None:
-    solver = load_solver(name)
+def test_ties_go_from_the_last_node_back_to_the_first_declared_choice(
+    solver: Solver, problem: CostGraph
+) -> None:
     if solver.tables(problem.structure) is not None:
         every = itertools.product(*map(range, problem.structure.sizes))
         first = min(every, key=lambda choices: (problem.cost(choices), choices[::-1]))
@@ -70,9 +75,8 @@ def test_exact_solvers_agree_where_sums_are_rounded(problem: CostGraph, unit: fl
         nodes=tuple(costs * unit for costs in problem.nodes),
         edges=tuple(edge._replace(terms=tuple(t * unit for t in edge.terms)) for edge in problem.edges),
     )
-    solvers = [load_solver(name) for name in EXACT]
     found = {
-        solver.solve(scaled).assignment for solver in solvers if solver.tables(scaled.structure) is not None
+        solver.solve(scaled).assignment for solver in EXACT if solver.tables(scaled.structure) is not None
     }
     assert len(found) == 1
 
@@ -90,16 +94,16 @@ def test_the_cheapest_for_a_chain_is_the_chain_solver() -> None:
     assert cheapest((chain,)) == "chain"
 
 
-@pytest.mark.parametrize("name", ["elimination", "exhaustive"])
-def test_tables_past_the_limit_are_refused_with_their_size(name: str) -> None:
+@pytest.mark.parametrize("solver", [load_solver("elimination"), EXHAUSTIVE])
+def test_tables_past_the_limit_are_refused_with_their_size(solver: Solver) -> None:
     size = 40
     everyone = list(itertools.combinations(range(7), 2))
     problem = random_problem(np.random.default_rng(0), [size] * 7, everyone, 1)
     with pytest.raises(TableLimitError) as error:
-        load_solver(name).solve(problem)
+        solver.solve(problem)
     assert error.value.entries > error.value.limit
     assert f"{error.value.entries:,}" in str(error.value)
-    assert ("width 6" in str(error.value)) == (name == "elimination")
+    assert ("width 6" in str(error.value)) == (solver is not EXHAUSTIVE)
 
 
 def test_chain_refuses_a_branch_and_a_cycle() -> None:

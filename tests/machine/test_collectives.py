@@ -19,7 +19,7 @@ from hypar.machine.collectives.steps import Exchange
 from hypar.machine.exchanged import route_sets
 from hypar.machine.hops import _every_hops, level_hops
 from hypar.machine.load import load_machine, machine_of
-from hypar.machine.routing import joined_link, level_links, wired_level
+from hypar.machine.routing import level_links, wired_level
 from hypar.sharding.redistribution import COLLECTIVES
 from tests.machine import simulator
 from tests.machine.bounds import bound
@@ -54,9 +54,7 @@ TWO: dict[str, dict[str, Any]] = {
 NAMES = [*ONE, *TWO]
 RELATED = ("h_tree in_tree", "torus 3x6", "ring half", "mesh 3x3", "two tiers, one port", "two tiers, mesh")
 """Machines of the kind of another, whose random levels the slow run tries."""
-REPEATED = ("h_tree in_tree", "torus 3x6", "mesh", "ring", "two tiers")
-"""Machines whose joined levels the slow run tries, as does the quick one of others of their kind."""
-from tests.effort import examples, late
+from tests.effort import late
 
 
 @cache
@@ -176,27 +174,6 @@ def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
     compare_row(f"| {name} | {row} |", update=request.config.getoption("--update-golden", default=False))
 
 
-@pytest.mark.parametrize("name", late(NAMES, *REPEATED))
-def test_a_collective_over_several_levels_is_the_best_explicit_schedule(name: str) -> None:
-    """Over random adjacent levels, which stay where their array has put them, from 1 B to 1 GB."""
-    draw = random.Random(name)
-    own = machine(name)
-    arrays = [array for array, _, _, _ in drawn(name) if len(array) > 1]
-    for _ in range(examples(30, 10)):
-        array = draw.choice(arrays)
-        first, last = sorted(draw.sample(range(len(array)), 2))
-        received = 10 ** draw.uniform(0, 9)
-        link = own.joined(array, first, last)
-        charged = link.seconds("all_reduce", received)
-        made = schedules(name, array, first, "all_reduce", last)
-        least = bound(level(name, array, first, last), "all_reduce", received, in_tree="in_tree" in name)
-        where = (array, first, last, received, link.line("all_reduce", received))
-        assert least <= charged * SLACK, where
-        assert charged == pytest.approx(min(late + each * received for late, each, _ in made), rel=1e-9), (
-            where
-        )
-
-
 def test_messages_of_a_graph_are_listed_and_may_be_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing, "MOST_MESSAGES", 30)
     tiers = machine("graph").tiers
@@ -204,8 +181,6 @@ def test_messages_of_a_graph_are_listed_and_may_be_too_many(monkeypatch: pytest.
         level_links.__wrapped__("cube", tiers, (8,))
     said = "found 56 messages of a level of 8 ways on a network 'graph'; allowed: 30, so levels of fewer ways"
     assert str(raised.value) == f"hardware 'cube': {said}"
-    assert joined_link.__wrapped__(tiers, (2, 2, 2), 0, 2) is None
-    assert joined_link.__wrapped__(tiers, (2, 2, 2), 0, 1) is not None
 
 
 COUNTED = [name for name in NAMES if name != "graph"]

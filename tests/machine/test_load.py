@@ -351,10 +351,6 @@ def test_a_total_is_shared_by_networks_side_by_side_too(tmp_path: Path) -> None:
     assert [tier.bytes_per_s for tier in load_machine(file).tiers] == [50e9, 450e9]
 
 
-def test_names_of_several_algorithms() -> None:
+def test_all_algorithms_are_those_of_a_network_that_names_none() -> None:
     default = load_machine("tpu-v3")
-    assert load_machine("tpu-v3", {"collectives": "all but levels"}).digest == default.digest
-    every = load_machine("tpu-v3", {"collectives": "all"})
-    assert every.digest != default.digest
-    assert (every.joins, default.joins) == (True, False)
-    assert [*every.tiers[0].collectives] == [*default.tiers[0].collectives, "levels"]
+    assert load_machine("tpu-v3", {"collectives": "all"}).digest == default.digest

@@ -97,6 +97,7 @@ def test_dp_over_each_summed_over_levels(strategy: str, ratio: float) -> None:
     assert round(seven_levels("dp").cost.value / seven_levels(strategy).cost.value, 3) == ratio
 
 
+@pytest.mark.usefixtures("more_solvers")
 def test_level_0_is_the_optimum_by_counting_out_3_to_the_8() -> None:
     counted = plan_model(graph(), levels=1, strategy="accpar", solver="exhaustive", convention="paper")
     assert counted.splits[0].cost == seven_levels("accpar").splits[0].cost

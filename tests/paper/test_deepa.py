@@ -18,6 +18,7 @@ from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
 from tests.problems import random_problem
 from tests.solve.two_rules import reduced
+from tests.solvers import EXHAUSTIVE
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -133,5 +134,5 @@ def test_a_bridge_does_not_reduce_and_is_solved_exactly() -> None:
     pairs = list(itertools.combinations(range(4), 2))
     problem = random_problem(np.random.default_rng(1), [6, 5, 6, 4], pairs, 1000)
     assert len(reduced(problem.structure).nodes) == 4
-    solvers = [load_solver(name).solve(problem).cost for name in ("elimination", "exhaustive")]
+    solvers = [solver.solve(problem).cost for solver in (load_solver("elimination"), EXHAUSTIVE)]
     assert solvers[0] == solvers[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +12,7 @@ from hypar import load_machine, load_model, machines, plan_model, read_plan
 from hypar.errors import InputError, OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.asked import plan_command
-from hypar.planning.resolved import Resolved
 from hypar.planning.stages import best, ends
-from hypar.planning.stages import spans as of_spans
 from hypar.planning.stages.spans import CutSpans
 from tests.effort import NETWORKS, TRANSFORMERS
 from tests.heterogeneous import group, kind, write_machine
@@ -153,31 +150,13 @@ def test_bounds_leave_out_no_better_stages(
     ],
     ids=["gpt", "paper", "memory", "alexnet"],
 )
-def test_choices_that_are_known_without_a_search_and_equal_spans_change_no_plan(
+def test_equal_spans_change_no_plan(
     graph: LayerGraph, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if every span of layers is planned by itself."""
-    monkeypatch.setattr(of_spans, "FEW", 0)
     found = plan_model(graph, hardware=HMC, **asked)
-    monkeypatch.setattr(of_spans, "FEW", 10**9)
     monkeypatch.setattr(CutSpans, "equal_to", lambda _, start, __: np.array([start]))
     assert plan_model(graph, hardware=HMC, **asked).to_json() == found.to_json()
-
-
-@pytest.mark.parametrize(("graph", "array"), [(gpt(8, blocks=2, ff=96), (2, 2, 2)), (ALEXNET, (2, 2))])
-def test_steady_choices_are_those_of_the_search(
-    graph: LayerGraph, array: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are known of most spans, whose layers do not all choose alike."""
-    monkeypatch.setattr(of_spans, "FEW", 0)
-    spans = CutSpans.of(Resolved.of(plan_model(graph, hardware=HMC), HMC).over(array), graph, (2, 4))
-    assert spans.steady is not None
-    assert len({*spans.steady.choices}) > 1
-    every = [*combinations(range(len(spans.whole.layers) + 1), 2)]
-    known = [pair for pair in every if spans.steady.spans[pair]]
-    assert len(every) // 2 < len(known) < len(every)
-    for start, end in known:
-        assert tuple(spans.span(start, end).cuts.lane.choices) == spans.steady.choices[start:end]
 
 
 def test_the_best_stages_count_what_they_add_up_of_a_tied_weight() -> None:

@@ -108,6 +108,7 @@ def test_leaving_tuples_out_changes_no_plan(
     assert narrowed.costs == whole.costs
 
 
+@pytest.mark.usefixtures("more_solvers")
 @crossed(
     {
         "cost": ["time", "accpar"],

@@ -38,6 +38,7 @@ def equal_blocks(count: int) -> LayerGraph:
     return build_graph(parse_yaml(text, Path("blocks.yaml")), "blocks")
 
 
+@pytest.mark.usefixtures("more_solvers")
 @pytest.mark.parametrize(("count", "space"), SMALL)
 def test_a_plan_of_equal_blocks_costs_what_counting_everything_out_finds(count: int, space: str) -> None:
     network = equal_blocks(count)

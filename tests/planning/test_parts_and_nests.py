@@ -101,16 +101,6 @@ def test_an_array_with_stages_is_the_same_as_a_number_of_stages() -> None:
     assert second.to_json() == plan_model(SMALL, levels=0, stages=4, **asked).to_json()
 
 
-def test_no_collective_is_over_levels_on_both_sides_of_the_stages() -> None:
-    machine = load_machine("tpu-v2", {"collectives": "all"})
-    links = machine.of_stage(1, 2).links((2, 2, 2))
-    assert links[0].joins != links[1].joins
-    assert links[1].joins == links[2].joins is not None
-    assert machine.of_stage(1, 2).joined((2, 2, 2), 0, 1) is None
-    assert machine.of_stage(1, 2).joined((2, 2, 2), 1, 2) == machine.joined((2, 2, 2, 2), 2, 3)
-    assert machine.of_stage(2, 2).joined((2, 2, 2), 0, 1) == machine.joined((2, 2, 2, 2), 0, 1)
-
-
 # Stages and device groups
 
 

@@ -139,6 +139,7 @@ def test_a_space_can_be_named_after_a_strategy_and_a_solver_chosen() -> None:
     assert named.cost.value == plan_model(graph("lenet-c"), levels=2, strategy="accpar").cost.value
 
 
+@pytest.mark.usefixtures("more_solvers")
 def test_uniform_is_the_better_of_all_dp_and_all_mp_and_claims_no_optimum() -> None:
     plan = plan_model(graph("sfc"), levels=1, solver="uniform")
     single = [plan_model(graph("sfc"), levels=1, strategy=name).cost.value for name in ("dp", "mp")]
@@ -146,6 +147,7 @@ def test_uniform_is_the_better_of_all_dp_and_all_mp_and_claims_no_optimum() -> N
     assert plan.claim.startswith("not optimal")
 
 
+@pytest.mark.usefixtures("more_solvers")
 @pytest.mark.parametrize(
     ("asked", "claim"),
     [

@@ -1,9 +1,8 @@
-"""The joint search by counts, from coarse to fine and by every exact solver against elimination over all tuples of choices."""
+"""The joint search by counts and by every exact solver against elimination over all tuples of choices."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +13,18 @@ from hypothesis import strategies as st
 from hypar import load_machine, load_model, plan_model
 from hypar.errors import ProblemError, TableLimitError
 from hypar.machine.load import machine_of
-from hypar.planning.searches import joint
 from hypar.planning.searches.base import Question
-from hypar.planning.searches.jointly import coarse, counts
+from hypar.planning.searches.jointly import counts
 from hypar.registry import plugin_names
-from hypar.solve.solvers import exhaustive
 from hypar.solve.solvers.base import Tables, load_solver
 from tests.effort import NETWORKS, TWINS, crossed, examples, late
 from tests.planning.parts import scored
-from tests.transformers import gpt, llama, mixtral
+from tests.solvers import Exhaustive
+from tests.transformers import gpt
 from tests.volume_by_counts import volume_by_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hypar import Machine, Plan
-    from hypar.network.graph import LayerGraph
 
 TWO, THREE = "batch,in_channels", "batch,in_channels,out_channels"
 KINDS = [name for name in NETWORKS if name not in TWINS]
@@ -306,15 +301,15 @@ def test_a_bound_of_counts_is_valid_on_random_networks_and_machines(
 
 
 def test_a_wider_space_has_no_dearer_a_plan() -> None:
-    """With cuts of height and width, and idle devices, the bound stays open."""
+    """With cuts of height and width, and devices idle at the innermost level."""
     asked: dict[str, Any] = {"levels": 8, "hardware": load_machine("tpu-v3"), "cost": "time"}
     narrow, wide = (planned("alexnet", space=space, **asked) for space in (THREE, "all"))
     assert narrow.bounds == [narrow.cost.value]
     assert wide.bounds is not None
-    assert wide.bounds[0] < wide.cost.value <= narrow.cost.value
+    assert wide.bounds[0] <= wide.cost.value <= narrow.cost.value
 
 
-# From coarse to fine, by paper
+# Cuts of height and width, by paper
 
 SMALL = ("lenet-c", "alexnet", "resnet18", "sfc")
 """Networks of the quick run, of one kind each: chains and residual ones, with convolutions and without."""
@@ -328,52 +323,12 @@ def test_five_dims_are_three(model: str, levels: int, monkeypatch: pytest.Monkey
     asked: dict[str, Any] = {"levels": levels, "convention": "paper"}
     reduced, three = planned(model, **asked), planned(model, space=THREE, **asked)
     monkeypatch.setattr(Question, "without_spatial", lambda own: own)
-    monkeypatch.setattr(coarse, "COARSE_PAYS", math.inf)
     whole = planned(model, **asked)
     assert whole.cost.value == three.cost.value == reduced.cost.value
     assert whole.bounds in (None, [whole.cost.value])
-    assert proven_by("coarse", model, space=THREE, **asked)
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"model": "alexnet", "array": [4, 2, 2]},
-        {"model": "alexnet", "array": [2, 3]},
-        {"model": "resnet18", "array": [2, 2, 2], "pins": ["layer1.0.conv1@H2=height"]},
-        {"model": "lenet-c", "levels": 3, "pins": ["conv2=height"]},
-        {"model": "lenet-c", "levels": 2, "space": "batch*height batch in_channels"},
-        {"model": "alexnet", "levels": 3, "graph": "operators"},
-        {"model": "alexnet", "levels": 3, "inter_weight": 0.5},
-        {"model": "alexnet", "levels": 3, "space": "height,width linear:mp"},
-        {"model": "alexnet", "levels": 3, "cost": "time", "hardware": "hmc"},
-        {"model": "lenet-c", "levels": 4, "cost": "accpar", "hardware": "tpu-v3"},
-        {"model": "lenet-c", "array": [4, 4], "cost": "deepa", "convention": None, "hardware": "p100-4x4"},
-        {"make": gpt, "levels": 3, "batch": 1},
-        {"make": mixtral, "levels": 3, "batch": 1},
-        {"make": llama, "levels": 3, "batch": 4, "pins": ["h.0.attention@H1=key_sequence"]},
-    ],
-    ids=lambda asked: " ".join(str(getattr(value, "__name__", value)) for value in asked.values()),
-)
-def test_coarse_equals_elimination_for_other_arrays_spaces_pins_and_costs(asked: dict[str, Any]) -> None:
-    rest = {name: value for name, value in asked.items() if name not in {"model", "make", "batch"}}
-    make: Callable[[int], LayerGraph] = asked.get("make", lambda _: asked["model"])
-    assert proven_by("coarse", make(asked.get("batch", 0)), **{"convention": "paper", **rest})
-
-
-@pytest.mark.parametrize("levels", [8, pytest.param(20, marks=pytest.mark.slow)])
-def test_a_transformer_has_a_bound_where_all_dims_take_too_long(
-    levels: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(joint, "timed", lambda _: contextlib.nullcontext())
-    asked: dict[str, Any] = {"levels": levels, "convention": "paper"}
-    plans = [planned("gpt2", time_limit=seconds, **asked) for seconds in (0.01, 0.3)]
-    assert {plan.solver for plan in plans} == {"coarse"}
-    (low, hasty), (high, better) = (((plan.bounds or [0])[0], plan.cost.value) for plan in plans)
-    assert 0.9 < low / hasty < high / better < 1
-    assert low <= high < better <= hasty
-
-
+@pytest.mark.usefixtures("more_solvers")
 def test_a_cut_of_height_stays_where_the_batch_cannot_take_its_place() -> None:
     asked: dict[str, Any] = {"levels": 2, "space": "height,in_channels,out_channels", "convention": "paper"}
     free = planned("lenet-c", **asked)
@@ -381,21 +336,14 @@ def test_a_cut_of_height_stays_where_the_batch_cannot_take_its_place() -> None:
     assert free.cost.value == planned("lenet-c", solver="exhaustive", **asked).cost.value
 
 
-def test_coarse_refuses_what_sees_the_order_of_levels() -> None:
-    for asked in ({"convention": "moved"}, {"search": "greedy"}):
-        with pytest.raises(
-            ProblemError, match=r"^solver 'coarse': found bytes counted by products over levels"
-        ):
-            planned("lenet-c", levels=2, solver="coarse", **asked)
-
-
 # Every exact solver
 
-EXACT = [name for name in plugin_names("solvers") if load_solver(name).exact]
+EXACT = [*(name for name in plugin_names("solvers") if load_solver(name).exact), "exhaustive"]
 FEW = 2**22
 """Entries that the exhaustive solver may compute here."""
 
 
+@pytest.mark.usefixtures("more_solvers")
 @crossed(
     {
         "model": late(
@@ -410,13 +358,13 @@ def test_every_exact_solver_finds_the_same_plan(
 ) -> None:
     """Where two choices cost the same too: the exhaustive solver refuses what it would count out for long."""
     monkeypatch.undo()
-    tables = exhaustive.Exhaustive.tables
+    tables = Exhaustive.tables
 
-    def fewer(self: exhaustive.Exhaustive, structure: Any) -> Tables | None:
+    def fewer(self: Exhaustive, structure: Any) -> Tables | None:
         found = tables(self, structure)
         return found if found is not None and found.work < FEW else None
 
-    monkeypatch.setattr(exhaustive.Exhaustive, "tables", fewer)
+    monkeypatch.setattr(Exhaustive, "tables", fewer)
     asked: dict[str, Any] = {"levels": 2 if strategy == "optimal" else 8}
     if strategy == "deepa":
         asked = {"array": [4], "hardware": "p100-4x4"}

@@ -16,6 +16,7 @@ from hypar.solve.solvers.base import FALLBACK, Tables, cheapest, load_solver
 from hypar.solve.solvers.bounded import Bounded
 from tests.effort import examples
 from tests.problems import chains, cost_graphs, random_problem, structure, trees
+from tests.solvers import EXHAUSTIVE
 
 if TYPE_CHECKING:
     from hypar.solve.cost_graph import CostGraph, Structure
@@ -36,7 +37,7 @@ def no_elimination(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def optimum(problem: CostGraph) -> float:
-    return load_solver("exhaustive").solve(problem).cost
+    return EXHAUSTIVE.solve(problem).cost
 
 
 @pytest.mark.usefixtures("no_elimination")

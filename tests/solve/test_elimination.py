@@ -29,6 +29,7 @@ from tests.problems import (
     structure,
 )
 from tests.solve.two_rules import reduced
+from tests.solvers import EXHAUSTIVE
 
 BRIDGE = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 
@@ -93,8 +94,7 @@ def by_rules(problem: CostGraph) -> CostGraph:
 @given(problem=cost_graphs())
 def test_the_rules_do_not_change_the_optimum(problem: CostGraph) -> None:
     left = by_rules(problem)
-    exhaustive = load_solver("exhaustive")
-    assert exhaustive.solve(left).cost == exhaustive.solve(problem).cost
+    assert EXHAUSTIVE.solve(left).cost == EXHAUSTIVE.solve(problem).cost
 
 
 @settings(max_examples=examples(200))
@@ -107,7 +107,7 @@ def test_every_optimum_survives_dominance(problem: CostGraph) -> None:
     for assignment in every:
         if problem.cost(assignment) == best:
             assert all(choice in of_node for choice, of_node in zip(assignment, kept, strict=True))
-    found = load_solver("exhaustive").solve(left.problem)
+    found = EXHAUSTIVE.solve(left.problem)
     assert found.cost == problem.cost(left.original(found.assignment)) == best
 
 
@@ -117,7 +117,7 @@ def test_elimination_is_exact_where_choices_leave_first(problem: CostGraph) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(elimination, "DROPPING_PAYS", 0)
         found = load_solver("elimination").solve(problem)
-    assert found.cost == load_solver("exhaustive").solve(problem).cost
+    assert found.cost == EXHAUSTIVE.solve(problem).cost
 
 
 @pytest.mark.parametrize("solver", ["elimination", "bounded"])
@@ -127,7 +127,7 @@ def test_what_rounding_makes_equal_ties_where_choices_leave_first(
     # Beside 1e16 costs are multiples of 4, so that node 0's choices are equal and the first of them is taken.
     monkeypatch.setattr(elimination, "DROPPING_PAYS", 0)
     problem = CostGraph(nodes=(np.array([1.0, 0.0]), np.array([0.0, 1e16])), edges=())
-    assert load_solver("exhaustive").solve(problem).assignment == (0, 0)
+    assert EXHAUSTIVE.solve(problem).assignment == (0, 0)
     assert load_solver(solver).solve(problem).assignment == (0, 0)
 
 

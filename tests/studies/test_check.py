@@ -308,6 +308,7 @@ def test_every_change_of_a_file_is_seen(name: str, tmp_path: Path) -> None:
         (KINDS["greedy"], "solver", "exhaustive", "solver 'exhaustive': hypar would take 'elimination'"),
     ],
 )
+@pytest.mark.usefixtures("more_solvers")
 def test_another_strategy_or_solver_is_said(asked: dict[str, Any], place: str, value: str, note: str) -> None:
     """The file is then that of a plan with other options: byte by byte, so that it holds."""
     plan = planned(**asked)

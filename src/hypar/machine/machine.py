@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from hypar.document import Result
-from hypar.machine.collectives.schedules import LEVELS
 from hypar.machine.compute_models.base import LocalShape, Work, memory_words
-from hypar.machine.routing import LevelLink, joined_link, level_links
+from hypar.machine.routing import LevelLink, level_links
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import PHASES
 
@@ -106,11 +105,6 @@ class Machine(Result):
     def overlap(self) -> bool:
         """Whether transfers run beside computation."""
         return self.content.assumptions.overlap.value == "full"
-
-    @property
-    def joins(self) -> bool:
-        """Whether a network allows one collective over several levels."""
-        return any(LEVELS in tier.collectives for tier in self.tiers)
 
     @property
     def independent(self) -> bool:
@@ -217,12 +211,6 @@ class Machine(Result):
         """
         whole, level = self.stage_level(array, ways)
         return _every_link(self, whole, shared=True)[level]
-
-    def joined(self, array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
-        """Return the link between all subgroups of the levels from ``first`` to ``last``; None if that cannot be routed."""
-        if self.staged is None or last < self.staged[0]:
-            return _joined(self, self.whole(array), first, last)
-        return None if first < self.staged[0] else _joined(self, self.whole(array), first + 1, last + 1)
 
 
 @lru_cache(maxsize=16384)
@@ -415,9 +403,7 @@ def _links(machine: Machine, array: tuple[int, ...], shared: bool) -> tuple[Leve
     if machine.staged is None:
         return links
     outside, _ = machine.staged
-    # No collective is over levels on both sides of the stages.
-    apart = (replace(link, joins=None if link.joins is None else ~link.joins) for link in links[:outside])
-    return (*apart, *links[outside + 1 :])
+    return (*links[:outside], *links[outside + 1 :])
 
 
 @lru_cache(maxsize=256)
@@ -430,8 +416,3 @@ def _every_link(machine: Machine, array: tuple[int, ...], *, shared: bool) -> tu
 @lru_cache(maxsize=256)
 def _of_stage(machine: Machine, outside: int, ways: int) -> Machine:
     return replace(machine, staged=(outside, ways))
-
-
-@lru_cache(maxsize=256)
-def _joined(machine: Machine, array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
-    return joined_link(machine.tiers, array, first, last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.machine.collectives.schedules import SETS
+from hypar.machine.collectives.schedules import ALGORITHMS
 from hypar.machine.energy import phase_energy
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.ops.nest import PHASES
@@ -60,8 +60,8 @@ def machine_numbers(machine: Machine | HeterogeneousMachine) -> Rows:
     for network, tier in zip(networks, machine.tiers, strict=True):
         fields = tier.topology.model_dump(mode="json", exclude_none=True)
         network["topology"] = {"name": {"value": tier.name, "source": "topology"}, **_sourced(fields)}
-        names = (together for together, names in SETS.items() if tier.collectives == names)
-        network["collectives"]["value"] = next(names, network["collectives"]["value"])
+        if tier.collectives == ALGORITHMS:
+            network["collectives"]["value"] = "all"
     content["interconnect"] = networks[0] if len(networks) == 1 else networks
     return [*_values(content)]
 

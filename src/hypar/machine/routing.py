@@ -46,13 +46,11 @@ class LevelLink:
         lines: the times of the algorithms worth using, for each collective.
         hops: links on the path of a message.
         resource: the resource that is busy during a transfer.
-        joins: number of the only network that the level is on, if that allows one collective over several levels.
     """
 
     lines: Mapping[str, Lines]
     hops: int
     resource: str
-    joins: int | None = None
 
     def seconds(self, collective: str, subgroup_bytes: Any) -> Any:
         """Return the time until each subgroup has received its bytes, by the algorithm that is fastest for them.
@@ -105,28 +103,6 @@ def level_links(name: str, tiers: tuple[Tier, ...], array: tuple[int, ...]) -> t
     return tuple(_level_link(tiers, Level(tiers, wires, places, array, level)) for level in range(len(array)))
 
 
-@lru_cache(maxsize=256)
-def joined_link(tiers: tuple[Tier, ...], array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
-    """Return the link between all subgroups of some adjacent levels, as if these were one level.
-
-    Args:
-        tiers: the networks, outermost first.
-        array: ways of each level, outermost first; it fits the machine.
-        first: the outermost of the levels.
-        last: the innermost.
-
-    Returns:
-        None if there are more messages than ``MOST_MESSAGES`` and a network does not count them.
-    """
-    ways = math.prod(array[first : last + 1])
-    if math.prod(array) * (ways - 1) > MOST_MESSAGES and _listing(tiers):
-        return None
-    # The devices stay where the levels have put them.
-    places, wires = _wired(tiers, array)
-    joined = (*array[:first], ways, *array[last + 1 :])
-    return _level_link(tiers, Level(tiers, wires, places, joined, first))
-
-
 def _listing(tiers: Sequence[Tier]) -> list[str]:
     """Return the names of the networks on which all messages are listed."""
     return [tier.name for tier in tiers if not tier.topology.counts_sets]
@@ -171,7 +147,6 @@ def _level_link(tiers: Sequence[Tier], level: Level) -> LevelLink:
         lines={kind: lines.least(line(*one) for one in named[kind]) for kind in COLLECTIVES},
         hops=max(direct.hops, 1),
         resource=_resource(tiers, across),
-        joins=over[0] if len(over) == 1 and schedules.LEVELS in crossed[0].collectives else None,
     )
 
 

@@ -20,7 +20,7 @@ from hypar.files.quantities import (
     Text,
     Watts,
 )
-from hypar.machine.collectives.schedules import ALGORITHMS, SETS
+from hypar.machine.collectives.schedules import ALGORITHMS
 
 MOST_GROUPS = 8
 """Most groups side by side."""
@@ -77,18 +77,17 @@ class Device(Description):
 
 
 def _algorithms(names: Any) -> Any:
-    """Check the names of algorithms and put them in order; a name of ``SETS`` stands for several of them.
+    """Check the names of algorithms and put them in order; ``all`` stands for all of them.
 
     Raises:
         ValueError: a name is unknown or given twice, or there is none.
     """
-    if isinstance(names, str) and names in SETS:
-        return list(SETS[names])
-    known = SETS["all"]
+    if names == "all":
+        return list(ALGORITHMS)
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not texts or not names or len({*names}) < len(names) or not {*names} <= {*known}:
-        raise ValueError(f"{', '.join(SETS)}, or a list of some of {', '.join(known)}, each once")
-    return [name for name in known if name in names]
+    if not texts or not names or len({*names}) < len(names) or not {*names} <= {*ALGORITHMS}:
+        raise ValueError(f"all, or a list of some of {', '.join(ALGORITHMS)}, each once")
+    return [name for name in ALGORITHMS if name in names]
 
 
 class Network(Description):
@@ -96,7 +95,7 @@ class Network(Description):
 
     Attributes:
         ports: number of links of each group outward, which its devices share, instead of one for each device.
-        collectives: algorithms by which reductions and gatherings may run, and ``levels`` if one may span several levels.
+        collectives: algorithms by which reductions and gatherings may run.
     """
 
     topology: Plugin

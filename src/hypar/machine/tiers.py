@@ -24,8 +24,7 @@ class Tier:
         duplex: whether a link works in both directions at once.
         ports: number of links with which a group is part of it, shared by the devices of the group as evenly as their numbers allow; None
             for one for each device.
-        collectives: names of the algorithms that reductions and gatherings over it may use; ``levels`` if one may span
-            several levels.
+        collectives: names of the algorithms that reductions and gatherings over it may use.
     """
 
     name: str

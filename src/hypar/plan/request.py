@@ -25,11 +25,6 @@ GRAPHS = ("contracted", "operators")
 """The graphs of a network that can be planned."""
 
 
-def solver_names() -> tuple[str, ...]:
-    """Return the solvers that may be named on a command line: others serve inside searches and tests."""
-    return tuple(name for name in plugin_names("solvers") if name not in {"coarse", "exhaustive", "uniform"})
-
-
 def read_array(text: str) -> tuple[int | str, ...]:
     """Read ``4x8`` as the ways of each level, ``2xs4x2`` with a number of stages among them.
 
@@ -81,7 +76,8 @@ class Request:
     search: Annotated[str | None, Parameter("--search", SEARCH, "Search over the levels: {names}.  [default: the "
         "strategy's]", "NAME", names=lambda: plugin_names("searches"))] = None
     solver: Annotated[str | None, Parameter("--solver", SEARCH, "Solver to use: {names}.  [default: the cheapest exact "
-        "one]", "NAME", lambda text: checked("solver", text), solver_names)] = None
+        "one]", "NAME", lambda text: checked("solver", text),
+        lambda: plugin_names("solvers"))] = None
     time_limit: Annotated[float | None, Parameter("--time-limit", SEARCH, "Time for the joint search, after which it answers "
         "with its best plan and a bound.  [default: 60]", "SECONDS", float)] = None
     search_memory: Annotated[float | None, Parameter("--search-memory", SEARCH, "Memory for the tables of the joint search.  "

@@ -45,13 +45,10 @@ def _numbering(request: Resolved, question: Question) -> str:
 def objective(request: Resolved) -> str:
     """Return the name of the minimised cost, with the convention if it is not ``paper``.
 
-    The cost ``time`` ignores a machine's overlap, and collectives over several levels, so this is added.
+    The cost ``time`` ignores a machine's overlap, so this is added.
     """
-    ignored = ""
-    if request.cost == "time":
-        ignored += ", nothing overlapped" if any(machine.overlap for machine in request.machines) else ""
-        joins = request.identical is not None and request.identical.joins
-        ignored += ", level by level" if joins and request.convention != PAPER else ""
+    overlap = request.cost == "time" and any(machine.overlap for machine in request.machines)
+    ignored = ", nothing overlapped" if overlap else ""
     counted = "" if request.convention == PAPER else f", counted by {request.convention}"
     return f"{request.cost}{ignored}{counted}"
 

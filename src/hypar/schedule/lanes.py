@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
 from hypar.network.nodes import PlanGraph
-from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
 from hypar.schedule.moves import PHASE, Move, Moves, in_whole_elements, moves_of
 from hypar.schedule.pipeline_orders import Moment
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanNode, Tensor
-    from hypar.schedule.joined import Run as Joined
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
     from hypar.sharding.uneven.transfers import Amount
@@ -273,9 +271,9 @@ class Lane(_Devices):
         Args:
             chunk: the layers that exchange their gradients together.
         """
-        alike: dict[tuple[int, str, Joined | tuple[()]], list[Move]] = {}
+        alike: dict[tuple[int, str], list[Move]] = {}
         for move in (move for layer in chunk for move in self.inner[layer].phases.get(PHASE, ())):
-            alike.setdefault((-move.level, move.collective, move.joined or ()), []).append(move)
+            alike.setdefault((-move.level, move.collective), []).append(move)
         merged = [self._merged(alike[kind]) for kind in sorted(alike)]
         names = [self.graph.layers[layer].name for layer in chunk]
         return Moves(measured_moves(self.setting.machine.measured, names, merged))
@@ -286,13 +284,9 @@ class Lane(_Devices):
             return moves[0]
         setting, move = self.setting, moves[0]
         subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
-        if move.joined is None:
-            link = setting.machine.links(setting.array)[move.level]
-            seconds = link.seconds(move.collective, subgroup_bytes)
-        else:
-            seconds = joined_seconds(setting, move.joined, move.level, subgroup_bytes)
+        link = setting.machine.links(setting.array)[move.level]
         return move._replace(
-            seconds=seconds,
+            seconds=link.seconds(move.collective, subgroup_bytes),
             subgroup_bytes=subgroup_bytes,
             device_bytes=math.fsum(each.device_bytes for each in moves),
             total_bytes=math.fsum(each.total_bytes for each in moves),
@@ -307,8 +301,6 @@ class Lane(_Devices):
 
     def _latency(self, move: Move) -> float:
         setting = self.setting
-        if move.joined is not None:
-            return joined_latency(setting, move.joined, move.level, move.subgroup_bytes)
         link = setting.machine.links(setting.array)[move.level]
         return link.line(move.collective, move.subgroup_bytes).latency_s
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.machine.machine import unevenness
 from hypar.machine.setting import Setting, degrees, working
 from hypar.schedule.alike import alike
-from hypar.schedule.joined import joined, joined_seconds
 from hypar.sharding.amounts.counted import received_between, received_inside
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import SPATIAL
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from hypar.network.nodes import Content, PlanGraph
     from hypar.ops.nest import Nest
     from hypar.schedule.alike import Across, Within
-    from hypar.schedule.joined import Run
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.placement import Choice, Options
@@ -59,7 +57,6 @@ class Move(NamedTuple):
         device_bytes: bytes that the fullest device receives; of a transfer between two layers a device at work on average.
         total_bytes: bytes that all devices receive.
         collective: name of the collective.
-        joined: the outermost and the innermost level of the collective that it is part of; None for one of this level alone.
         fuller: for each lane that it occupies how many times these bytes its fullest device receives; nothing for once.
     """
 
@@ -71,7 +68,6 @@ class Move(NamedTuple):
     device_bytes: float
     total_bytes: float
     collective: str
-    joined: Run | None = None
     fuller: tuple[float, ...] = ()
 
 
@@ -262,24 +258,15 @@ def timed(setting: Setting, found: tuple[Received, ...], fuller: Mapping[str, fl
     moves: list[Move] = []
     array, size = setting.array, setting.element_bytes
     links = setting.machine.links(array)
-    whole: dict[int, int] = {}
-    for level, phase, tensor, collective, elements, receivers, devices, _, all_have_terms in found:
+    for level, phase, tensor, collective, elements, receivers, devices, _ in found:
         total_bytes = elements * size
         subgroup_bytes = total_bytes / receivers
         seconds = links[level].seconds(collective, subgroup_bytes)
         inner = math.prod(array[level + 1 :])
-        if phase == PHASE and all_have_terms and links[level].joins is not None:
-            whole[level] = len(moves)
         device_bytes = total_bytes / devices * fuller.get(tensor, 1.0)
         moves.append(
             Move(phase, level, seconds, subgroup_bytes, inner, device_bytes, total_bytes, collective)
         )
-    if len(whole) > 1:
-        received = {level: moves[at].subgroup_bytes for level, at in whole.items()}
-        runs = joined(setting, received, {level: moves[at].seconds for level, at in whole.items()})
-        for level, run in runs.items():
-            seconds = joined_seconds(setting, run, level, received[level])
-            moves[whole[level]] = moves[whole[level]]._replace(seconds=seconds, joined=run)
     return Moves(moves)
 
 

@@ -25,12 +25,6 @@ ALGORITHMS = (
 )
 """Names of the algorithms, as in a hardware file; a network that names none has them all."""
 
-LEVELS = "levels"
-"""Name under which a hardware file allows one collective over several levels of a network."""
-
-SETS = {"all": (*ALGORITHMS, LEVELS), "all but levels": ALGORITHMS}
-"""Names of several of these names together."""
-
 Named = tuple[str, Schedule]
 
 PAIR = 2

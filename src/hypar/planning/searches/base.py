@@ -15,7 +15,7 @@ from hypar.sharding.numbering import digits_of
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hypar.costs.graphs.counted import Counted
     from hypar.costs.graphs.moved import Builder
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
-    from hypar.solve.coarse.ladder import Ladder
-    from hypar.solve.coarse.merged import Classes
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.limits import Budget, Cut, Limits
 
@@ -132,26 +130,6 @@ class Question:
         except UncountableError:
             return None
 
-    def stepped(self) -> Ladder:
-        """Return the problem from coarse to fine, where a level sees what those above it have left and not their order."""
-        from hypar.costs.graphs.stepped import stepped  # noqa: PLC0415 (only where tuples are many)
-
-        return stepped(self.cost, self.graph, self.levels, self.options)
-
-    def roles(self) -> list[Classes]:
-        """Return for each layer and run of levels the class of each option, alike in what its dims are to the layer."""
-        from hypar.costs.graphs.stepped import roles_of  # noqa: PLC0415 (only where tuples are many)
-
-        return roles_of(self.graph, self.levels, self.options)
-
-    def offering(self, kept: Callable[[Options, Level], Options]) -> Question:
-        """Return the problem with some options of each layer and level, or with all where none of them is kept."""
-        options = tuple(
-            tuple(kept(offered, level) or offered for offered, level in zip(own, self.levels, strict=True))
-            for own in self.options
-        )
-        return replace(self, options=options)
-
     def without_spatial(self) -> Question:
         """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
         if self.by_products:
@@ -254,7 +232,7 @@ class Search(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """Whether it searches all levels jointly, so that devices may be left idle at any of them."""
+        """Whether it searches all levels jointly."""
 
     def run(self, question: Question) -> Answer:
         """Choose an option for every layer at every level.
@@ -276,12 +254,6 @@ class Reached(NamedTuple):
     costs: tuple[float, ...]
     sizes: list[LocalSizes] | None
     below: dict[Options, Reached]
-
-
-def busiest(offered: Options, level: Level) -> Options:
-    """Return the options with which most devices of a level work."""
-    most = max(own.devices(level.ways) for own in offered)
-    return tuple(own for own in offered if own.devices(level.ways) == most)
 
 
 def costs_by_level(

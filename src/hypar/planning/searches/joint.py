@@ -1,8 +1,7 @@
 """Search all levels at once: the choice of a layer is a tuple with one choice for each level.
 
-Where the order of levels does not matter, the search is by counts, of the solver ``counts``; where a level sees what those
-above it have left and not their order, and tuples are many, it goes from coarse to fine, as the solver ``coarse``. Otherwise it
-is a search over tuples. Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels
+Where the order of levels does not matter, the search is by counts, of the solver ``counts``; otherwise it is a search over
+tuples. Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels
 together if the tables of an exact solver fit, or plan and bound meet; otherwise a plan that costs no more than the greedy one,
 and a lower bound. If not even one vector for each layer fits, the plan is the greedy one, and the bound is the sum of the levels'
 relaxed optima, in which every layer has the local sizes that make it cheapest. At its limits, or when it is interrupted, the
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from hypar.activity import INTERRUPTIBLE, tell
 from hypar.planning.searches.jointly.answers import Standing, better_of, greedy_answer
-from hypar.planning.searches.jointly.coarse import from_coarse, is_coarse
 from hypar.planning.searches.jointly.counts import COUNTS, by_counts
 from hypar.planning.searches.jointly.tuples import MOST_TUPLES, by_tuples
 from hypar.solve.cost_graph import CostGraph
@@ -73,12 +71,7 @@ def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
         load_solver(COUNTS).solve(CostGraph(nodes=(), edges=()))
     question = question.without_spatial()
     structure = question.structure(0, len(question.levels))
-    answered = False
-    if is_coarse(question, structure, budget):
-        for found in from_coarse(question, budget):
-            answered = True
-            yield found
-    for found in () if answered else by_tuples(question, structure, budget):
+    for found in by_tuples(question, structure, budget):
         yield found if counted is None else better_of(found, counted)
 
 

@@ -29,8 +29,6 @@ from hypar.sharding.conventions import FUSED, PAPER
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from numpy.typing import NDArray
-
     from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.planning.stages.spans import CutSpans
@@ -60,29 +58,14 @@ class LowerBounds:
 
     @cached_property
     def layers(self) -> list[LayerBounds]:
-        """The lower bounds of each layer."""
-        return self._bounds[0]
-
-    @cached_property
-    def _bounds(self) -> tuple[list[LayerBounds], list[LayerBounds]]:
-        """The lower bounds of each layer, whatever it chooses, and if it makes the choices of ``CutSpans.steady``."""
+        """The lower bounds of each layer, whatever it chooses."""
         if self.spans.request.heterogeneous is not None:
-            nothing = [LayerBounds()] * len(self.spans.microbatch.layers)
-            return nothing, nothing
+            return [LayerBounds()] * len(self.spans.microbatch.layers)
         return _layer_bounds(self.spans, self.microbatches)
-
-    @cached_property
-    def _steady(self) -> NDArray[np.bool_]:
-        """Whether all layers of a span make the choices of ``CutSpans.steady``, ``[starts, ends]``."""
-        chosen = None if self._bounds[0] is self._bounds[1] else self.spans.steady
-        return np.zeros((len(self.layers), len(self.layers) + 1), bool) if chosen is None else chosen.spans
 
     def _added(self, amount: Callable[[LayerBounds], float]) -> Costs:
         """Return lower bounds of the sums of an amount over every span, ``[starts, ends]``; 0 for empty spans."""
-        every, steady = ([amount(layer) for layer in layers] for layers in self._bounds)
-        if every == steady or not self._steady.any():
-            return _sums(every)
-        return np.where(self._steady, _sums(steady), _sums(every))
+        return _sums([amount(layer) for layer in self.layers])
 
     @cached_property
     def arriving(self) -> tuple[Costs, Costs]:
@@ -132,12 +115,7 @@ class LowerBounds:
                 [[layer.through for layer in own.layers] for own in every],
             )
         )
-        gradients = np.array(
-            [
-                max(layer.turns / self.microbatches - layer.through for layer in own)
-                for own in zip(*self._bounds, strict=True)
-            ]
-        )
+        gradients = np.array([layer.turns / self.microbatches - layer.through for layer in self.layers])
         turns = self._busy(lambda layer: layer.turns)
         found: Costs = np.maximum(self.seconds + ahead[:-1, None], turns + (beside[:-1] - gradients)[:, None])
         found *= 1 - ROUNDING
@@ -151,8 +129,7 @@ class LowerBounds:
         other stages.
         """
         setting = self.spans.setting
-        every, steady = (np.array([0.0, *(layer.error for layer in layers)]) for layers in self._bounds)
-        errors = setting.element_bytes * np.where(self._steady, steady, every)
+        errors = setting.element_bytes * np.array([0.0, *(layer.error for layer in self.layers)])
         # By ``paper`` tensors arrive as well that only pass, for which a device has no room.
         buffers = (
             0.0 if setting.convention == PAPER else np.maximum(*self.arriving) / math.prod(setting.array)
@@ -280,22 +257,15 @@ def _tensors_kept(layer: PlanNode) -> dict[int, int]:
     return {number: sizes[number] for number in kept if number is not None}
 
 
-def _layer_bounds(spans: CutSpans, microbatches: int) -> tuple[list[LayerBounds], list[LayerBounds]]:
-    """Return the lower bounds of each layer over all its choices, and for that of ``CutSpans.steady``; found once."""
+def _layer_bounds(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
+    """Return the lower bounds of each layer over all its choices, found once."""
     if microbatches not in spans.bounds:
-        chosen = spans.steady
-        options = [spans.question(0, len(spans.whole.layers)).options]
-        options += [] if chosen is None else [tuple(tuple((one,) for one in own) for own in chosen.choices)]
-        found = [
-            [
-                layer._replace(kept=read * layer.input + written * layer.output)
-                for layer, (read, written) in zip(
-                    _over_choices(spans, microbatches, own), _kept(spans.microbatch), strict=True
-                )
-            ]
-            for own in options
+        options = spans.question(0, len(spans.whole.layers)).options
+        each = zip(_over_choices(spans, microbatches, options), _kept(spans.microbatch), strict=True)
+        spans.bounds[microbatches] = [
+            layer._replace(kept=read * layer.input + written * layer.output)
+            for layer, (read, written) in each
         ]
-        spans.bounds[microbatches] = found[0], found[-1]
     return spans.bounds[microbatches]
 
 

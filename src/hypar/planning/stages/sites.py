@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hypar.planning.nodes.leaf import Node
     from hypar.planning.resolved import Resolved
     from hypar.planning.stages.span import LayerBounds
-    from hypar.planning.stages.steady import Steady
 
 
 class Known(NamedTuple):
@@ -40,12 +39,10 @@ class Known(NamedTuple):
     Attributes:
         answers: the best cuts of spans.
         bounds: the lower bounds of all layers, for each number of microbatches.
-        settled: the steady choices, once they are found.
     """
 
     answers: dict[object, Node]
-    bounds: dict[int, tuple[list[LayerBounds], list[LayerBounds]]]
-    settled: list[Steady | None]
+    bounds: dict[int, list[LayerBounds]]
 
 
 KnownOf = dict[str | None, Known]
@@ -151,7 +148,7 @@ def spans_of(
         before, behind = parts[number - 1 : number] if number else (), parts[number + 1 : number + 2]
         kind = (name, not {*before} <= {name}, not {*behind} <= {name})
         if kind not in kinds:
-            own = known.setdefault(name, Known({}, {}, []))
+            own = known.setdefault(name, Known({}, {}))
             kinds[kind] = _spans(request, graph, kind, (groups.count(name), microbatches), own)
         found.append(kinds[kind])
     return tuple(found)
@@ -168,9 +165,7 @@ def _spans(
     name, before, behind = kind
     group = None if name is None else _group(request, name)
     inside = of_stage(request if group is None else request.on(group.machine, group.name), counts[0])
-    spans = replace(
-        CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds, settled=known.settled
-    )
+    spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
     if group is None:
         return spans
     devices = group.using(request.arrays).num_devices

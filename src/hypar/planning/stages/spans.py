@@ -21,14 +21,12 @@ from hypar.plan.stages import FLUSHES
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
-from hypar.planning.searches.base import Answer, load_search
-from hypar.planning.searches.greedy import plugin as greedy_search
+from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import beside, entering_groups
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.repeats import counted_from, equal_layers
 from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside, phases_in_turn
-from hypar.planning.stages.steady import steady
 from hypar.planning.uneven.planner import Planner, as_planner
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.tree import Branching
@@ -55,15 +53,11 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
-    from hypar.planning.stages.steady import Steady
     from hypar.schedule.entering import Entering, Link
     from hypar.schedule.step import Step, Transfers
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
-
-FEW = 32
-"""Layers of whose spans a search takes no longer than finding out what most of them choose."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,7 +73,6 @@ class CutSpans:
         site: the devices of a stage, and the links to them.
         answers: the best cuts of spans for a mini-batch, which do not depend on microbatches or the number of stages.
         bounds: for each number of microbatches the lower bounds of all layers, which do not depend on the number of stages.
-        settled: the steady choices, once they are found; they depend on neither.
     """
 
     request: Resolved
@@ -89,8 +82,7 @@ class CutSpans:
     setting: Setting
     site: Site
     answers: dict[object, Node]
-    bounds: dict[int, tuple[list[LayerBounds], list[LayerBounds]]] = field(default_factory=dict)
-    settled: list[Steady | None] = field(default_factory=list)
+    bounds: dict[int, list[LayerBounds]] = field(default_factory=dict)
     _cuts: dict[object, Cuts] = field(default_factory=dict)
     _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
 
@@ -153,19 +145,9 @@ class CutSpans:
         return self._found[start, end]
 
     def priced(self, start: int, end: int) -> CutSpan:
-        """Return the first span that is equal to one and costs the same, by steady choices without a search, which it does not record."""
+        """Return the first span that is equal to one, and costs the same."""
         first = int(self.equal_to(start, end)[0])
-        start, end = first, first + end - start
-        if self.steady is None or not self.steady.spans[start, end]:
-            return self.span(start, end)
-        if (start, end) not in self._cuts:
-            graph, outside = (
-                self._of(self.microbatch, start, end),
-                shared_with_others(self.microbatch, start, end),
-            )
-            found = self._given(graph, self.steady.choices[start:end])
-            self._cuts[start, end] = self._lowered(graph, outside, found)
-        return self._as_stage(start, end, self._cuts[start, end])
+        return self.span(first, first + end - start)
 
     def equal_to(self, start: int, end: int) -> NDArray[np.intp]:
         """Return the first layers of all spans that are equal to one, itself included: they cost the same."""
@@ -175,12 +157,9 @@ class CutSpans:
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts, on identical devices."""
-        return self.having(start, end, self._given(self._of(self.microbatch, start, end), choices))
-
-    def _given(self, graph: PlanGraph, choices: tuple[Options, ...]) -> Leaf:
-        """Return some layers with given cuts, on identical devices."""
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        return self.planner.answered(self.request, "", graph, 0, answer)
+        graph = self._of(self.microbatch, start, end)
+        return self.having(start, end, self.planner.answered(self.request, "", graph, 0, answer))
 
     def stored(
         self, plan: Plan, start: int, end: int, choices: tuple[Options, ...], *, costed: bool = False
@@ -244,15 +223,6 @@ class CutSpans:
 
         network = (self.microbatch, self.flows)
         return entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, choices)
-
-    @property
-    def steady(self) -> Steady | None:
-        """The choices that the layers of most spans make, on identical devices; None if they are not known."""
-        if not self.settled:
-            known = len(self.whole.layers) > FEW and load_search(self.request.search) is greedy_search
-            whole = self.question(0, len(self.whole.layers)) if known and self.request.array else None
-            self.settled.append(None if whole is None else steady(whole))
-        return self.settled[0]
 
     @cached_property
     def ends(self) -> tuple[int, ...]:

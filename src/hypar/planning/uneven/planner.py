@@ -1,14 +1,11 @@
 """Plan a heterogeneous machine from the root of its tree, one uneven split after another.
 
 Each uneven split is decided by a search of its own, see ``search``. Each device group then plans the shards that its shares
-leave, identical devices by the requested search. Under a joint search a small network has all its choices at the uneven
-splits as candidates: at equal shares the plan is then optimal.
+leave, identical devices by the requested search.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self, cast
@@ -26,7 +23,7 @@ from hypar.planning.searches.base import load_search
 from hypar.planning.uneven.layer_shares import Offer, rows_of
 from hypar.planning.uneven.memory import fits
 from hypar.planning.uneven.records import claim_of, splits_of
-from hypar.planning.uneven.search import Place, SplitSearch, cheaper
+from hypar.planning.uneven.search import Place, SplitSearch
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.conventions import DIRECT, PAPER
@@ -47,12 +44,6 @@ if TYPE_CHECKING:
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
-
-MOST_CHOICES = 128
-"""Largest number of choices of all layers at all uneven splits that a joint search tries one by one."""
-
-MOST_PLANS = 2**16
-"""Largest number of choices of all layers at all splits and levels for which it does."""
 
 
 class Planner(LevelPlanner):
@@ -83,7 +74,6 @@ class Planner(LevelPlanner):
         self.machine = request.heterogeneous.using(request.arrays)
         self.adapts = request.shares != "equal" and self.cost.slowest
         self.counted = DIRECT if self.cost.direct and request.counted == PAPER else request.counted
-        self.thorough = False
 
     @classmethod
     def of(
@@ -102,22 +92,7 @@ class Planner(LevelPlanner):
             InputError: the request does not suit the network or the machine.
         """
         own = replace(request, solver=solver_for(request, graph))
-        found = cls(own, pins, element_bytes, root=root or WHOLE_ARRAY, in_stage=in_stage)
-        found.thorough = found.tries_all(graph)
-        return found
-
-    def tries_all(self, graph: PlanGraph) -> bool:
-        """Return whether a joint search has all choices of some layers at the uneven splits as candidates."""
-        if not load_search(self.request.search).at_once:
-            return False
-        splits = (self._options(machine, graph, depth) for machine, depth in self.machine.splits())
-        choices = math.prod(len(options) for split in splits for options in split)
-        space = space_of(self.request, graph)
-        inside = (
-            math.prod(len(space.choices(layer, ways)) for layer in graph.layers for ways in array)
-            for array in self.request.arrays.values()
-        )
-        return choices <= MOST_CHOICES and choices * max(inside) <= MOST_PLANS
+        return cls(own, pins, element_bytes, root=root or WHOLE_ARRAY, in_stage=in_stage)
 
     def planned(self, graph: PlanGraph) -> Branching:
         """Plan all layers of a network.
@@ -210,7 +185,7 @@ class Planner(LevelPlanner):
 
     def claim(self, node: Node) -> str:
         """Return the claim of a tree: the plans that it is optimal among."""
-        return claim_of(self.request, as_branching(node), thorough=self.thorough)
+        return claim_of(self.request, as_branching(node))
 
     def decided(self, node: Node, claim: str) -> Decided:
         """Return the decisions of a tree, without a score."""
@@ -237,13 +212,7 @@ class Planner(LevelPlanner):
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
         place = Place(name, machine, graph, depth, entered, self._options(machine, graph, depth))
-        found = SplitSearch(self, place).best()
-        for chosen in itertools.product(*place.options) if self.thorough else ():
-            held = place._replace(options=tuple((choice,) for choice in chosen))
-            one = SplitSearch(self, held).best()
-            if self.fits(one) and (cheaper(one, found) or not self.fits(found)):
-                found = one
-        return found
+        return SplitSearch(self, place).best()
 
     def fits(self, one: Branching) -> bool:
         """Return whether shares that adapt fit the memory; all others are as they are."""

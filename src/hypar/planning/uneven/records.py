@@ -91,13 +91,12 @@ def _uneven_split(branch: Branching) -> Split:
     )
 
 
-def claim_of(request: Resolved, branch: Branching, *, thorough: bool = False) -> str:
+def claim_of(request: Resolved, branch: Branching) -> str:
     """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among.
 
     Args:
         request: the request.
         branch: the planned tree.
-        thorough: whether all choices at the uneven splits were tried.
     """
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
@@ -107,8 +106,6 @@ def claim_of(request: Resolved, branch: Branching, *, thorough: bool = False) ->
             f"not optimal: solver {inexact[0]!r} is not exact; {request.search} search in each group {over}"
         )
     inner = f"{request.search} search in each group"
-    if thorough and request.shares == "equal":
-        return f"optimal, all uneven splits and levels jointly, at equal shares, {over}"
     if request.shares == "equal" and not branch.slowest:
         return f"each uneven split is optimal at equal shares given those above it, then {inner}, {over}"
     kinds = {
@@ -117,5 +114,4 @@ def claim_of(request: Resolved, branch: Branching, *, thorough: bool = False) ->
         "exact": "exact shares, found with the types in turn",
         "layers": "exact shares, then shares of each layer",
     }
-    tried = ", for all choices at the uneven splits" if thorough else ""
-    return f"{kinds[request.shares]}{tried}, not proven optimal, then {inner}, {over}"
+    return f"{kinds[request.shares]}, not proven optimal, then {inner}, {over}"

@@ -52,7 +52,6 @@ class Received(NamedTuple):
         receivers: number of groups of the next level that receive.
         devices: number of devices that work in all of these together.
         inside: whether partial sums of a layer are added up.
-        whole: whether every group of the next level has terms of each element.
     """
 
     level: int
@@ -63,7 +62,6 @@ class Received(NamedTuple):
     receivers: int
     devices: int
     inside: bool
-    whole: bool = False
 
 
 @lru_cache(maxsize=16384)
@@ -80,11 +78,10 @@ def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Opti
     found, receivers = [], _receivers(array, chosen)
     for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
         at_level = _computing(nest.unsized(), choice, ways)
-        for tensor, amount, (copies, summed) in zip(nest.tensors, amounts[level], at_level, strict=True):
+        for tensor, amount, (_, summed) in zip(nest.tensors, amounts[level], at_level, strict=True):
             if amount:
-                kind = "all_reduce" if summed else "neighbours"
-                to, whole = (receivers[level], receivers[-1]), copies == ways
-                found.append(Received(level, phase_of(tensor), tensor, kind, amount, *to, True, whole))
+                kind, to = "all_reduce" if summed else "neighbours", (receivers[level], receivers[-1])
+                found.append(Received(level, phase_of(tensor), tensor, kind, amount, *to, True))
     return tuple(reversed(found))
 
 
@@ -223,7 +220,7 @@ def _together(moves: Iterable[Received], of: Sequence[int]) -> tuple[Received, .
             move.inside,
         )
         if last is None or not same or digits[-1] >= move.level:
-            found.append(move._replace(level=level, whole=move.whole and of.count(level) == 1))
+            found.append(move._replace(level=level))
             digits = [move.level]
             continue
         digits.append(move.level)

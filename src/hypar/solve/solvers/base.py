@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from hypar.errors import ProblemError, TableLimitError
+from hypar.errors import TableLimitError
 from hypar.registry import load_plugin, own_plugins
 from hypar.solve.limits import ENTRY_BYTES
 from hypar.units import format_bytes
@@ -78,30 +77,6 @@ class Improving(Protocol):
 
     def improving(self, problem: CostGraph) -> Iterator[Solution]:
         """Yield solutions, each with no higher a cost and no lower a bound than those before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Levelled:
-    """The name of a search over levels, which takes no cost graph: that does not say which choices are orders of others.
-
-    Attributes:
-        refusal: the message about a cost graph.
-    """
-
-    exact = False
-    refusal: str
-
-    def tables(self, structure: Structure) -> Tables | None:  # noqa: ARG002 (the solvers' interface)
-        """Return None: no cost graph is supported."""
-        return None
-
-    def solve(self, problem: CostGraph) -> NoReturn:  # noqa: ARG002 (as above)
-        """Refuse a cost graph.
-
-        Raises:
-            ProblemError: always.
-        """
-        raise ProblemError(self.refusal)
 
 
 def load_solver(name: str) -> Solver:

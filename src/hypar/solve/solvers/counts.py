@@ -12,10 +12,34 @@ It needs more than a cost graph: the joint search builds its problem from layers
 
 from __future__ import annotations
 
-from hypar.solve.solvers.base import Levelled, Solver
+from typing import TYPE_CHECKING, NoReturn
 
-plugin: Solver = Levelled(
-    refusal="solver 'counts': found costs that depend on the order of levels, or one level at a time; allowed: cost "
-    "'volume', or 'time' or 'accpar' on a machine whose outer levels are no faster than inner ones and where all "
-    "collectives of a level take as long, by 'moved' or 'fused', --search joint, one dim a level"
-)
+from hypar.errors import ProblemError
+
+if TYPE_CHECKING:
+    from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.solvers.base import Solver
+
+
+class Counts:
+    """The name of a search over levels, which takes no cost graph: that does not say which choices are orders of others."""
+
+    exact = False
+
+    def tables(self, structure: Structure) -> None:
+        """Return None: no cost graph is supported."""
+
+    def solve(self, problem: CostGraph) -> NoReturn:  # noqa: ARG002 (the solvers' interface)
+        """Refuse a cost graph.
+
+        Raises:
+            ProblemError: always.
+        """
+        raise ProblemError(
+            "solver 'counts': found costs that depend on the order of levels, or one level at a time; allowed: cost "
+            "'volume', or 'time' or 'accpar' on a machine whose outer levels are no faster than inner ones and where all "
+            "collectives of a level take as long, by 'moved' or 'fused', --search joint, one dim a level"
+        )
+
+
+plugin: Solver = Counts()

@@ -1,1 +1,1 @@
-"""The ways of the joint search: by counts, from coarse to fine, over tuples, and level by level where nothing else fits."""
+"""The ways of the joint search: by counts, over tuples, and level by level where nothing else fits."""

@@ -1,6 +1,6 @@
-"""Enumeration of every assignment: the reference for the other exact solvers.
+"""Solvers of tests: `exhaustive`, which the exact solvers equal, and `uniform`, which is neither exact nor has a bound.
 
-Idea: the sum of all node vectors and edge matrices, broadcast to one table with an axis for each node.
+Exhaustive search counts every assignment out. Idea: the sum of all node vectors and edge matrices, broadcast to one table with an axis for each node.
 Cost: the product of all numbers of choices, for each node and edge.
 Guarantee: exact on any graph. Ties go from the last node back to the first declared choice, as in every exact solver.
 """
@@ -8,15 +8,20 @@ Guarantee: exact on any graph. Ties go from the last node back to the first decl
 from __future__ import annotations
 
 import math
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
+from hypar import registry
 from hypar.errors import ProblemError
 from hypar.solve.cost_graph import Solution
 from hypar.solve.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hypar.solve.cost_graph import CostGraph, Structure
 
 MOST_NODES = 32
@@ -64,4 +69,40 @@ def _dims(kept: list[int], sizes: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(node, sizes[node]) for node in kept]
 
 
-plugin: Solver = Exhaustive()
+EXHAUSTIVE: Solver = Exhaustive()
+
+
+class Uniform:
+    """An inexact solver without a bound: the best of the assignments that take one index at every node."""
+
+    exact = False
+
+    def tables(self, structure: Structure) -> Tables:
+        """Return the size of the candidates' sums."""
+        return Tables(stored=structure.entries, work=max(structure.sizes, default=0) * structure.entries)
+
+    def solve(self, problem: CostGraph) -> Solution:
+        """Try each index; nodes with fewer choices take their last one."""
+        sizes = problem.structure.sizes
+        candidates = [tuple(min(index, size - 1) for size in sizes) for index in range(max(sizes))]
+        best = min(candidates, key=problem.cost)
+        return Solution(assignment=best, cost=problem.cost(best))
+
+
+UNIFORM: Solver = Uniform()
+
+
+@pytest.fixture
+def more_solvers() -> Iterator[None]:
+    """Let plans name the solvers of this module, as those of another package."""
+    points = EntryPoints(
+        EntryPoint(name.lower(), f"{__name__}:{name}", "hypar.solvers") for name in ("EXHAUSTIVE", "UNIFORM")
+    )
+    caches = (registry.plugin_names, registry.load_plugin)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(registry, "entry_points", lambda group: points.select(group=f"hypar.{group}"))
+        for cached in caches:
+            cached.cache_clear()
+        yield
+    for cached in caches:
+        cached.cache_clear()
