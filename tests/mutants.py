@@ -50,17 +50,17 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     # network
-    Mutant("a causal attention multiplies half", "ops/families/attention.py", "fraction=0.5 if self.causal else 1.0", "fraction=1.0"),
+    Mutant("a causal attention multiplies half", "ops/families/attention.py", '"fraction": 0.5 if self.causal else 1.0', '"fraction": 1.0'),
     Mutant("an attention has two products", "ops/nest.py", "return int(self.fraction * self.products_among({}))", "return int(self.fraction * self.products_among({}) / 2)"),
     Mutant("an attention keeps a sum for each query", "ops/families/attention.py", "elements=num_rows if self.flash else scores", "elements=0 if self.flash else scores"),
-    Mutant("an attention keeps its output", "ops/families/attention.py", "saved=Saved(input=True, output=self.flash,", "saved=Saved(input=True, output=False,"),
+    Mutant("an attention keeps its output", "ops/families/attention.py", "Saved(input=True, output=self.flash,", "Saved(input=True, output=False,"),
     Mutant("a norm keeps its statistics", "ops/families/normalise.py", "elements=(1 + self.centred) * positions // each", "elements=0 * positions // each"),
     Mutant("a norm keeps its input", "ops/families/normalise.py", "Saved(input=True, elements=(1", "Saved(elements=(1"),
     Mutant("a layer norm has a shift", "ops/families/normalise.py", 'given = {"weight": self.scale, "bias": self.shift}', 'given = {"weight": self.scale}'),
-    Mutant("a softmax keeps its output", "ops/families/normalise.py", "saved=Saved(output=True)", "saved=Saved()"),
+    Mutant("a softmax keeps its output", "ops/families/attention.py", "saved = Saved(output=True)", "saved = Saved()"),
     Mutant("a layer norm takes five operations", "ops/families/normalise.py", "operations: ClassVar[int] = 5", "operations: ClassVar[int] = 4"),
     Mutant("a dispatch keeps the experts' numbers", "ops/families/experts.py", "mask_bytes=INDEX_BYTES * self.count * shape[self.over]", "mask_bytes=0 * shape[self.over]"),
-    Mutant("a dispatch multiplies nothing", "ops/families/experts.py", "fraction=0.0", "fraction=1.0"),
+    Mutant("a dispatch multiplies nothing", "ops/families/experts.py", '"fraction": 0.0', '"fraction": 1.0'),
     Mutant("a batch norm keeps statistics of channels", "ops/families/normalise.py", "Saved(input=True, statistics=numbers)", "Saved(input=True)"),
     Mutant("a batch norm reads its input again", "ops/families/normalise.py", '"more": (elements, 2 * elements)', '"more": (0, 2 * elements)'),
     Mutant("a max pool keeps where the largest were", "ops/families/pool.py", '* (self.mode == "max"))', "* 0)"),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
-from hypar.ops.dims import KERNEL
+from hypar.ops.dims import KERNEL, missing
 from hypar.ops.nest import Nest
-from hypar.ops.operands import Projection
+from hypar.ops.operands import NOTHING, Axes, Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError, Window
 
@@ -25,22 +27,13 @@ LARGEST_SIZE = 2**24
 Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_SIZE)]
 Shape = Mapping[str, int]
+Facts = dict[str, Any]
 IMAGE, VOLUME = ("channels", "height", "width"), ("channels", "depth", "height", "width")
 Node = Literal["", "weight", "join", "pool"]
 Zeros = Annotated[float, AsNumber, Field(ge=0, le=1)]
 Places = tuple[Size, ...]
 """A number for each dim of a place; a model file may give one for all."""
-
-
-def as_places(value: Any, dims: tuple[str, ...]) -> Any:
-    """Return one number as that of every dim of a place, and a list of as many as a tuple."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return (value,) * len(dims)
-    if isinstance(value, list | tuple) and len(value) == len(dims):
-        return tuple(value)
-    raise ValueError(
-        f"a whole number, or {'two' if len(dims) == 2 else 'three'} of them as [{', '.join(dims)}]"
-    )
+PAIR, SEVERAL = (range(2, 3), "inputs; allowed: 2"), (range(2, LARGEST_SIZE), "input; allowed: 2 or more")
 
 
 class Op(Record):
@@ -48,52 +41,129 @@ class Op(Record):
 
     A shape names the dims of one sample, ``{"channels": 64, "height": 56, "width": 56}`` or ``{"channels": 4096}``; every
     tensor has a ``batch`` dim besides. An op says what it makes of shapes, its nest, and its value as a forward expression;
-    all else follows from these.
+    all else follows from these. Of its nest it says what differs from that of an op which gives a shape again.
 
     Attributes:
         node: why it is a node of the plan graph: it has a ``weight``, or it is a ``join`` of tensors, or a ``pool`` that makes
             an image of another size and is a node where pools are asked for; empty for an op that is fused behind another.
         sized: fields of dims with their sizes, which a model file may name alone.
+        either: fields of which a model file gives one.
+        takes: the numbers of inputs that it accepts, and the words by which it refuses others.
+        form: the dims that its input must have; any if empty.
+        saved: what it keeps for its backward phase.
+        operations: floating-point operations for each element of its output, of an op without a product.
+        adds: whether its value is the sum of its operands, not their product.
     """
 
     node: ClassVar[Node] = ""
     sized: ClassVar[tuple[str, ...]] = ()
+    either: ClassVar[tuple[str, ...]] = ()
+    takes: ClassVar[tuple[range, str]] = (range(1, 2), "inputs; allowed: 1")
+    form: ClassVar[tuple[str, ...]] = ()
+    saved: ClassVar[Saved] = NOTHING
+    operations: ClassVar[int] = 0
+    adds: ClassVar[bool] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _given(cls, data: Any) -> Any:
+        if cls.either and isinstance(data, dict) and not {*cls.either} & {*data}:
+            raise missing(cls.either[0], data)
+        return data
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        for allowed, refused in self._refusals().items():
+            if refused:
+                raise ValueError(allowed)
+        return self
+
+    def _refusals(self) -> dict[str, bool]:
+        """Return what is allowed of fields that do not all stand together, and whether these break it."""
+        return {}
 
     @property
     def tied(self) -> str | None:
         """The layer whose weight it uses; None if it has its own."""
-        return None
+        found: str | None = getattr(self, "weight", None)
+        return found
+
+    def facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
+        """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
+
+        ``made`` are the axes of the output, by default those of the first input with the outputs of ``windows`` along its dims,
+        and ``loops`` the loop dims, by default the same; ``read`` are the axes of each input, by default its dims, some in windows.
+        A fraction is that of the product of all loop dims, where there are no ``products``.
+        """
+        return {}
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the op as a loop nest, for a mini-batch of some inputs; by default it only passes one on.
+        """Return the op as a loop nest, for a mini-batch of some inputs.
 
         Raises:
             ShapeError: the op does not accept the inputs.
         """
-        return same_shape(batch, (one_input(inputs),))
+        allowed, words = self.takes
+        if len(inputs) not in allowed:
+            raise ShapeError(f"found {len(inputs)} {words}")
+        form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
+        fits(not self.form or tuple(inputs[0]) == self.form, inputs, form)
+        facts = {"saved": self.saved, "operations": self.operations, **self.facts(*inputs)}
+        windows = facts.pop("windows", {})
+        made = facts.pop("made", None)
+        if made is None:
+            outputs = {dim: window.output_size(inputs[0][dim]) for dim, window in windows.items()}
+            made = {**inputs[0], **outputs}
+        loops = facts.pop("loops", made)
+        read = facts.pop("read", None) or [{**shape, **slid(shape, windows)} for shape in inputs]
+        facts["operations"] *= elements_of(loops)
+        if "elements" in facts:
+            facts["input_elements"] = batch * facts.pop("elements")
+        products = {"products": (("batch", *loops),)} if "fraction" in facts else {}
+        return Nest.of(batch, loops, read, made, **products | facts)
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Return the shape of one output sample, from that of each input.
-
-        Raises:
-            ShapeError: the op does not accept the inputs.
-        """
+        """Return the shape of one output sample, from that of each input; refuses what ``nest`` refuses."""
         _, *dims = self.nest(1, inputs).result.axes.items()
         return {dim: own.size for dim, own in dims}
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
         """Return the number of trained parameters, biases included, but for a weight that another layer has."""
-        trained = self.nest(1, inputs).trained
-        return sum(
-            math.prod(own.shape) for name, own in trained.items() if not (self.tied and name == "weight")
-        )
+        trained = self.nest(1, inputs).trained.items()
+        return sum(math.prod(own.shape) for name, own in trained if not (self.tied and name == "weight"))
 
     def value(self, run: Run) -> Var:
-        """Return what a device computes of its piece, as a forward expression: by default the product of all operands."""
+        """Return what a device computes of its piece, as a forward expression: by default the product or the sum of all operands."""
         nest = run.nest
-        read = [run.input(number) for number in range(len(nest.inputs))]
-        weight = [run.parameter("weight")] if nest.weight else []
-        return product([*read, *weight], nest.result.dims)
+        operands = [run.input(number) for number in range(len(nest.inputs))]
+        operands += [run.parameter()] if "weight" in nest.trained else []
+        return reduce(add, operands) if self.adds else product(operands, nest.result.dims)
+
+
+class Sliding(Op):
+    """An op that slides over the places of an image or a volume, each field a number for each dim of a place, or one for all."""
+
+    form: ClassVar[tuple[str, ...]] = IMAGE
+
+    def along(self, **fields: Iterable[int]) -> dict[str, Window]:
+        """Return the window along each dim of a place, from the numbers of each of its fields."""
+        numbers = zip(self.form[1:], *fields.values(), strict=True)
+        return {dim: Window(**dict(zip(fields, own, strict=True))) for dim, *own in numbers}
+
+    @field_validator(
+        "kernel", "stride", "padding", "dilation", "output_padding", "scale", "margin", mode="before", check_fields=False
+    )  # fmt: skip
+    @classmethod
+    def _places(cls, value: Any, info: ValidationInfo) -> Any:
+        dims = cls.form[1:]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return (value,) * len(dims)
+        if isinstance(value, list | tuple) and len(value) == len(dims):
+            return tuple(value)
+        if value is None and cls.model_fields[info.field_name or ""].default is None:
+            return None
+        number = "two" if len(dims) == 2 else "three"
+        raise ValueError(f"a whole number, or {number} of them as [{', '.join(dims)}]")
 
 
 class Weighted(Op):
@@ -104,7 +174,8 @@ class Weighted(Op):
         output_zeros: fraction of zeros in what it writes, the ReLU behind it done; None if not known.
     """
 
-    node: ClassVar[Node] = "weight"
+    node = "weight"
+    saved = Saved(input=True)
     input_zeros: Zeros | None = None
     output_zeros: Zeros | None = None
 
@@ -114,10 +185,12 @@ class Weighted(Op):
         given = {"input": self.input_zeros, "output": self.output_zeros}
         return {tensor: zeros for tensor, zeros in given.items() if zeros is not None}
 
-
-def prefixed(prefix: str, sizes: Mapping[str, int]) -> tuple[dict[str, str], dict[str, int]]:
-    """Return axes that loop dims of their names with a prefix index, and these loop dims with their sizes."""
-    return {dim: f"{prefix}{dim}" for dim in sizes}, {f"{prefix}{dim}": size for dim, size in sizes.items()}
+    def contraction(self, loops: Shape, read: Axes, made: Axes, weight: Iterable[str], **facts: Any) -> Facts:
+        """Return the facts of a product of one input with a weight; a bias has the axes that the weight makes."""
+        bias = {axis: own for axis, own in made.items() if not isinstance(own, int)}
+        trained = {"bias": bias} if getattr(self, "bias", False) else {}
+        own = {"loops": loops, "read": [read], "made": made, "weight": weight, "trained": trained}
+        return {**own, "zeros": self.zeros, **facts}
 
 
 def slid(shape: Shape, windows: Mapping[str, Window]) -> dict[str, Projection]:
@@ -125,52 +198,22 @@ def slid(shape: Shape, windows: Mapping[str, Window]) -> dict[str, Projection]:
     return {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), window) for dim, window in windows.items()}
 
 
-def same_shape(batch: int, inputs: Sequence[Shape], **facts: Any) -> Nest:
-    """Return the nest of an op whose inputs and output have one shape."""
-    return Nest.of(batch, inputs[0], inputs, inputs[0], **facts)
-
-
-def one_input(inputs: tuple[Shape, ...], *dims: str) -> Shape:
-    """Return the only input of an op with one input.
+def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:
+    """Refuse inputs that are not allowed, by what was found, as their shapes, and what is allowed.
 
     Raises:
-        ShapeError: the op has no input or several, or the input lacks one of some dims.
+        ShapeError: they are not.
     """
-    if len(inputs) != 1:
-        raise ShapeError(f"found {len(inputs)} inputs; allowed: 1")
-    require_dims(inputs[0], dims)
-    return inputs[0]
+    if not allowed:
+        shapes = () if isinstance(found, str) else [describe(shape) for shape in found]
+        one = f"an input of {shapes[0]}" if len(shapes) == 1 else " and ".join(shapes)
+        raise ShapeError(f"found {found if isinstance(found, str) else one}; allowed: {allow}")
 
 
-def several_inputs(inputs: tuple[Shape, ...], what: str = "") -> tuple[Shape, Shape]:
-    """Return the two inputs of a product; raises ``ShapeError`` for another number."""
-    if len(inputs) != 2:
-        raise ShapeError(f"found {len(inputs)} inputs; allowed: 2{what}")
-    return inputs[0], inputs[1]
-
-
-def require_dims(shape: Shape, names: Collection[str]) -> None:
-    """Check that an input has some dims.
-
-    Raises:
-        ShapeError: it lacks one.
-    """
-    missing = [name for name in names if name not in shape]
-    if missing:
-        raise ShapeError(f"found an input of {describe(shape)}; allowed: one with {', '.join(missing)}")
-
-
-def placed_input(inputs: tuple[Shape, ...], form: tuple[str, ...] = IMAGE) -> Shape:
-    """Return the only input of an op that slides over the places of an image or a volume.
-
-    Raises:
-        ShapeError: the input is not one image, or not one volume.
-    """
-    shape = one_input(inputs)
-    if tuple(shape) != form:
-        allowed = "channels, height and width" if form == IMAGE else ", ".join(form)
-        raise ShapeError(f"found an input of {describe(shape)}; allowed: {allowed}")
-    return shape
+def need(shape: Shape, names: Collection[str]) -> None:
+    """Refuse an input that lacks one of some dims; raises ``ShapeError``."""
+    missed = [name for name in names if name not in shape]
+    fits(not missed, [shape], f"one with {', '.join(missed)}")
 
 
 def elements_of(shape: Shape) -> int:

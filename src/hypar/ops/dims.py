@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pydantic_core import InitErrorDetails
 
@@ -41,22 +41,9 @@ def atom_of(dim: str) -> str:
     return dim
 
 
-def like(dim: str | None) -> str | None:
-    """Return the dim of ``CUTTABLE`` by whose colour a dim is shown: one of positions by that of ``height``.
-
-    Examples:
-        >>> like("in_hidden"), like("out_ff"), like("sequence"), like("batch")
-        ('in_channels', 'out_channels', 'height', 'batch')
-    """
-    if dim is None or dim in CUTTABLE:
-        return dim
-    return (
-        "in_channels"
-        if dim.startswith((READ, CONTRACTED))
-        else "out_channels"
-        if dim.startswith(MADE)
-        else "height"
-    )
+def prefixed(prefix: str, sizes: Mapping[str, int]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return axes that loop dims of their names with a prefix index, and these loop dims with their sizes."""
+    return {dim: f"{prefix}{dim}" for dim in sizes}, {f"{prefix}{dim}": size for dim, size in sizes.items()}
 
 
 def in_order(dims: Iterable[str]) -> list[str]:

@@ -1,21 +1,65 @@
-"""Attention: each query's mean of the values, weighed by a softmax over the keys."""
+"""Shares, as of a softmax, and attention: each query's mean of the values, weighed by its shares of the keys."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hypar.ops.base import Node, Op, Shape, describe, elements_of, prefixed, require_dims
-from hypar.ops.dims import CONTRACTED, MADE, READ, Names
-from hypar.ops.nest import Nest
+from hypar.ops.base import LARGEST_SIZE, Facts, Op, Shape, describe, elements_of, fits, need
+from hypar.ops.dims import CONTRACTED, MADE, READ, Names, prefixed
 from hypar.ops.operands import Saved, Sum
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import ShapeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.ops.run import Run
+
+
+class Softmax(Op):
+    """``exp(x) / sum of exp(x)``: an exponential, an addition and a division an element.
+
+    The largest x is not subtracted first, so that sums alone need all of a dim. Its derivative follows from its output.
+    """
+
+    operations = 3
+    saved = Saved(output=True)
+    over: Names = ("channels",)
+
+    def facts(self, shape: Shape) -> Facts:
+        """Return the sums of each position."""
+        need(shape, self.over)
+        return {"sums": sums_of(dim for dim in ("batch", *shape) if dim not in self.over)}
+
+    def exponentials(self, run: Run, read: Var) -> Var:  # noqa: ARG002
+        """Return the numerators of the shares."""
+        return read.exp()
+
+    def value(self, run: Run) -> Var:
+        """Return the numerators over their sums."""
+        found = self.exponentials(run, run.input())
+        return found * divisors(run, found, [dim for dim in found.dims if dim in self.over])
+
+
+class CrossEntropy(Softmax):
+    """A softmax whose mean cross-entropy against a label for each position is the loss.
+
+    It gives the shares, of which the loss takes the label's; whichever device has it takes it, so that dividing the dim
+    adds up one number for each position, as in Megatron-LM's vocabulary-parallel loss.
+    """
+
+    over: Names
+
+
+def sums_of(kept: Iterable[str]) -> dict[str, Sum]:
+    """Return the sums over devices of shares, which have some dims."""
+    dims = tuple(kept)
+    return {"exponential": Sum(dims), "product": Sum(dims, backward=True)}
+
+
+def divisors(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
+    """Return one over the sum of exponentials over some dims, which all devices with some of these share."""
+    return run.shared("product", Var((), 1.0) / run.total("exponential", exponentials.sum(over)))
 
 
 class Attention(Op):
@@ -39,104 +83,84 @@ class Attention(Op):
         flash: whether scores are neither kept nor moved between memory and device.
     """
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = (
+        range(3, LARGEST_SIZE, 2),
+        "inputs; allowed: 3, the queries, the keys and the values, and pairs of further queries and keys",
+    )
     over: Names = ("sequence",)
     causal: bool = False
     flash: bool = True
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def facts(self, *inputs: Shape) -> Facts:
         """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``.
 
         Each further part has a product ``S``, to which it is added.
         """
         self._check(inputs)
-        (queries, keys, _values), asking = inputs[:3], [one for one, _ in _pairs(len(inputs))]
-        rows, (keys_by, further) = _rows(queries), prefixed(CONTRACTED, {dim: keys[dim] for dim in self.over})
-        features = [prefixed(MADE if at == 2 else READ, _features(shape)) for at, shape in enumerate(inputs)]
+        asking = [one for one, _ in _pairs(inputs)]
+        rows, keys = _rows(inputs[0]), prefixed(CONTRACTED, {dim: inputs[1][dim] for dim in self.over})
+        features = [prefixed(MADE if at == 2 else READ, _features(own)) for at, own in enumerate(inputs)]
         contracted = {dim: size for at in (0, 2, *asking[1:]) for dim, size in features[at][1].items()}
-        read = [
-            {**shape, **by, **({} if at in asking else keys_by)}
-            for at, (shape, (by, _)) in enumerate(zip(inputs, features, strict=True))
-        ]
-        num_rows, scores = elements_of(rows), elements_of(rows) * math.prod(further.values())
-        kept = ("batch", *rows)
-        return Nest.of(
-            batch,
-            {**rows, **further, **contracted},
-            read,
-            {**rows, **features[2][0]},
-            products=tuple((*kept, *further, dim) for dim in contracted),
-            fraction=0.5 if self.causal else 1.0,
-            whole=frozenset(contracted),
-            sums={"exponential": Sum(kept), "product": Sum(kept, backward=True)},
-            saved=Saved(input=True, output=self.flash, elements=num_rows if self.flash else scores),
-            more=(0, 0) if self.flash else (4 * scores, 7 * scores),
-        )
+        by = [own if at in asking else {**own, **keys[0]} for at, (own, _) in enumerate(features)]
+        num_rows, scores = elements_of(rows), elements_of(rows) * elements_of(keys[1])
+        return {
+            "loops": {**rows, **keys[1], **contracted},
+            "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
+            "made": {**rows, **features[2][0]},
+            "products": tuple(("batch", *rows, *keys[1], dim) for dim in contracted),
+            "fraction": 0.5 if self.causal else 1.0,
+            "whole": frozenset(contracted),
+            "sums": sums_of(("batch", *rows)),
+            "saved": Saved(input=True, output=self.flash, elements=num_rows if self.flash else scores),
+            "more": (0, 0) if self.flash else (4 * scores, 7 * scores),
+        }
 
-    def _check(self, inputs: tuple[Shape, ...]) -> None:
-        """Check the inputs.
-
-        Raises:
-            ShapeError: they do not fit.
-        """
-        if len(inputs) < 3 or len(inputs) % 2 == 0:
-            raise ShapeError(
-                f"found {len(inputs)} inputs; allowed: 3, the queries, the keys and the values, and pairs of further"
-                " queries and keys"
-            )
+    def _check(self, inputs: Sequence[Shape]) -> None:
+        """Refuse inputs that do not fit."""
         for shape in inputs:
-            require_dims(shape, self.over)
-        parts = [(inputs[one], inputs[other]) for one, other in _pairs(len(inputs))]
-        for part in parts:
-            self._fit(inputs[0], *part)
-        features = [dim for queries, _ in parts for dim in _features(queries)]
-        if len({*features}) < len(features):
-            raise ShapeError(
-                f"found features {', '.join(features)} of several parts; allowed: a name for those of each"
-            )
-        if _rows(inputs[1]) != _rows(inputs[2]):
-            raise ShapeError(
-                f"found keys of {describe(inputs[1])} and values of {describe(inputs[2])}; allowed: equal but for features"
-            )
+            need(shape, self.over)
+        parts, (first, keys, values, *_) = _pairs(inputs), inputs
+        for one, other in parts:
+            self._fit(first, inputs[one], inputs[other])
+        names = [dim for one, _ in parts for dim in _features(inputs[one])]
+        found = f"features {', '.join(names)} of several parts"
+        fits(len({*names}) == len(names), found, "a name for those of each")
+        found = f"keys of {describe(keys)} and values of {describe(values)}"
+        fits(_rows(keys) == _rows(values), found, "equal but for features")
 
     def _fit(self, first: Shape, queries: Shape, keys: Shape) -> None:
-        """Check the queries and the keys of a part against the queries of the first one."""
-        both = f"queries of {describe(queries)} and keys of {describe(keys)}"
-        if _features(keys) != _features(queries) or {*_features(queries)} & {*self.over}:
-            raise ShapeError(f"found {both}; allowed: equal features last")
+        """Refuse queries and keys of a part that do not fit each other, or the queries of the first part."""
+        both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
+        fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
         shared = [dim for dim in _rows(keys) if dim not in self.over]
-        if any(queries.get(dim) != keys[dim] for dim in shared):
-            raise ShapeError(f"found {both}; allowed: equal {', '.join(shared)}")
-        if self.causal and any(queries[dim] != keys[dim] for dim in self.over):
-            raise ShapeError("found unlike positions of queries and keys; allowed: equal ones if causal")
-        if _rows(queries) != _rows(first):
-            raise ShapeError(
-                f"found queries of {describe(first)} and of {describe(queries)}; allowed: equal but for features"
-            )
+        fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
+        alike = not self.causal or all(queries[dim] == keys[dim] for dim in self.over)
+        fits(alike, "unlike positions of queries and keys", "equal ones if causal")
+        both = f"queries of {describe(first)} and of {describe(queries)}"
+        fits(_rows(queries) == _rows(first), both, "equal but for features")
 
     def value(self, run: Run) -> Var:
         """Return the means of the values; of causal attention a query's scores of later keys are left out.
 
         The largest score is not subtracted first, so that sums alone need all keys.
         """
-        nest, count = run.nest, len(run.nest.inputs)
+        nest, pairs = run.nest, _pairs(run.nest.inputs)
         *scored, _ = nest.products[0]
-        read = [run.input(number) for number in range(count)]
-        parts = [product((read[one], read[other]), scored) for one, other in _pairs(count)]
-        size = sum(nest.inputs[one].shape[-1] for one, _ in _pairs(count))
+        read = [run.input(number) for number in range(len(nest.inputs))]
+        first, *parts = (product((read[one], read[other]), scored) for one, other in pairs)
+        size = sum(nest.inputs[one].shape[-1] for one, _ in pairs)
         further = [dim for dim in scored if dim.startswith(CONTRACTED)]
-        scores = sum(parts[1:], parts[0]) * (1 / math.sqrt(size))
-        exponentials = scores.exp()
+        exponentials = (sum(parts, first) * (1 / math.sqrt(size))).exp()
         if self.causal:
             seen = _place(run, self.over) - _place(run, further)
             exponentials = exponentials * Var(seen.dims, seen.value >= 0)
-        shares = run.shared("product", Var((), 1.0) / run.total("exponential", exponentials.sum(further)))
-        return product((exponentials * shares, read[2]), nest.result.dims)
+        return product((exponentials * divisors(run, exponentials, further), read[2]), nest.result.dims)
 
 
-def _pairs(inputs: int) -> tuple[tuple[int, int], ...]:
+def _pairs(inputs: Sequence[object]) -> tuple[tuple[int, int], ...]:
     """Return the numbers of the queries and the keys of each part of the features."""
-    return ((0, 1), *((number, number + 1) for number in range(3, inputs, 2)))
+    return ((0, 1), *((number, number + 1) for number in range(3, len(inputs), 2)))
 
 
 def _features(shape: Shape) -> dict[str, int]:
@@ -155,4 +179,4 @@ def _place(run: Run, dims: Sequence[str]) -> Var:
     return found
 
 
-plugins: dict[str, type[Op]] = {"attention": Attention}
+plugins: dict[str, type[Op]] = {"attention": Attention, "cross_entropy": CrossEntropy, "softmax": Softmax}

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
-from operator import add, mul
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import (
-    Node,
-    Op,
-    Shape,
-    Size,
-    describe,
-    elements_of,
-    one_input,
-    prefixed,
-    same_shape,
-    several_inputs,
-    slid,
-)
-from hypar.ops.dims import CONTRACTED, KERNEL, Names
-from hypar.ops.nest import Nest
+from hypar.ops.base import PAIR, SEVERAL, Facts, Op, Shape, Size, elements_of, fits, need
+from hypar.ops.dims import CONTRACTED, KERNEL, Names, prefixed
 from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Array, Var
-from hypar.ops.windows import ShapeError, Window
+from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,22 +62,17 @@ FUNCTIONS = {
 class Elementwise(Op):
     """A function of each element of one input."""
 
-    named: ClassVar[str] = ""
+    operations = 1
+    function: ClassVar[str]
 
-    @property
-    def of(self) -> Function:
-        """The function."""
-        return FUNCTIONS[self.named]
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return one operation an element, and what the derivative follows from."""
-        shape, output = one_input(inputs), self.of.keeps_output
-        saved = Saved(input=not output, output=output)
-        return same_shape(batch, inputs, saved=saved, operations=elements_of(shape))
+    def facts(self, shape: Shape) -> Facts:  # noqa: ARG002
+        """Return what the derivative follows from."""
+        output = FUNCTIONS[self.function].keeps_output
+        return {"saved": Saved(input=not output, output=output)}
 
     def value(self, run: Run) -> Var:
         """Return the function of each element."""
-        return run.input().map(self.of.value, self.of.slope)
+        return run.input().map(*FUNCTIONS[self.function][:2])
 
 
 NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
@@ -106,24 +86,17 @@ class Pointwise(Elementwise):
     pointwise because their communication is a thousandth of a layer's. ``other`` is any function without a name here.
     """
 
-    function: Literal[
+    function: Literal[  # type: ignore[misc]
         "elu", "gelu", "hardswish", "leaky_relu", "lrn", "other", "relu6", "sigmoid", "silu", "tanh"
     ]
 
-    @property
-    def of(self) -> Function:
-        """The function."""
-        return FUNCTIONS[self.function]
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def facts(self, shape: Shape) -> Facts:
         """Return that a local response normalisation reads the channels around each, and keeps the divisor of each element."""
         if self.function != "lrn":
-            return super().nest(batch, inputs)
-        shape, window = one_input(inputs, "channels"), Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
-        read, elements = {**shape, **slid(shape, {"channels": window})}, elements_of(shape)
-        return Nest.of(
-            batch, shape, [read], shape, saved=Saved(input=True, elements=elements), operations=elements
-        )
+            return super().facts(shape)
+        need(shape, ["channels"])
+        window = Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
+        return {"windows": {"channels": window}, "saved": Saved(input=True, elements=elements_of(shape))}
 
     def value(self, run: Run) -> Var:
         """Return the function; ``F_in[c] d[c]^-beta`` with ``d[c] = k + alpha / n sum F_in[c']^2`` over the channels around c."""
@@ -136,14 +109,14 @@ class Pointwise(Elementwise):
 
 
 class Dropout(Op):
-    """Random zeroing of elements; the others are enlarged by what is zeroed on average."""
+    """Random zeroing of elements, which a mask says; the others are enlarged by what is zeroed on average."""
 
+    operations = 1
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return a mask of a byte an element, which says what was zeroed."""
-        elements = elements_of(one_input(inputs))
-        return same_shape(batch, inputs, saved=Saved(mask_bytes=elements), operations=elements)
+    def facts(self, shape: Shape) -> Facts:
+        """Return that it keeps a mask of a byte an element, which says what was zeroed."""
+        return {"saved": Saved(mask_bytes=elements_of(shape))}
 
     def value(self, run: Run) -> Var:
         """Return what a mask leaves that is the same in every step and on every device."""
@@ -177,36 +150,28 @@ def uniform(sample: Iterable[int], box: Box) -> Array:
 
 
 class Join(Op):
-    """A join of tensors of one shape, element by element."""
+    """A join of tensors of one shape, element by element, with an operation for each input after the first."""
 
-    node: ClassVar[Node] = "join"
-    adds: ClassVar[bool] = True
+    node = "join"
+    takes = SEVERAL
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return one operation for each element of every input after the first."""
-        if len(inputs) < 2:
-            raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
-        for shape in inputs[1:]:
-            if dict(shape) != dict(inputs[0]):
-                raise ShapeError(f"found {describe(inputs[0])} and {describe(shape)}; allowed: equal shapes")
-        operations, saved = (len(inputs) - 1) * elements_of(inputs[0]), Saved(input=not self.adds)
-        return same_shape(batch, inputs, operations=operations, passes=self.adds, saved=saved)
-
-    def value(self, run: Run) -> Var:
-        """Return the inputs as one."""
-        return reduce(
-            add if self.adds else mul, (run.input(number) for number in range(len(run.nest.inputs)))
-        )
+    def facts(self, first: Shape, *others: Shape) -> Facts:
+        """Return an operation for each input after the first."""
+        for shape in others:
+            fits(dict(shape) == dict(first), (first, shape), "equal shapes")
+        return {"operations": len(others), "passes": self.adds}
 
 
 class Add(Join):
     """``F_out = F_1 + F_2 + ...``."""
 
+    adds = True
+
 
 class Multiply(Join):
     """``F_out = F_1 F_2 ...``, element by element, as in a gated unit; each input is a factor of the others' errors."""
 
-    adds: ClassVar[bool] = False
+    saved = Saved(input=True)
 
 
 class Scale(Op):
@@ -218,63 +183,47 @@ class Scale(Op):
     Source: Hu and others, Squeeze-and-Excitation Networks (CVPR 2018), section 3.
     """
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = PAIR
+    saved = Saved(input=True)
+    operations = 1
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def facts(self, one: Shape, two: Shape) -> Facts:
         """Return the product over the first input's dims; a dim of size 1 of the second is one of its own."""
-        one, two = several_inputs(inputs)
-        if any(size not in (1, one.get(dim)) or dim not in one for dim, size in two.items()):
-            raise ShapeError(
-                f"found {describe(one)} and {describe(two)};"
-                " allowed: dims of the first input in the second, of the same size or of size 1"
-            )
+        within = all(dim in one and size in (1, one[dim]) for dim, size in two.items())
+        fits(within, (one, two), "dims of the first input in the second, of the same size or of size 1")
         by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
-        loops = {**one, **single}
-        return Nest.of(
-            batch,
-            loops,
-            [one, {**two, **by}],
-            one,
-            products=(("batch", *loops),),
-            fraction=0.0,
-            whole=frozenset(single),
-            saved=Saved(input=True),
-            operations=elements_of(one),
-        )
+        read = [one, {**two, **by}]
+        return {
+            "made": one,
+            "loops": {**one, **single},
+            "read": read,
+            "fraction": 0.0,
+            "whole": frozenset(single),
+        }
 
 
 class Trained(Op):
     """A function of each element and a trained number of the dims ``over``, which all elements share along the other dims."""
 
+    operations = 1
     start: ClassVar[float] = 0.0
-    keeps_input: ClassVar[bool] = True
     over: Names | None = None
 
-    def dims(self, shape: Shape) -> tuple[str, ...]:
-        """Return the dims of the trained tensor in the order of the input: all of a sample by default."""
-        return tuple(dim for dim in shape if self.over is None or dim in self.over)
+    @property
+    def table(self) -> tuple[int | None, Names | None]:
+        """The rows of the trained tensor, if it is a table round which the other dims go, and its dims; None for all of a sample."""
+        return None, self.over
 
-    def turns(self) -> int:
-        """Return the rows of the trained tensor, if it is a table round which the other dims go; 0 otherwise."""
-        return 0
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return one operation an element; the gradient is summed over the dims that the trained tensor lacks."""
-        shape, rows = one_input(inputs, *(self.over or ())), self.turns()
-        own = self.dims(shape)
-        numbers: dict[str, Any] = {dim: dim for dim in own}
-        if rows:
-            others = tuple(dim for dim in shape if dim not in own)
-            numbers = {"rows": Projection(rows, others, turns=True)} | numbers
-        return same_shape(
-            batch,
-            inputs,
-            trained={"weight": numbers},
-            start=self.start,
-            sums={"weight": Sum(own, backward=True)},
-            saved=Saved(input=self.keeps_input),
-            operations=elements_of(shape),
-        )
+    def facts(self, shape: Shape) -> Facts:
+        """Return that the gradient is summed over the dims that the trained tensor lacks."""
+        need(shape, self.over or ())
+        rows, over = self.table
+        own = tuple(dim for dim in shape if over is None or dim in over)
+        others = tuple(dim for dim in shape if dim not in own)
+        table = {"rows": Projection(rows, others, turns=True)} if rows else {}
+        trained = {"weight": {**table, **{dim: dim for dim in own}}}
+        return {"trained": trained, "start": self.start, "sums": {"weight": Sum(own, backward=True)}}
 
 
 class Position(Trained):
@@ -284,16 +233,13 @@ class Position(Trained):
     stands for, as relative positions share those of one distance, and as a table of positions that is longer than a sample.
     """
 
-    keeps_input: ClassVar[bool] = False
+    adds = True
     rows: Size | None = None
 
-    def turns(self) -> int:
-        """Return the rows of the table; 0 if it is none."""
-        return self.rows or 0
-
-    def value(self, run: Run) -> Var:
-        """Return the sum."""
-        return run.input() + run.parameter()
+    @property
+    def table(self) -> tuple[int | None, Names | None]:
+        """The rows of the table, if it is one, and the dims of each."""
+        return self.rows, self.over
 
 
 class LayerScale(Trained):
@@ -302,12 +248,9 @@ class LayerScale(Trained):
     Source: Touvron and others, Going deeper with image transformers (ICCV 2021), section 2.
     """
 
-    start: ClassVar[float] = 1.0
+    start = 1.0
+    saved = Saved(input=True)
     over: Names | None = ("channels",)
-
-    def value(self, run: Run) -> Var:
-        """Return the product."""
-        return run.input() * run.parameter()
 
 
 class Prelu(Trained):
@@ -316,15 +259,13 @@ class Prelu(Trained):
     Source: He and others, Delving Deep into Rectifiers (ICCV 2015), section 2.1.
     """
 
-    start: ClassVar[float] = 0.25
+    start = 0.25
+    saved = Saved(input=True)
 
-    def dims(self, shape: Shape) -> tuple[str, ...]:
-        """Return the dims of the slopes: none by default."""
-        return super().dims(shape) if self.over is not None else ()
-
-    def turns(self) -> int:
-        """Return the one row of a slope for all."""
-        return int(self.over is None)
+    @property
+    def table(self) -> tuple[int | None, Names | None]:
+        """The one row of a slope for all, or the dims of the slopes."""
+        return (1, ()) if self.over is None else (None, self.over)
 
     def value(self, run: Run) -> Var:
         """Return the input where it is above 0, and times its slope elsewhere."""
@@ -341,15 +282,15 @@ class Rope(Op):
     Source: Su and others, RoFormer (2021), section 3.2.
     """
 
+    operations = 3
     over: str = "sequence"
     dim: str = "head_dim"
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return three operations an element."""
-        shape = one_input(inputs, self.over, self.dim)
-        if shape[self.dim] % 2:
-            raise ShapeError(f"found {self.dim} of {shape[self.dim]}; allowed: an even size")
-        return same_shape(batch, inputs, together=frozenset({self.dim}), operations=3 * elements_of(shape))
+    def facts(self, shape: Shape) -> Facts:
+        """Return that the halves of a dim stay together."""
+        need(shape, (self.over, self.dim))
+        fits(shape[self.dim] % 2 == 0, f"{self.dim} of {shape[self.dim]}", "an even size")
+        return {"together": frozenset({self.dim})}
 
     def value(self, run: Run) -> Var:
         """Return the rotated elements; the longest period is 10,000 times two pi, as in the source."""
@@ -364,7 +305,7 @@ class Rope(Op):
 
 def _named(function: str) -> type[Op]:
     """Return the op of a function, without fields."""
-    return type(function.capitalize(), (Elementwise,), {"__module__": __name__, "named": function})
+    return type(function.capitalize(), (Elementwise,), {"__module__": __name__, "function": function})
 
 
 plugins: dict[str, type[Op]] = {

@@ -1,23 +1,70 @@
-"""The experts of a mixture: positions to them and back, by a routing that no plan depends on."""
+"""The experts of a mixture: scores of them, and positions to them and back, by a routing that no plan depends on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hypar.ops.base import Node, Op, Shape, Size, describe, one_input, require_dims, several_inputs
-from hypar.ops.dims import KERNEL, DimName, OneSized
-from hypar.ops.nest import Nest
+from hypar.ops.base import PAIR, Facts, Op, Shape, Size, describe, fits, need
+from hypar.ops.dims import KERNEL, DimName, OneName, OneSized
+from hypar.ops.families.attention import Softmax
 from hypar.ops.operands import Projection, Saved
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing, ShapeError, SharedWindow, Window
+from hypar.ops.windows import Routing, SharedWindow, Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
 
 INDEX_BYTES = 4
 """Bytes of the number of an expert."""
+
+
+class TopK(Softmax):
+    """``f(x) / sum of f(x)`` over the ``count`` largest scores of each position, and 0 for the others.
+
+    Attributes:
+        count: the scores of a position that are taken.
+        function: f, the exponential of a softmax, or the sigmoid.
+        groups: groups of neighbouring scores, of which a position takes the best alone.
+        best: how many of them; all if not given.
+
+    Source: Jiang and others, Mixtral of Experts (2024), section 2.1; of the sigmoid and the groups DeepSeek-AI, DeepSeek-V3
+    (2024), section 2.1.2.
+    """
+
+    over: OneName
+    count: Size
+    function: Literal["softmax", "sigmoid"] = "softmax"
+    groups: Size = 1
+    best: Size | None = None
+
+    def facts(self, shape: Shape) -> Facts:
+        """Return the sums of each position, of counts that fit."""
+        found, most = super().facts(shape), shape[self.over[0]]
+        fits(self.count <= most, f"count {self.count} for {describe(shape)}", f"at most {most}")
+        (size, rest), best = divmod(most, self.groups), self.groups if self.best is None else self.best
+        fits(
+            not rest and best <= self.groups and self.count <= best * size,
+            f"count {self.count} of the best {best} of {self.groups} groups of {most} {self.over[0]}",
+            "groups of equal size, as many and as large as the count needs",
+        )
+        return found
+
+    def exponentials(self, run: Run, read: Var) -> Var:
+        """Return the function of the scores to which a fixed routing sends each position, and 0 for the others."""
+        (experts,) = self.over
+        positions = next(dim for dim in read.dims[1:] if dim != experts)
+        found = read.exp()
+        value = found / (found + 1.0) if self.function == "sigmoid" else found
+        return value * _chosen(run, positions, experts, self.count)
+
+
+def _chosen(run: Run, positions: str, experts: str, count: int) -> Var:
+    """Return whether each position goes to each expert."""
+    dims = ("batch", positions, experts)
+    chosen = Routing(run.nest.sizes[experts], count).chosen(*(run.index(dim) for dim in dims))
+    return Var(dims, chosen)
 
 
 class Dispatch(Op):
@@ -30,8 +77,8 @@ class Dispatch(Op):
     Source: Lepikhin and others, GShard (2020), Algorithm 1, where a group is a sample.
     """
 
-    sized: ClassVar[tuple[str, ...]] = ("to",)
-    node: ClassVar[Node] = "join"
+    sized = ("to",)
+    node = "join"
     to: OneSized
     count: Size
     over: str = "sequence"
@@ -42,37 +89,31 @@ class Dispatch(Op):
         """The routing."""
         return Routing(self.to[0][1], self.count)
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def facts(self, shape: Shape) -> Facts:
         """Return the product of the input with a selection, whose dims are all; it takes no operations."""
-        shape = one_input(inputs, self.over)
+        need(shape, [self.over])
         slots = {**dict(self.to), self.slots: self.routing.num_slots(shape[self.over])}
         rest = {dim: size for dim, size in shape.items() if dim != self.over}
-        if len(slots) < 2 or {*slots} & {*rest}:
-            raise ShapeError(
-                f"found {', '.join(slots)} and an input of {describe(shape)}; allowed: each dim once"
-            )
-        window = Window(kernel=self.routing.round, stride=self.routing.round)
-        read = {self.over: Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)}
-        made = {**slots, **rest}
-        return Nest.of(
-            batch,
-            made,
-            [{**shape, **read}],
-            made,
-            products=(("batch", *made),),
-            fraction=0.0,
-            rounds={self.over: self.routing.round, **dict(self.to)},
-            saved=Saved(mask_bytes=INDEX_BYTES * self.count * shape[self.over]),
-        )
+        once = len(slots) == 2 and not {*slots} & {*rest}
+        fits(once, f"{', '.join(slots)} and an input of {describe(shape)}", "each dim once")
+        size = self.routing.round
+        window = Window(kernel=size, stride=size)
+        reads = Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)
+        return {
+            "made": {**slots, **rest},
+            "read": [{**shape, self.over: reads}],
+            "fraction": 0.0,
+            "rounds": {self.over: size, **dict(self.to)},
+            "saved": Saved(mask_bytes=INDEX_BYTES * self.count * shape[self.over]),
+        }
 
     def value(self, run: Run) -> Var:
         """Return the position in each slot, of those of a round."""
         ((experts, _),), size, slots = self.to, self.routing.round, run.index(self.slots)
         places = slots[:, None] * size + np.arange(size)
         chosen = self.routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
-        selected = Var(("batch", "positions", experts), chosen).split(
-            "positions", {self.slots: len(slots), f"{KERNEL}{self.over}": size}
-        )
+        split = {self.slots: len(slots), f"{KERNEL}{self.over}": size}
+        selected = Var(("batch", "positions", experts), chosen).split("positions", split)
         return product((run.input(), selected), run.nest.result.dims)
 
 
@@ -83,54 +124,44 @@ class Combine(Op):
     expert, ``over`` the dim of the experts, ``count`` those of a position.
     """
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = (PAIR[0], f"{PAIR[1]}, what experts made and the gates")
+    saved = Saved(input=True)
     count: Size
     over: DimName = "experts"
     slots: DimName = "slots"
 
-    def positions(self, gates: Shape) -> str:
-        """Return the dim of the positions, the one of the gates besides the experts."""
-        return next(dim for dim in gates if dim != self.over)
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def facts(self, made: Shape, gates: Shape) -> Facts:
         """Return the sum over the experts, of which each position meets ``count``; a slot is that of a round of positions."""
-        made, gates = several_inputs(inputs, ", what experts made and the gates")
-        require_dims(made, (self.over, self.slots))
-        require_dims(gates, (self.over,))
-        if len(gates) != 2 or gates[self.over] != made[self.over]:
-            raise ShapeError(
-                f"found {describe(made)} and gates of {describe(gates)};"
-                f" allowed: gates of the positions and {made[self.over]} {self.over}"
-            )
-        positions, routing = self.positions(gates), Routing(gates[self.over], self.count)
-        slots = routing.num_slots(gates[positions])
-        if made[self.slots] != slots:
-            raise ShapeError(
-                f"found {made[self.slots]} {self.slots} for {gates[positions]} positions of {self.count} experts each;"
-                f" allowed: {slots}"
-            )
-        rest = {dim: size for dim, size in made.items() if dim not in (self.over, self.slots)}
-        if positions in rest:
-            raise ShapeError(f"found {positions} in both inputs; allowed: in the gates alone")
+        need(made, (self.over, self.slots))
+        need(gates, [self.over])
+        experts, rest = made[self.over], {**made}
+        found = f"{describe(made)} and gates of {describe(gates)}"
+        alike = len(gates) == 2 and gates[self.over] == experts
+        fits(alike, found, f"gates of the positions and {experts} {self.over}")
+        ((positions, number),) = [own for own in gates.items() if own[0] != self.over]
+        routing, own = Routing(experts, self.count), rest.pop(self.slots)
+        slots = routing.num_slots(number)
+        found = f"{own} {self.slots} for {number} positions of {self.count} experts each"
+        fits(own == slots, found, f"{slots}")
+        del rest[self.over]
+        fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
         window = SharedWindow(kernel=1, stride=1, outputs=routing.round)
-        read = {self.slots: Projection(made[self.slots], (positions, f"{KERNEL}{self.slots}"), window)}
-        left = {positions: gates[positions], **rest}
-        loops, fraction = {**left, self.over: made[self.over]}, self.count / made[self.over]
-        products = (("batch", *loops),)
-        both = [{**made, **read}, gates]
-        return Nest.of(
-            batch, loops, both, left, products=products, fraction=fraction, saved=Saved(input=True)
-        )
+        reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)
+        left = {positions: number, **rest}
+        return {
+            "made": left,
+            "loops": {**left, self.over: experts},
+            "read": [{**made, self.slots: reads}, gates],
+            "fraction": self.count / experts,
+        }
 
     def value(self, run: Run) -> Var:
         """Return the terms of the piece's experts."""
         gates = run.input(1)
-        positions = self.positions(dict.fromkeys(gates.dims[1:], 0))
-        routing = Routing(run.nest.sizes[self.over], self.count)
-        chosen = routing.chosen(*(run.index(dim) for dim in ("batch", positions, self.over)))
-        return product(
-            (run.input(), gates * Var(("batch", positions, self.over), chosen)), run.nest.result.dims
-        )
+        positions = next(dim for dim in gates.dims[1:] if dim != self.over)
+        chosen = _chosen(run, positions, self.over, self.count)
+        return product((run.input(), gates * chosen), run.nest.result.dims)
 
 
-plugins: dict[str, type[Op]] = {"combine": Combine, "dispatch": Dispatch}
+plugins: dict[str, type[Op]] = {"combine": Combine, "dispatch": Dispatch, "top_k": TopK}

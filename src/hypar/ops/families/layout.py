@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
 from itertools import accumulate
-from operator import add
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from hypar.ops.base import Node, Op, Shape, Size, describe, elements_of, one_input, prefixed, same_shape, slid
-from hypar.ops.dims import KERNEL, LARGEST, Sized, missing
-from hypar.ops.nest import Nest
+from hypar.ops.base import LARGEST_SIZE, SEVERAL, Facts, Op, Shape, Size, elements_of, fits, need
+from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
 from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Var
-from hypar.ops.windows import ShapeError, Window
+from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -24,27 +21,17 @@ if TYPE_CHECKING:
 class Stated(Op):
     """A shape that the model file states: channels alone, an image, or with ``depth`` a volume; or ``shape``, dims that it names."""
 
-    sized: ClassVar[tuple[str, ...]] = ("shape",)
+    sized = ("shape",)
+    either = ("channels", "shape")
     channels: Size | None = None
     depth: Size | None = None
     height: Size | None = None
     width: Size | None = None
     shape: Sized | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _some(cls, data: Any) -> Any:
-        """Require channels where there is no shape."""
-        if isinstance(data, dict) and not {"channels", "shape"} & {*data}:
-            raise missing("channels", data)
-        return data
-
-    @model_validator(mode="after")
-    def _channels_or_shape(self) -> Self:
-        """Require channels or a shape."""
-        if self.shape is not None and {"channels", "depth", "height", "width"} & self.model_fields_set:
-            raise ValueError("a shape takes no channels, depth, height or width beside it")
-        return self
+    def _refusals(self) -> dict[str, bool]:
+        beside = bool({"channels", "depth", "height", "width"} & self.model_fields_set)
+        return {"a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside}
 
     def stated(self) -> Shape:
         """Return the stated shape."""
@@ -52,21 +39,19 @@ class Stated(Op):
             return dict(self.shape)
         places = {"depth": self.depth, "height": self.height, "width": self.width}
         given = {dim: size for dim, size in places.items() if size is not None}
-        if len({*given} & {"height", "width"}) == 1:
-            raise ShapeError("found one of height and width; allowed: both or neither")
-        if [*given] == ["depth"]:
-            raise ShapeError("found depth without height and width; allowed: both or neither")
+        fits(len({*given} & {"height", "width"}) != 1, "one of height and width", "both or neither")
+        fits([*given] != ["depth"], "depth without height and width", "both or neither")
         return {"channels": self.channels or 1, **given}
 
 
 class Input(Stated):
-    """The shape of one sample that a network reads."""
+    """The shape of one sample that a network reads, whose data stand for an input."""
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the nest of the data, which stand for an input."""
-        if inputs:
-            raise ShapeError(f"found {len(inputs)} inputs; allowed: none")
-        return same_shape(batch, (self.stated(),))
+    takes = (range(1), "inputs; allowed: none")
+
+    def facts(self) -> Facts:
+        """Return the shape of the data, which stand for an input."""
+        return {"made": self.stated(), "read": [self.stated()]}
 
 
 class Opaque(Stated):
@@ -75,21 +60,24 @@ class Opaque(Stated):
     Importers write it where no other op says what a framework does; ``kind`` is the framework's name.
     """
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = (range(1, LARGEST_SIZE), "inputs; allowed: 1 or more")
+    saved = Saved(input=True)
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def facts(self, *inputs: Shape) -> Facts:
         """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
-        if not inputs:
-            raise ShapeError("found 0 inputs; allowed: 1 or more")
         by, whole = prefixed("whole_", self.stated())
-        read = [{dim: Projection(size) for dim, size in shape.items()} for shape in inputs]
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
-        elements = batch * sum(elements_of(shape) for shape in inputs)
-        return Nest.of(
-            batch, whole, read, by, trained=trained, saved=Saved(input=True), input_elements=elements
-        )
+        read = [_whole(shape) for shape in inputs]
+        return {
+            "made": by,
+            "loops": whole,
+            "read": read,
+            "trained": trained,
+            "elements": sum(map(elements_of, inputs)),
+        }
 
     def value(self, run: Run) -> Var:
         """Return as a stand-in the sum of all elements of each sample, over the root of their number."""
@@ -103,41 +91,37 @@ class Opaque(Stated):
 
 
 class Flatten(Op):
-    """A view of all dims of a sample as channels."""
+    """A view of all dims of a sample as channels: a vector, which its input is in another form."""
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the nest of the vector, which its input is in another form."""
-        shape = one_input(inputs)
-        made = {"channels": elements_of(shape)}
-        return Nest.of(batch, made, [{dim: Projection(size) for dim, size in shape.items()}], made, view=True)
+    def facts(self, shape: Shape) -> Facts:
+        """Return the vector, which its input is in another form."""
+        return {"made": {"channels": elements_of(shape)}, "read": [_whole(shape)], "view": True}
+
+
+def _whole(shape: Shape) -> dict[str, Projection]:
+    """Return the axes of a tensor that is read whole."""
+    return {dim: Projection(size) for dim, size in shape.items()}
 
 
 class Concat(Op):
     """A join along ``channels``. With channels cut, a device holds its shard of every input's channels."""
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = SEVERAL
+    adds = True
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def facts(self, *inputs: Shape) -> Facts:
         """Return the inputs' shape with their channels added up, of which each input has some; the other dims must agree."""
-        if len(inputs) < 2:
-            raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
-        first = dict(inputs[0])
         for shape in inputs[1:]:
-            if dict(shape) | {"channels": 0} != first | {"channels": 0}:
-                raise ShapeError(
-                    f"found {describe(first)} and {describe(shape)}; allowed: equal but for channels"
-                )
-        made = first | {"channels": sum(shape["channels"] for shape in inputs)}
+            alike = dict(shape) | {"channels": 0} == dict(inputs[0]) | {"channels": 0}
+            fits(alike, (inputs[0], shape), "equal but for channels")
+        made = {**inputs[0], "channels": sum(shape["channels"] for shape in inputs)}
         begins = accumulate((shape["channels"] for shape in inputs), initial=0)
         read = [
             {**shape, "channels": Projection(shape["channels"], ("channels",), first=first)}
             for shape, first in zip(inputs, begins, strict=False)
         ]
-        return Nest.of(batch, made, read, made, input_elements=batch * elements_of(made), passes=True)
-
-    def value(self, run: Run) -> Var:
-        """Return the channels of all inputs, each of which is zero at the others'."""
-        return reduce(add, (run.input(number) for number in range(len(run.nest.inputs))))
+        return {"made": made, "read": read, "elements": elements_of(made), "passes": True}
 
 
 class Token(Op):
@@ -145,14 +129,16 @@ class Token(Op):
 
     over: str = "sequence"
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def facts(self, shape: Shape) -> Facts:
         """Return one position more, of which each reads the one before it, and the first one the token."""
-        shape = one_input(inputs, self.over)
-        made = {**shape, self.over: shape[self.over] + 1}
-        before = slid(shape, {self.over: Window(kernel=1, padding=1)})
-        own = {dim: size for dim, size in made.items() if dim != self.over}
-        sums = {"weight": Sum(tuple(own), backward=True)}
-        return Nest.of(batch, made, [{**shape, **before}], made, trained={"weight": own}, sums=sums)
+        need(shape, [self.over])
+        own = {dim: size for dim, size in shape.items() if dim != self.over}
+        return {
+            "made": {**shape, self.over: shape[self.over] + 1},
+            "windows": {self.over: Window(kernel=1, padding=1)},
+            "trained": {"weight": own},
+            "sums": {"weight": Sum(tuple(own), backward=True)},
+        }
 
     def value(self, run: Run) -> Var:
         """Return the token at the first position, and the positions behind it one further on."""
