@@ -8,11 +8,11 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
-from hypar.ops.dims import KERNEL, missing
+from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Nest
 from hypar.ops.operands import NOTHING, Axes, Projection, Saved
 from hypar.ops.tape import Var, product
@@ -68,7 +68,10 @@ class Op(Record):
     @classmethod
     def _given(cls, data: Any) -> Any:
         if cls.either and isinstance(data, dict) and not {*cls.either} & {*data}:
-            raise missing(cls.either[0], data)
+            field = cls.either[0]
+            raise ValidationError.from_exception_data(
+                "op", [{"type": "missing", "loc": (field,), "input": data}]
+            )
         return data
 
     @model_validator(mode="after")
@@ -88,7 +91,7 @@ class Op(Record):
         found: str | None = getattr(self, "weight", None)
         return found
 
-    def facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
+    def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
         """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
 
         ``made`` are the axes of the output, by default those of the first input with the outputs of ``windows`` along its dims,
@@ -106,16 +109,15 @@ class Op(Record):
         allowed, words = self.takes
         if len(inputs) not in allowed:
             raise ShapeError(f"found {len(inputs)} {words}")
-        form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
-        fits(not self.form or tuple(inputs[0]) == self.form, inputs, form)
-        facts = {"saved": self.saved, "operations": self.operations, **self.facts(*inputs)}
-        windows = facts.pop("windows", {})
-        made = facts.pop("made", None)
+        if self.form:
+            form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
+            fits(tuple(inputs[0]) == self.form, inputs, form)
+        facts = {"saved": self.saved, "operations": self.operations, **self._facts(*inputs)}
+        shape, windows, made = next(iter(inputs), {}), facts.pop("windows", {}), facts.pop("made", None)
         if made is None:
-            outputs = {dim: window.output_size(inputs[0][dim]) for dim, window in windows.items()}
-            made = {**inputs[0], **outputs}
-        loops = facts.pop("loops", made)
-        read = facts.pop("read", None) or [{**shape, **slid(shape, windows)} for shape in inputs]
+            made = {**shape, **outputs(shape, windows)}
+        slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
+        loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]
         facts["operations"] *= elements_of(loops)
         if "elements" in facts:
             facts["input_elements"] = batch * facts.pop("elements")
@@ -133,11 +135,13 @@ class Op(Record):
         return sum(math.prod(own.shape) for name, own in trained if not (self.tied and name == "weight"))
 
     def value(self, run: Run) -> Var:
-        """Return what a device computes of its piece, as a forward expression: by default the product or the sum of all operands."""
-        nest = run.nest
-        operands = [run.input(number) for number in range(len(nest.inputs))]
-        operands += [run.parameter()] if "weight" in nest.trained else []
-        return reduce(add, operands) if self.adds else product(operands, nest.result.dims)
+        """Return what a device computes of its piece, as a forward expression on its inputs and its weight."""
+        read = [run.input(number) for number in range(len(run.nest.inputs))]
+        return self._value(run, *read, *([run.parameter()] if "weight" in run.nest.trained else []))
+
+    def _value(self, run: Run, *operands: Any, **_: Any) -> Var:
+        """Return the value of an op's operands: by default their product, or their sum if it ``adds``."""
+        return reduce(add, operands) if self.adds else product(operands, run.nest.result.dims)
 
 
 class Sliding(Op):
@@ -193,25 +197,21 @@ class Weighted(Op):
         return {**own, "zeros": self.zeros, **facts}
 
 
-def slid(shape: Shape, windows: Mapping[str, Window]) -> dict[str, Projection]:
-    """Return the axes of a tensor along which windows slide, whose outputs have the names of the axes."""
-    return {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), window) for dim, window in windows.items()}
+def outputs(shape: Shape, windows: Mapping[str, Window]) -> dict[str, int]:
+    """Return the number of outputs of each window on an input."""
+    return {dim: window.output_size(shape[dim]) for dim, window in windows.items()}
 
 
 def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:
-    """Refuse inputs that are not allowed, by what was found, as their shapes, and what is allowed.
-
-    Raises:
-        ShapeError: they are not.
-    """
+    """Raise ``ShapeError`` with what was found, or the shapes of inputs, and what is allowed, unless it is."""
     if not allowed:
-        shapes = () if isinstance(found, str) else [describe(shape) for shape in found]
-        one = f"an input of {shapes[0]}" if len(shapes) == 1 else " and ".join(shapes)
-        raise ShapeError(f"found {found if isinstance(found, str) else one}; allowed: {allow}")
+        if not isinstance(found, str):
+            found = "an input of " * (len(found) == 1) + describe(*found)
+        raise ShapeError(f"found {found}; allowed: {allow}")
 
 
 def need(shape: Shape, names: Collection[str]) -> None:
-    """Refuse an input that lacks one of some dims; raises ``ShapeError``."""
+    """Raise ``ShapeError`` if an input lacks one of some dims."""
     missed = [name for name in names if name not in shape]
     fits(not missed, [shape], f"one with {', '.join(missed)}")
 
@@ -221,11 +221,12 @@ def elements_of(shape: Shape) -> int:
     return math.prod(shape.values())
 
 
-def describe(shape: Shape) -> str:
-    """Format a shape for people.
+def describe(*shapes: Shape) -> str:
+    """Format shapes for people.
 
     Examples:
         >>> describe({"channels": 3, "height": 224, "width": 224})
         '3x224x224 (channels, height, width)'
     """
-    return "x".join(str(size) for size in shape.values()) + f" ({', '.join(shape)})"
+    sizes = ["x".join(str(size) for size in shape.values()) for shape in shapes]
+    return " and ".join(f"{own} ({', '.join(shape)})" for own, shape in zip(sizes, shapes, strict=True))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from pydantic_core import InitErrorDetails
 
 CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
 """The dims of convolutions, vectors and joins that a choice may divide."""
@@ -87,8 +85,7 @@ def _as_names(value: Any) -> Any:
     found = (value,) if isinstance(value, str) else value
     if isinstance(found, list | tuple) and found and all(isinstance(name, str) for name in found):
         return tuple(found)
-    msg = "a dim's name, or a list of them"
-    raise ValueError(msg)
+    raise ValueError("a dim's name, or a list of them")
 
 
 def _as_pairs(value: Any) -> Any:
@@ -104,8 +101,7 @@ def _as_sized(value: Any) -> Any:
         return tuple(value.items())
     if isinstance(value, list | tuple) and value:
         return tuple(tuple(pair) if isinstance(pair, list) else pair for pair in value)
-    msg = "dims that the file declares, or dims with their sizes"
-    raise ValueError(msg)
+    raise ValueError("dims that the file declares, or dims with their sizes")
 
 
 DimSize = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -123,9 +119,3 @@ def _single(value: Any) -> Any:
 
 OneName = Annotated[Names, AfterValidator(_single)]
 OneSized = Annotated[Sized, AfterValidator(_single)]
-
-
-def missing(field: str, data: Any) -> ValidationError:
-    """Return the error of a field that is missing because no field in its place is given."""
-    line: InitErrorDetails = {"type": "missing", "loc": (field,), "input": data}
-    return ValidationError.from_exception_data("op", [line])

@@ -26,18 +26,16 @@ class Softmax(Op):
     saved = Saved(output=True)
     over: Names = ("channels",)
 
-    def facts(self, shape: Shape) -> Facts:
-        """Return the sums of each position."""
+    def _facts(self, shape: Shape) -> Facts:
         need(shape, self.over)
         return {"sums": sums_of(dim for dim in ("batch", *shape) if dim not in self.over)}
 
-    def exponentials(self, run: Run, read: Var) -> Var:  # noqa: ARG002
+    def _exponentials(self, run: Run, read: Var) -> Var:  # noqa: ARG002
         """Return the numerators of the shares."""
         return read.exp()
 
-    def value(self, run: Run) -> Var:
-        """Return the numerators over their sums."""
-        found = self.exponentials(run, run.input())
+    def _value(self, run: Run, read: Var) -> Var:
+        found = self._exponentials(run, read)
         return found * divisors(run, found, [dim for dim in found.dims if dim in self.over])
 
 
@@ -92,7 +90,7 @@ class Attention(Op):
     causal: bool = False
     flash: bool = True
 
-    def facts(self, *inputs: Shape) -> Facts:
+    def _facts(self, *inputs: Shape) -> Facts:
         """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``.
 
         Each further part has a product ``S``, to which it is added.
@@ -140,14 +138,13 @@ class Attention(Op):
         both = f"queries of {describe(first)} and of {describe(queries)}"
         fits(_rows(queries) == _rows(first), both, "equal but for features")
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, *read: Var) -> Var:
         """Return the means of the values; of causal attention a query's scores of later keys are left out.
 
         The largest score is not subtracted first, so that sums alone need all keys.
         """
         nest, pairs = run.nest, _pairs(run.nest.inputs)
         *scored, _ = nest.products[0]
-        read = [run.input(number) for number in range(len(nest.inputs))]
         first, *parts = (product((read[one], read[other]), scored) for one, other in pairs)
         size = sum(nest.inputs[one].shape[-1] for one, _ in pairs)
         further = [dim for dim in scored if dim.startswith(CONTRACTED)]

@@ -7,21 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from hypar.ops.base import (
-    PAIR,
-    VOLUME,
-    Count,
-    Facts,
-    Op,
-    Places,
-    Shape,
-    Size,
-    Sliding,
-    Weighted,
-    fits,
-    need,
-    slid,
-)
+from hypar.ops.base import PAIR, VOLUME, Count, Facts, Op, Places, Shape, Size, Sliding, Weighted, fits, need
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, prefixed
 from hypar.ops.operands import Projection, Saved
 from hypar.ops.tape import Var, product
@@ -62,14 +48,12 @@ class Linear(Weighted):
     def _biased(self) -> dict[str, bool]:
         return {"each stands beside bias: false alone": self.each is not None and self.bias}
 
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The windows along which it slides: none."""
+    def _windows(self) -> dict[str, Window]:
         return {}
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,e,p,o] = F_in[n,e,p,i] . W[e,i,o]`` for all positions p and for e, those of ``each``."""
-        windows, each = self.windows, self.each or ()
+        windows, each = self._windows(), self.each or ()
         need(shape, (*(self.contracted or ()), *each))
         vector = self.out_features is None or tuple(shape) == ("channels",)
         fits(vector, [shape], "a vector, so put a flatten before")
@@ -89,9 +73,10 @@ class Linear(Weighted):
         (read_by, inner), (made_by, outer) = prefixed(READ, read), prefixed(MADE, made)
         return self.contraction(
             {**kept, **inner, **outer, **taps},
-            {**shape, **read_by, **slid(shape, windows)},
+            {**shape, **read_by},
             {**kept, **made_by},
             [*(dim for dim in kept if dim in each), *inner, *taps, *outer],
+            windows=windows,
             whole=frozenset(windows),
         )
 
@@ -118,9 +103,7 @@ class SequenceConv(Linear):
             **self._biased(),
         }
 
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The window of positions that an output reads."""
+    def _windows(self) -> dict[str, Window]:
         window = Window(kernel=self.kernel, stride=self.stride, padding=self.padding, dilation=self.dilation)
         return {self.over: window}
 
@@ -146,7 +129,7 @@ class Conv(Sliding, Weighted):
         own = self.kernel, self.stride, self.padding, self.dilation
         return self.along(**dict(zip(("kernel", "stride", "padding", "dilation"), own, strict=True)))
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h',w'] . W[g,i,o,r,s]`` for the h' and w' that the windows read."""
         windows, groups = self.windows, {"groups": self.groups} if self.groups > 1 else {}
         for name, size in (("in", shape["channels"]), ("out", self.out_channels)):
@@ -161,9 +144,10 @@ class Conv(Sliding, Weighted):
         }
         return self.contraction(
             {**filters, **places},
-            {"channels": (*groups, "in_channels"), **slid(shape, windows)},
+            {"channels": (*groups, "in_channels")},
             {"channels": (*groups, "out_channels"), **places},
             filters,
+            windows=windows,
             whole=frozenset(places if self.form == VOLUME else ()),
         )
 
@@ -179,9 +163,8 @@ class Conv1d(Conv):
             return int(info.field_name != "padding"), value
         raise ValueError("a whole number")
 
-    def facts(self, shape: Shape) -> Facts:
-        """Return the product of one row."""
-        found = super().facts(shape)
+    def _facts(self, shape: Shape) -> Facts:
+        found = super()._facts(shape)
         fits(shape["height"] == 1, [shape], "a height of 1")
         return found
 
@@ -226,7 +209,7 @@ class Patch(Sliding, Weighted):
     over: DimName = "sequence"
     bias: bool = True
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,s,o] = F_in[n,i,h,w] . W[i,r,c,o]`` for the h and w of the patch s; its rows divide with s."""
         (rows, columns), height, width = self.kernel, shape["height"], shape["width"]
         for dim, size in zip(self.form[1:], self.kernel, strict=True):
@@ -240,14 +223,14 @@ class Patch(Sliding, Weighted):
         places = {self.over: height // rows * across}
         return self.contraction({**places, **taps, **made}, image, {**places, **made_by}, [*taps, *made])
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var, weight: Var) -> Var:
         """Return the product of each patch, whose columns are selected of whole rows, with the weight."""
         width, columns = run.nest.operands["input"].axes["width"].size, self.kernel[1]
         first = run.index(self.over)[:, None, None] * columns % width
         selected = first + np.arange(columns) == np.arange(width)[:, None]
-        patches = [run.input(), Var((self.over, "width", "kernel_width"), selected)]
+        patches = [read, Var((self.over, "width", "kernel_width"), selected)]
         kept = ("batch", self.over, "in_channels", "kernel_height", "kernel_width")
-        return product([product(patches, kept), run.parameter()], run.nest.result.dims)
+        return product([product(patches, kept), weight], run.nest.result.dims)
 
 
 class Embedding(Weighted):
@@ -261,18 +244,18 @@ class Embedding(Weighted):
     over: OneSized
     out: Sized
 
-    def facts(self, tokens: Shape) -> Facts:
+    def _facts(self, tokens: Shape) -> Facts:
         """Return ``F_out[n,p,h] = onehot[n,p,v] . W[v,h]``; the tokens that stand for the one-hot vectors have no v."""
         (_, rows), (made_by, made) = prefixed(READ, dict(self.over)), prefixed(MADE, dict(self.out))
         loops = {**tokens, **rows, **made}
         return self.contraction(loops, tokens, {**tokens, **made_by}, [*rows, *made], fraction=0.0)
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, tokens: Var, weight: Var) -> Var:
         """Return the rows that the piece has, and zeros for the tokens of other rows."""
-        tokens, label = run.input(), run.nest.weight[0]
+        label = run.nest.weight[0]
         rows, token = run.index(label), token_of(tokens.value, run.nest.sizes[label])
         place = np.minimum(np.searchsorted(rows, token), len(rows) - 1)
-        return run.parameter().gather(label, np.where(rows[place] == token, place, -1), tokens.dims)
+        return weight.gather(label, np.where(rows[place] == token, place, -1), tokens.dims)
 
 
 def token_of(data: Any, rows: int) -> Any:
@@ -293,7 +276,7 @@ class Matmul(Op):
     over: Pairs
     names: Pairs | None = None
 
-    def facts(self, one: Shape, two: Shape) -> Facts:
+    def _facts(self, one: Shape, two: Shape) -> Facts:
         """Return the product over named dims: those of the first input, and those that the second alone has."""
         over, names = dict(self.over), dict(self.names or ())
         need(one, over)

@@ -65,14 +65,12 @@ class Elementwise(Op):
     operations = 1
     function: ClassVar[str]
 
-    def facts(self, shape: Shape) -> Facts:  # noqa: ARG002
-        """Return what the derivative follows from."""
+    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
         output = FUNCTIONS[self.function].keeps_output
         return {"saved": Saved(input=not output, output=output)}
 
-    def value(self, run: Run) -> Var:
-        """Return the function of each element."""
-        return run.input().map(*FUNCTIONS[self.function][:2])
+    def _value(self, run: Run, read: Var) -> Var:  # noqa: ARG002
+        return read.map(*FUNCTIONS[self.function][:2])
 
 
 NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
@@ -90,38 +88,36 @@ class Pointwise(Elementwise):
         "elu", "gelu", "hardswish", "leaky_relu", "lrn", "other", "relu6", "sigmoid", "silu", "tanh"
     ]
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return that a local response normalisation reads the channels around each, and keeps the divisor of each element."""
         if self.function != "lrn":
-            return super().facts(shape)
+            return super()._facts(shape)
         need(shape, ["channels"])
         window = Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
         return {"windows": {"channels": window}, "saved": Saved(input=True, elements=elements_of(shape))}
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var) -> Var:
         """Return the function; ``F_in[c] d[c]^-beta`` with ``d[c] = k + alpha / n sum F_in[c']^2`` over the channels around c."""
         if self.function != "lrn":
-            return super().value(run)
-        around, taps = run.input(), f"{KERNEL}channels"
-        middle = around.gather(taps, np.array(NEIGHBOURS // 2), ())
-        divisor = (around * around).sum([taps]) * (ALPHA / NEIGHBOURS) + K
+            return super()._value(run, read)
+        taps = f"{KERNEL}channels"
+        divisor = (read * read).sum([taps]) * (ALPHA / NEIGHBOURS) + K
+        middle = read.gather(taps, np.array(NEIGHBOURS // 2), ())
         return middle * divisor.map(lambda x: x**-BETA, lambda x: -BETA * x ** (-BETA - 1))
 
 
 class Dropout(Op):
-    """Random zeroing of elements, which a mask says; the others are enlarged by what is zeroed on average."""
+    """Random zeroing of elements, which a mask of bytes says; the others are enlarged by what is zeroed on average."""
 
     operations = 1
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
 
-    def facts(self, shape: Shape) -> Facts:
-        """Return that it keeps a mask of a byte an element, which says what was zeroed."""
+    def _facts(self, shape: Shape) -> Facts:
         return {"saved": Saved(mask_bytes=elements_of(shape))}
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var) -> Var:
         """Return what a mask leaves that is the same in every step and on every device."""
-        read, shape = run.input(), run.nest.result.shape
-        kept = uniform(shape[1:], tuple(map(run.index, read.dims))) >= self.probability
+        kept = uniform(run.nest.result.shape[1:], tuple(map(run.index, read.dims))) >= self.probability
         return read * Var(read.dims, kept / (1 - self.probability))
 
 
@@ -155,8 +151,7 @@ class Join(Op):
     node = "join"
     takes = SEVERAL
 
-    def facts(self, first: Shape, *others: Shape) -> Facts:
-        """Return an operation for each input after the first."""
+    def _facts(self, first: Shape, *others: Shape) -> Facts:
         for shape in others:
             fits(dict(shape) == dict(first), (first, shape), "equal shapes")
         return {"operations": len(others), "passes": self.adds}
@@ -188,7 +183,7 @@ class Scale(Op):
     saved = Saved(input=True)
     operations = 1
 
-    def facts(self, one: Shape, two: Shape) -> Facts:
+    def _facts(self, one: Shape, two: Shape) -> Facts:
         """Return the product over the first input's dims; a dim of size 1 of the second is one of its own."""
         within = all(dim in one and size in (1, one[dim]) for dim, size in two.items())
         fits(within, (one, two), "dims of the first input in the second, of the same size or of size 1")
@@ -210,15 +205,14 @@ class Trained(Op):
     start: ClassVar[float] = 0.0
     over: Names | None = None
 
-    @property
-    def table(self) -> tuple[int | None, Names | None]:
-        """The rows of the trained tensor, if it is a table round which the other dims go, and its dims; None for all of a sample."""
+    def _table(self) -> tuple[int | None, Names | None]:
+        """Return the rows of the trained tensor, if it is a table round which the other dims go, and its dims, if not all."""
         return None, self.over
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return that the gradient is summed over the dims that the trained tensor lacks."""
         need(shape, self.over or ())
-        rows, over = self.table
+        rows, over = self._table()
         own = tuple(dim for dim in shape if over is None or dim in over)
         others = tuple(dim for dim in shape if dim not in own)
         table = {"rows": Projection(rows, others, turns=True)} if rows else {}
@@ -236,9 +230,7 @@ class Position(Trained):
     adds = True
     rows: Size | None = None
 
-    @property
-    def table(self) -> tuple[int | None, Names | None]:
-        """The rows of the table, if it is one, and the dims of each."""
+    def _table(self) -> tuple[int | None, Names | None]:
         return self.rows, self.over
 
 
@@ -262,16 +254,12 @@ class Prelu(Trained):
     start = 0.25
     saved = Saved(input=True)
 
-    @property
-    def table(self) -> tuple[int | None, Names | None]:
-        """The one row of a slope for all, or the dims of the slopes."""
+    def _table(self) -> tuple[int | None, Names | None]:
         return (1, ()) if self.over is None else (None, self.over)
 
-    def value(self, run: Run) -> Var:
-        """Return the input where it is above 0, and times its slope elsewhere."""
-        read = run.input()
+    def _value(self, run: Run, read: Var, slope: Var) -> Var:  # noqa: ARG002
         above = read.map(*FUNCTIONS["relu"][:2])
-        return above + run.parameter() * (read - above)
+        return above + slope * (read - above)
 
 
 class Rope(Op):
@@ -286,15 +274,14 @@ class Rope(Op):
     over: str = "sequence"
     dim: str = "head_dim"
 
-    def facts(self, shape: Shape) -> Facts:
-        """Return that the halves of a dim stay together."""
+    def _facts(self, shape: Shape) -> Facts:
         need(shape, (self.over, self.dim))
         fits(shape[self.dim] % 2 == 0, f"{self.dim} of {shape[self.dim]}", "an even size")
         return {"together": frozenset({self.dim})}
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var) -> Var:
         """Return the rotated elements; the longest period is 10,000 times two pi, as in the source."""
-        read, half = run.input(), run.nest.sizes[self.dim] // 2
+        half = run.nest.sizes[self.dim] // 2
         pair = np.arange(2 * half) % half
         angle = run.index(self.over)[:, None] * 10_000.0 ** (-pair / half)
         cosine, sine = (Var((self.over, self.dim), turn(angle)) for turn in (np.cos, np.sin))

@@ -39,9 +39,8 @@ class TopK(Softmax):
     groups: Size = 1
     best: Size | None = None
 
-    def facts(self, shape: Shape) -> Facts:
-        """Return the sums of each position, of counts that fit."""
-        found, most = super().facts(shape), shape[self.over[0]]
+    def _facts(self, shape: Shape) -> Facts:
+        found, most = super()._facts(shape), shape[self.over[0]]
         fits(self.count <= most, f"count {self.count} for {describe(shape)}", f"at most {most}")
         (size, rest), best = divmod(most, self.groups), self.groups if self.best is None else self.best
         fits(
@@ -51,7 +50,7 @@ class TopK(Softmax):
         )
         return found
 
-    def exponentials(self, run: Run, read: Var) -> Var:
+    def _exponentials(self, run: Run, read: Var) -> Var:
         """Return the function of the scores to which a fixed routing sends each position, and 0 for the others."""
         (experts,) = self.over
         positions = next(dim for dim in read.dims[1:] if dim != experts)
@@ -89,7 +88,7 @@ class Dispatch(Op):
         """The routing."""
         return Routing(self.to[0][1], self.count)
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return the product of the input with a selection, whose dims are all; it takes no operations."""
         need(shape, [self.over])
         slots = {**dict(self.to), self.slots: self.routing.num_slots(shape[self.over])}
@@ -107,14 +106,14 @@ class Dispatch(Op):
             "saved": Saved(mask_bytes=INDEX_BYTES * self.count * shape[self.over]),
         }
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var) -> Var:
         """Return the position in each slot, of those of a round."""
         ((experts, _),), size, slots = self.to, self.routing.round, run.index(self.slots)
         places = slots[:, None] * size + np.arange(size)
         chosen = self.routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
         split = {self.slots: len(slots), f"{KERNEL}{self.over}": size}
         selected = Var(("batch", "positions", experts), chosen).split("positions", split)
-        return product((run.input(), selected), run.nest.result.dims)
+        return product((read, selected), run.nest.result.dims)
 
 
 class Combine(Op):
@@ -131,7 +130,7 @@ class Combine(Op):
     over: DimName = "experts"
     slots: DimName = "slots"
 
-    def facts(self, made: Shape, gates: Shape) -> Facts:
+    def _facts(self, made: Shape, gates: Shape) -> Facts:
         """Return the sum over the experts, of which each position meets ``count``; a slot is that of a round of positions."""
         need(made, (self.over, self.slots))
         need(gates, [self.over])
@@ -156,12 +155,10 @@ class Combine(Op):
             "fraction": self.count / experts,
         }
 
-    def value(self, run: Run) -> Var:
-        """Return the terms of the piece's experts."""
-        gates = run.input(1)
+    def _value(self, run: Run, made: Var, gates: Var) -> Var:
         positions = next(dim for dim in gates.dims[1:] if dim != self.over)
         chosen = _chosen(run, positions, self.over, self.count)
-        return product((run.input(), gates * chosen), run.nest.result.dims)
+        return product((made, gates * chosen), run.nest.result.dims)
 
 
 plugins: dict[str, type[Op]] = {"combine": Combine, "dispatch": Dispatch, "top_k": TopK}

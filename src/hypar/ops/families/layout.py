@@ -49,8 +49,7 @@ class Input(Stated):
 
     takes = (range(1), "inputs; allowed: none")
 
-    def facts(self) -> Facts:
-        """Return the shape of the data, which stand for an input."""
+    def _facts(self) -> Facts:
         return {"made": self.stated(), "read": [self.stated()]}
 
 
@@ -66,7 +65,7 @@ class Opaque(Stated):
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0
 
-    def facts(self, *inputs: Shape) -> Facts:
+    def _facts(self, *inputs: Shape) -> Facts:
         """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
         by, whole = prefixed("whole_", self.stated())
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
@@ -93,8 +92,7 @@ class Opaque(Stated):
 class Flatten(Op):
     """A view of all dims of a sample as channels: a vector, which its input is in another form."""
 
-    def facts(self, shape: Shape) -> Facts:
-        """Return the vector, which its input is in another form."""
+    def _facts(self, shape: Shape) -> Facts:
         return {"made": {"channels": elements_of(shape)}, "read": [_whole(shape)], "view": True}
 
 
@@ -110,7 +108,7 @@ class Concat(Op):
     takes = SEVERAL
     adds = True
 
-    def facts(self, *inputs: Shape) -> Facts:
+    def _facts(self, *inputs: Shape) -> Facts:
         """Return the inputs' shape with their channels added up, of which each input has some; the other dims must agree."""
         for shape in inputs[1:]:
             alike = dict(shape) | {"channels": 0} == dict(inputs[0]) | {"channels": 0}
@@ -129,7 +127,7 @@ class Token(Op):
 
     over: str = "sequence"
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return one position more, of which each reads the one before it, and the first one the token."""
         need(shape, [self.over])
         own = {dim: size for dim, size in shape.items() if dim != self.over}
@@ -140,10 +138,9 @@ class Token(Op):
             "sums": {"weight": Sum(tuple(own), backward=True)},
         }
 
-    def value(self, run: Run) -> Var:
-        """Return the token at the first position, and the positions behind it one further on."""
+    def _value(self, run: Run, read: Var, token: Var) -> Var:
         first = Var((self.over,), run.index(self.over) == 0)
-        return run.input().sum([f"{KERNEL}{self.over}"]) + run.parameter() * first
+        return read.sum([f"{KERNEL}{self.over}"]) + token * first
 
 
 plugins: dict[str, type[Op]] = {

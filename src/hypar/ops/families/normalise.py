@@ -54,7 +54,7 @@ class Norm(Op):
         """Return of some dims of its statistics how many indices beside each other are normalised together."""
         return {}
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return the sums of each position, those of the error, and the gradients of the trained numbers."""
         need(shape, self.named)
         over, together = self.summed(shape), self.members(shape)
@@ -157,9 +157,9 @@ class BatchNorm(Norm):
         """Return the samples and their places."""
         return {"batch", *super().summed(shape)}
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return the statistics of each channel, and that each phase first reads all samples for its sums, and then once more."""
-        found, numbers, elements = super().facts(shape), 2 * shape["channels"], elements_of(shape)
+        found, numbers, elements = super()._facts(shape), 2 * shape["channels"], elements_of(shape)
         saved = Saved(input=True, statistics=numbers)
         return {**found, "saved": saved, "untrained": numbers, "more": (elements, 2 * elements)}
 

@@ -7,21 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import (
-    IMAGE,
-    VOLUME,
-    Count,
-    Facts,
-    Node,
-    Op,
-    Places,
-    Shape,
-    Sliding,
-    describe,
-    elements_of,
-    fits,
-    need,
-)
+from hypar.ops.base import VOLUME, Count, Facts, Op, Places, Shape, Sliding, describe, elements_of, fits, need
 from hypar.ops.dims import KERNEL
 from hypar.ops.operands import Saved
 from hypar.ops.tape import Var, product
@@ -39,13 +25,13 @@ INDEX_BYTES = 8
 class Resampling(Sliding):
     """An op that gives the sums of what windows along some dims read of an image or a volume, each element with a weight."""
 
-    node: ClassVar[Node] = "pool"
+    node: ClassVar[Literal["", "pool"]] = "pool"
 
     def windows(self, shape: Shape) -> Mapping[str, Window]:
         """Return the window along each dim that is resampled; raises ``ShapeError`` for one that does not fit."""
         raise NotImplementedError
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,c,h,w]`` of ``F_in[n,c,h',w']`` for the h' and w' that the windows read."""
         return {"windows": self.windows(shape)}
 
@@ -78,7 +64,7 @@ class Pool(Resampling):
             fits(2 * padding <= kernel, f"padding {padding} for kernel {kernel}", "at most half of it")
         return self.along(kernel=kernels, stride=self.stride or kernels, padding=self.padding)
 
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return that it keeps its input, as PyTorch does, and the indices of maxima; a global mean keeps nothing.
 
         It takes one operation for every element that a window reads. The backward phase of a pool of images reads indices alone
@@ -94,12 +80,12 @@ class Pool(Resampling):
             "reduce": "mean" if self.mode == "average" else "max",
             "saved": Saved(input=kept, mask_bytes=INDEX_BYTES * elements_of(made) * (self.mode == "max")),
             "operations": math.prod(own.kernel for own in windows.values()),
-            "more": (0, -elements_of(shape) * (kept and self.form == IMAGE)),
+            "more": (0, -elements_of(shape) * (kept and "depth" not in shape)),
         }
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var) -> Var:
         """Return the largest element of each window; or its mean, padding counted as zeros but for what hangs over it."""
-        read, own = run.input(), run.nest.inputs[0]
+        own = run.nest.inputs[0]
         taps = [f"{KERNEL}{dim}" for dim in own.windows]
         if self.mode == "max":
             return read.max(taps)
@@ -135,26 +121,27 @@ class Upsample(Resampling):
 
     def windows(self, shape: Shape) -> Mapping[str, Window]:  # noqa: ARG002
         """Return the transposed window along each spatial dim."""
-        return {dim: self._window(scale) for dim, scale in zip(self.form[1:], self.scale, strict=True)}
+        wide = self.mode == "bilinear"
+        sizes = zip(self.form[1:], self.scale, strict=True)
+        return {
+            dim: TransposedWindow(
+                kernel=size + wide * (size - size % 2), stride=size, padding=wide * (size // 2)
+            )
+            for dim, size in sizes
+        }
 
-    def _window(self, scale: int) -> TransposedWindow:
-        if self.mode == "nearest":
-            return TransposedWindow(kernel=scale, stride=scale)
-        return TransposedWindow(kernel=2 * scale - scale % 2, stride=scale, padding=scale // 2)
-
-    def facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:
         """Return four products and three sums for each output of a bilinear interpolation; repeating takes none."""
-        return {**super().facts(shape), "operations": (2 * 4 - 1) * (self.mode == "bilinear")}
+        return {**super()._facts(shape), "operations": (2 * 4 - 1) * (self.mode == "bilinear")}
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, *operands: Var) -> Var:
         """Return the elements weighed by one less the distance in input elements; the weights of an output add up to one."""
-        operands = [run.input()]
         for dim, window in run.nest.inputs[0].windows.items():
             # The opposite window of an input is centred on it, and so falls off to both sides from its middle tap.
             own, kernel = run.nest.inputs[0].axes[dim], window.kernel
             distance = np.abs(np.arange(kernel) - (kernel - 1) / 2) / window.stride
             weights = np.where(window.taps(own.size, run.index(dim)) < 0, 0.0, 1 - distance)
-            operands.append(Var(own.dims, weights / weights.sum(axis=1, keepdims=True)))
+            operands += (Var(own.dims, weights / weights.sum(axis=1, keepdims=True)),)
         return product(operands, run.nest.result.dims)
 
 
@@ -177,8 +164,7 @@ class Select(Op):
     over: str = "sequence"
     index: Count = 0
 
-    def facts(self, shape: Shape) -> Facts:
-        """Return that it reads one position."""
+    def _facts(self, shape: Shape) -> Facts:
         need(shape, [self.over])
         size = shape[self.over]
         fits(self.index < size, f"index {self.index} of {describe(shape)}", f"below {size}")
