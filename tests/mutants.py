@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant("a dispatch multiplies nothing", "ops/families/contract.py", '"fraction": 0.0', '"fraction": 1.0'),
     Mutant("a batch norm keeps statistics of channels", "ops/families/normalise.py", "Saved(input=True, statistics=numbers)", "Saved(input=True)"),
     Mutant("a batch norm reads its input again", "ops/families/normalise.py", '"more": (elements, 2 * elements)', '"more": (0, 2 * elements)'),
-    Mutant("a max pool keeps where the largest were", "ops/families/layout.py", '* (self.mode == "max"))', "* 0)"),
+    Mutant("a max pool keeps where the largest were", "ops/families/layout.py", 'INDEX_BYTES * (self.mode == "max")', "INDEX_BYTES * 0"),
     Mutant("a global average keeps nothing", "ops/families/layout.py", 'kept = self.mode == "max" or self.window == "sliding"', "kept = True"),
     Mutant("a window starts in its padding", "ops/windows.py", "return low * self.stride - self.padding, (high - 1)", "return low * self.stride, (high - 1)"),
     Mutant("a window ends past its last tap", "ops/windows.py", "(high - 1) * self.stride - self.padding + self.extent", "high * self.stride - self.padding"),

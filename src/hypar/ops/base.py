@@ -94,10 +94,15 @@ class Op(Record):
     def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
         """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
 
-        ``made`` are the axes of the output, by default those of the first input with the outputs of ``windows`` along its dims,
-        and ``loops`` the loop dims, by default the same; ``read`` are the axes of each input, by default its dims, some in windows.
-        A fraction is that of the product of all loop dims, where there are no ``products``.
+        ``made`` are the axes of the output, by default those of the first input with the outputs of windows along its dims, and
+        ``loops`` the loop dims, by default the same; ``read`` are the axes of each input besides windows, by default its dims.
+        A fraction is that of the product of all loop dims, where there are no ``products``; ``mask`` are bytes of a mask that is
+        kept for each element of the output, and ``elements`` those of a sample of all inputs.
         """
+        return {}
+
+    def windows(self, *inputs: Any, **_: Any) -> dict[str, Window]:  # noqa: ARG002
+        """Return the windows along dims of an input, if any; raises ``ShapeError`` for one that does not fit."""
         return {}
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
@@ -113,12 +118,15 @@ class Op(Record):
             form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
             fits(tuple(inputs[0]) == self.form, inputs, form)
         facts = {"saved": self.saved, "operations": self.operations, **self._facts(*inputs)}
-        shape, windows, made = next(iter(inputs), {}), facts.pop("windows", {}), facts.pop("made", None)
+        shape, made = next(iter(inputs), {}), facts.pop("made", None)
+        windows = facts.pop("windows", None) or self.windows(*inputs)
         if made is None:
-            made = {**shape, **outputs(shape, windows)}
+            made = {**shape, **outputs(shape, windows, round_up=getattr(self, "rounding", "down") == "up")}
         slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]
         facts["operations"] *= elements_of(loops)
+        if "mask" in facts:
+            facts["saved"] = facts["saved"]._replace(mask_bytes=facts.pop("mask") * elements_of(loops))
         if "elements" in facts:
             facts["input_elements"] = batch * facts.pop("elements")
         products = {"products": (("batch", *loops),)} if "fraction" in facts else {}
@@ -149,10 +157,10 @@ class Sliding(Op):
 
     form: ClassVar[tuple[str, ...]] = IMAGE
 
-    def along(self, **fields: Iterable[int]) -> dict[str, Window]:
+    def along(self, kind: type[Window] = Window, /, **fields: Iterable[int]) -> dict[str, Window]:
         """Return the window along each dim of a place, from the numbers of each of its fields."""
         numbers = zip(self.form[1:], *fields.values(), strict=True)
-        return {dim: Window(**dict(zip(fields, own, strict=True))) for dim, *own in numbers}
+        return {dim: kind(**dict(zip(fields, own, strict=True))) for dim, *own in numbers}
 
     @field_validator(
         "kernel", "stride", "padding", "dilation", "output_padding", "scale", "margin", mode="before", check_fields=False
@@ -197,9 +205,9 @@ class Weighted(Op):
         return {**own, "zeros": self.zeros, **facts}
 
 
-def outputs(shape: Shape, windows: Mapping[str, Window]) -> dict[str, int]:
+def outputs(shape: Shape, windows: Mapping[str, Window], *, round_up: bool = False) -> dict[str, int]:
     """Return the number of outputs of each window on an input."""
-    return {dim: window.output_size(shape[dim]) for dim, window in windows.items()}
+    return {dim: window.output_size(shape[dim], round_up=round_up) for dim, window in windows.items()}
 
 
 def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:

@@ -28,8 +28,6 @@ from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing, SharedWindow, TransposedWindow, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hypar.ops.run import Run
 
 INDEX_BYTES = 4
@@ -65,12 +63,9 @@ class Linear(Weighted):
     def _biased(self) -> dict[str, bool]:
         return {"each stands beside bias: false alone": self.each is not None and self.bias}
 
-    def _windows(self) -> dict[str, Window]:
-        return {}
-
     def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,e,p,o] = F_in[n,e,p,i] . W[e,i,o]`` for all positions p and for e, those of ``each``."""
-        windows, each = self._windows(), self.each or ()
+        windows, each = self.windows(shape), self.each or ()
         need(shape, (*(self.contracted or ()), *each))
         vector = self.out_features is None or tuple(shape) == ("channels",)
         fits(vector, [shape], "a vector, so put a flatten before")
@@ -93,7 +88,6 @@ class Linear(Weighted):
             {**shape, **read_by},
             {**kept, **made_by},
             [*(dim for dim in kept if dim in each), *inner, *taps, *outer],
-            windows=windows,
             whole=frozenset(windows),
         )
 
@@ -120,7 +114,8 @@ class SequenceConv(Linear):
             **self._biased(),
         }
 
-    def _windows(self) -> dict[str, Window]:
+    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
+        """Return the window of positions that an output reads."""
         window = Window(kernel=self.kernel, stride=self.stride, padding=self.padding, dilation=self.dilation)
         return {self.over: window}
 
@@ -140,15 +135,14 @@ class Conv(Sliding, Weighted):
     groups: Size = 1
     bias: bool = True
 
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The window along each dim of a place."""
-        own = self.kernel, self.stride, self.padding, self.dilation
-        return self.along(**dict(zip(("kernel", "stride", "padding", "dilation"), own, strict=True)))
+    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
+        """Return the window along each dim of a place."""
+        fields = {"kernel": self.kernel, "stride": self.stride, "padding": self.padding}
+        return self.along(**fields, dilation=self.dilation)
 
     def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h',w'] . W[g,i,o,r,s]`` for the h' and w' that the windows read."""
-        windows, groups = self.windows, {"groups": self.groups} if self.groups > 1 else {}
+        windows, groups = self.windows(shape), {"groups": self.groups} if self.groups > 1 else {}
         for name, size in (("in", shape["channels"]), ("out", self.out_channels)):
             found = f"{size} {name}_channels in {self.groups} groups"
             fits(size % self.groups == 0, found, f"a multiple of {self.groups}")
@@ -164,7 +158,6 @@ class Conv(Sliding, Weighted):
             {"channels": (*groups, "in_channels")},
             {"channels": (*groups, "out_channels"), **places},
             filters,
-            windows=windows,
             whole=frozenset(places if self.form == VOLUME else ()),
         )
 
@@ -204,10 +197,9 @@ class ConvTranspose(Conv):
 
     output_padding: tuple[Count, ...] = (0, 0)
 
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The window along each spatial dim; raises ``ShapeError`` for an output padding not below stride or dilation."""
-        pairs = zip(super().windows.items(), self.output_padding, strict=True)
+    def windows(self, shape: Shape) -> dict[str, Window]:
+        """Return the window along each spatial dim; an output padding must be below stride or dilation."""
+        pairs = zip(super().windows(shape).items(), self.output_padding, strict=True)
         return {dim: TransposedWindow.of(window, more) for (dim, window), more in pairs}
 
 

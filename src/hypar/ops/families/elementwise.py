@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,43 +20,44 @@ if TYPE_CHECKING:
     from hypar.ops.run import Box, Run
 
 
-class Function(NamedTuple):
-    """An elementwise function and its derivative, which follows from what is kept: the input, or the output."""
-
-    value: Callable[[Array], Any]
-    slope: Callable[[Array], Any]
-    keeps_output: bool = False
+def _above(x: Var) -> Var:
+    return x.map(lambda own: np.maximum(own, 0), lambda own: own > 0)
 
 
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
+def _between(x: Var) -> Var:
+    return x.map(lambda own: np.clip(own, 0, 6), lambda own: (own > 0) & (own < 6))
 
 
-def _normal(x: Array) -> Array:
+def _sigmoid(x: Var) -> Var:
+    return Var((), 1.0) / ((x * -1.0).exp() + 1.0)
+
+
+def _normal(x: Var) -> Var:
     """Return the cumulative distribution of the normal distribution."""
-    return (1 + np.asarray(_erf(x / math.sqrt(2)), dtype=np.float64)) / 2
+    erf = x.map(_erf, lambda own: np.exp(-own * own / 2) * math.sqrt(2 / math.pi))
+    return (erf + 1.0) * 0.5
 
 
-_erf = np.frompyfunc(math.erf, 1, 1)
+def _erf(x: Array) -> Array:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x / math.sqrt(2)), dtype=np.float64)
 
-FUNCTIONS = {
-    "elu": Function(lambda x: np.where(x > 0, x, np.expm1(x)), lambda x: np.exp(np.minimum(x, 0))),
-    "gelu": Function(
-        lambda x: x * _normal(x), lambda x: _normal(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    ),
-    "hardswish": Function(
-        lambda x: x * np.clip(x + 3, 0, 6) / 6,
-        lambda x: np.where(x <= -3, 0, np.where(x < 3, (2 * x + 3) / 6, 1)),
-    ),
-    "leaky_relu": Function(lambda x: np.where(x > 0, x, 0.01 * x), lambda x: np.where(x > 0, 1, 0.01)),
-    "other": Function(lambda x: x * x / 2, lambda x: x),
-    "relu": Function(lambda x: np.maximum(x, 0), lambda x: x > 0, keeps_output=True),
-    "relu6": Function(lambda x: np.clip(x, 0, 6), lambda x: np.where((x > 0) & (x < 6), 1.0, 0.0)),
-    "sigmoid": Function(_sigmoid, lambda x: _sigmoid(x) * _sigmoid(-x), keeps_output=True),
-    "silu": Function(lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) * (1 + x * _sigmoid(-x))),
-    "tanh": Function(np.tanh, lambda x: 1 - np.tanh(x) ** 2, keeps_output=True),
+
+FUNCTIONS: dict[str, Callable[[Var], Var]] = {
+    "elu": lambda x: _above(x) + (x - _above(x)).exp() - 1.0,
+    "gelu": lambda x: x * _normal(x),
+    "hardswish": lambda x: x * _between(x + 3.0) * (1 / 6),
+    "leaky_relu": lambda x: _above(x) * 0.99 + x * 0.01,
+    "other": lambda x: x * x * 0.5,
+    "relu": _above,
+    "relu6": _between,
+    "sigmoid": _sigmoid,
+    "silu": lambda x: x * _sigmoid(x),
+    "tanh": lambda x: _sigmoid(x * 2.0) * 2.0 - 1.0,
 }
 """Every function that reads one element alone; ``other`` is computed as half the square, which needs its input too."""
+
+OF_OUTPUT = {"relu", "sigmoid", "tanh"}
+"""Those whose derivative follows from the output, which is kept in place of the input."""
 
 
 class Elementwise(Op):
@@ -66,11 +67,11 @@ class Elementwise(Op):
     function: ClassVar[str]
 
     def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
-        output = FUNCTIONS[self.function].keeps_output
+        output = self.function in OF_OUTPUT
         return {"saved": Saved(input=not output, output=output)}
 
     def _value(self, run: Run, read: Var) -> Var:  # noqa: ARG002
-        return read.map(*FUNCTIONS[self.function][:2])
+        return FUNCTIONS[self.function](read)
 
 
 NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
@@ -112,8 +113,8 @@ class Dropout(Op):
     operations = 1
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
 
-    def _facts(self, shape: Shape) -> Facts:
-        return {"saved": Saved(mask_bytes=elements_of(shape))}
+    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
+        return {"mask": 1}
 
     def _value(self, run: Run, read: Var) -> Var:
         """Return what a mask leaves that is the same in every step and on every device."""
@@ -258,8 +259,7 @@ class Prelu(Trained):
         return (1, ()) if self.over is None else (None, self.over)
 
     def _value(self, run: Run, read: Var, slope: Var) -> Var:  # noqa: ARG002
-        above = read.map(*FUNCTIONS["relu"][:2])
-        return above + slope * (read - above)
+        return _above(read) + slope * (read - _above(read))
 
 
 class Rope(Op):

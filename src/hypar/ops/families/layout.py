@@ -31,8 +31,6 @@ from hypar.ops.tape import Var, product
 from hypar.ops.windows import TransposedWindow, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hypar.ops.run import Run
 
 INDEX_BYTES = 8
@@ -90,24 +88,16 @@ class Opaque(Stated):
         """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
         by, whole = prefixed("whole_", self.stated())
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
-        read = [_whole(shape) for shape in inputs]
-        return {
-            "made": by,
-            "loops": whole,
-            "read": read,
-            "trained": trained,
-            "elements": sum(map(elements_of, inputs)),
-        }
+        facts = {"made": by, "loops": whole, "read": map(_whole, inputs), "trained": trained}
+        return {**facts, "elements": sum(map(elements_of, inputs))}
 
     def value(self, run: Run) -> Var:
         """Return as a stand-in the sum of all elements of each sample, over the root of their number."""
-        total = Var((), 0.0)
+        terms = [run.place(dim) * 0.0 for dim in run.nest.result.dims[1:]]
         for number, own in enumerate(run.nest.inputs):
-            rest = [axis for axis in own.axes if axis != "batch"]
-            total = total + run.input(number).sum(rest) * (1 / math.sqrt(math.prod(own.shape[1:])))
-        for dim in run.nest.result.dims[1:]:
-            total = total + run.place(dim) * 0.0
-        return total
+            read = run.input(number)
+            terms.append(read.sum(read.dims[1:]) * (1 / math.sqrt(math.prod(own.shape[1:]))))
+        return sum(terms, Var((), 0.0))
 
 
 class Flatten(Op):
@@ -165,17 +155,9 @@ class Token(Op):
 
 
 class Resampling(Sliding):
-    """An op that gives the sums of what windows along some dims read of an image or a volume, each element with a weight."""
+    """``F_out[n,c,h,w]`` of ``F_in[n,c,h',w']`` for the h' and w' that windows read, each element with a weight."""
 
     node: ClassVar[Literal["", "pool"]] = "pool"
-
-    def windows(self, shape: Shape) -> Mapping[str, Window]:
-        """Return the window along each dim that is resampled; raises ``ShapeError`` for one that does not fit."""
-        raise NotImplementedError
-
-    def _facts(self, shape: Shape) -> Facts:
-        """Return ``F_out[n,c,h,w]`` of ``F_in[n,c,h',w']`` for the h' and w' that the windows read."""
-        return {"windows": self.windows(shape)}
 
 
 class Pool(Resampling):
@@ -199,7 +181,7 @@ class Pool(Resampling):
             "kernel is missing; give one, or window: global": not alone and self.kernel is None,
         }
 
-    def windows(self, shape: Shape) -> Mapping[str, Window]:
+    def windows(self, shape: Shape) -> dict[str, Window]:
         """Return the window along each dim of a place; a global one is as large as the input."""
         kernels = self.kernel or tuple(shape[dim] for dim in self.form[1:])
         for kernel, padding in zip(kernels, self.padding, strict=True):
@@ -212,16 +194,12 @@ class Pool(Resampling):
         It takes one operation for every element that a window reads. The backward phase of a pool of images reads indices alone
         of what is kept.
         """
-        windows, up = self.windows(shape), self.rounding == "up"
-        places = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
-        made = {**shape, **places}
         kept = self.mode == "max" or self.window == "sliding"
         return {
-            "made": made,
-            "windows": windows,
             "reduce": "mean" if self.mode == "average" else "max",
-            "saved": Saved(input=kept, mask_bytes=INDEX_BYTES * elements_of(made) * (self.mode == "max")),
-            "operations": math.prod(own.kernel for own in windows.values()),
+            "saved": Saved(input=kept),
+            "mask": INDEX_BYTES * (self.mode == "max"),
+            "operations": math.prod(own.kernel for own in self.windows(shape).values()),
             "more": (0, -elements_of(shape) * (kept and "depth" not in shape)),
         }
 
@@ -240,10 +218,7 @@ class Pool(Resampling):
 
 
 class Pool3d(Pool):
-    """Maximum or average of a sliding window, or of the whole volume with ``window: global``.
-
-    The stride defaults to the kernel.
-    """
+    """A pool of a volume, which rounds down."""
 
     node = ""
     form = VOLUME
@@ -261,20 +236,16 @@ class Upsample(Resampling):
     mode: Literal["nearest", "bilinear"]
     scale: Places
 
-    def windows(self, shape: Shape) -> Mapping[str, Window]:  # noqa: ARG002
+    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
         """Return the transposed window along each spatial dim."""
         wide = self.mode == "bilinear"
-        sizes = zip(self.form[1:], self.scale, strict=True)
-        return {
-            dim: TransposedWindow(
-                kernel=size + wide * (size - size % 2), stride=size, padding=wide * (size // 2)
-            )
-            for dim, size in sizes
-        }
+        kernels = [size + wide * (size - size % 2) for size in self.scale]
+        paddings = [wide * (size // 2) for size in self.scale]
+        return self.along(TransposedWindow, kernel=kernels, stride=self.scale, padding=paddings)
 
-    def _facts(self, shape: Shape) -> Facts:
+    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
         """Return four products and three sums for each output of a bilinear interpolation; repeating takes none."""
-        return {**super()._facts(shape), "operations": (2 * 4 - 1) * (self.mode == "bilinear")}
+        return {"operations": (2 * 4 - 1) * (self.mode == "bilinear")}
 
     def _value(self, run: Run, *operands: Var) -> Var:
         """Return the elements weighed by one less the distance in input elements; the weights of an output add up to one."""
@@ -292,7 +263,7 @@ class Crop(Resampling):
 
     margin: tuple[Count, ...]
 
-    def windows(self, shape: Shape) -> Mapping[str, Window]:
+    def windows(self, shape: Shape) -> dict[str, Window]:
         """Return a window of one element, padded by less than nothing, along each spatial dim."""
         for dim, margin in zip(self.form[1:], self.margin, strict=True):
             found = f"margin {margin} at both ends of {dim} {shape[dim]}"
@@ -310,10 +281,8 @@ class Select(Op):
         need(shape, [self.over])
         size = shape[self.over]
         fits(self.index < size, f"index {self.index} of {describe(shape)}", f"below {size}")
-        return {
-            "made": {**shape, self.over: 1},
-            "windows": {self.over: Window(kernel=1, padding=-self.index)},
-        }
+        window = Window(kernel=1, padding=-self.index)
+        return {"made": {**shape, self.over: 1}, "windows": {self.over: window}}
 
 
 plugins: dict[str, type[Op]] = {

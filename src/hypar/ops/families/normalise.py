@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from hypar.ops.run import Run
 
-EPSILON = 1e-5
-"""Added to every variance, as PyTorch does by default."""
+CHANNELS, EPSILON = ("channels",), 1e-5
+"""The dim of trained numbers of an image; what is added to every variance, as PyTorch does by default."""
 
 
 class Norm(Op):
@@ -42,25 +43,17 @@ class Norm(Op):
     scale: bool = True
     shift: bool = True
 
-    @property
-    def named(self) -> Names:
-        """The dims of the trained numbers."""
-        return ("channels",)
+    def _sums(self, shape: Shape, over: Collection[str], named: Collection[str], **together: int) -> Facts:
+        """Return the sums of each position, those of the error, and the gradients of the trained numbers.
 
-    def summed(self, shape: Shape) -> Collection[str]:
-        """Return the dims that its statistics are sums over: the places of a sample."""
-        return {*shape} - {*self.named}
-
-    def members(self, shape: Shape) -> dict[str, int]:  # noqa: ARG002
-        """Return of some dims of its statistics how many indices beside each other are normalised together."""
-        return {}
-
-    def _facts(self, shape: Shape) -> Facts:
-        """Return the sums of each position, those of the error, and the gradients of the trained numbers."""
-        need(shape, self.named)
-        over, together = self.summed(shape), self.members(shape)
+        Args:
+            shape: the input.
+            over: the dims that its statistics are sums over.
+            named: the dims of the trained numbers.
+            together: of dims of the statistics how many indices beside each other are normalised together.
+        """
         kept = tuple(dim for dim in ("batch", *shape) if dim not in over)
-        own = tuple(dim for dim in shape if dim in self.named)
+        own = tuple(dim for dim in shape if dim in named)
         given = {"weight": self.scale, "bias": self.shift}
         trained = {name: {dim: dim for dim in own} for name, has in given.items() if has}
         forward = {name: Sum(kept, together=together) for name in ("sum", "square")[not self.centred :]}
@@ -68,12 +61,8 @@ class Norm(Op):
         gradients = {name: Sum(own, backward=True) for name in trained}
         positions = math.prod(shape[dim] for dim in kept if dim != "batch")
         each = math.prod(together.values())
-        return {
-            "trained": trained,
-            "start": 1.0,
-            "sums": forward | error | gradients,
-            "saved": Saved(input=True, elements=(1 + self.centred) * positions // each),
-        }
+        saved = Saved(input=True, elements=(1 + self.centred) * positions // each)
+        return {"trained": trained, "start": 1.0, "sums": forward | error | gradients, "saved": saved}
 
     @property
     def back(self) -> tuple[str, ...]:
@@ -130,14 +119,9 @@ class LayerNorm(Norm):
 
     over: Names
 
-    @property
-    def named(self) -> Names:
-        """The dims that it normalises over."""
-        return self.over
-
-    def summed(self, shape: Shape) -> Collection[str]:  # noqa: ARG002
-        """Return these dims."""
-        return self.over
+    def _facts(self, shape: Shape) -> Facts:
+        need(shape, self.over)
+        return self._sums(shape, self.over, self.over)
 
 
 class RmsNorm(LayerNorm):
@@ -154,13 +138,11 @@ class BatchNorm(Norm):
     operations = 2
     channelwise = True
 
-    def summed(self, shape: Shape) -> Collection[str]:
-        """Return the samples and their places."""
-        return {"batch", *super().summed(shape)}
-
     def _facts(self, shape: Shape) -> Facts:
         """Return the statistics of each channel, and that each phase first reads all samples for its sums, and then once more."""
-        found, numbers, elements = super()._facts(shape), 2 * shape["channels"], elements_of(shape)
+        need(shape, CHANNELS)
+        found = self._sums(shape, {"batch", *shape} - {*CHANNELS}, CHANNELS)
+        numbers, elements = 2 * shape["channels"], elements_of(shape)
         saved = Saved(input=True, statistics=numbers)
         return {**found, "saved": saved, "untrained": numbers, "more": (elements, 2 * elements)}
 
@@ -176,11 +158,11 @@ class GroupNorm(Norm):
 
     groups: Size
 
-    def members(self, shape: Shape) -> dict[str, int]:
-        """Return the channels of a group."""
+    def _facts(self, shape: Shape) -> Facts:
+        need(shape, CHANNELS)
         size, rest = divmod(shape["channels"], self.groups)
         fits(rest == 0, [shape], f"channels that {self.groups} divides")
-        return {"channels": size}
+        return self._sums(shape, {*shape} - {*CHANNELS}, CHANNELS, channels=size)
 
 
 class Softmax(Op):
@@ -324,25 +306,21 @@ class Attention(Op):
         """Refuse inputs that do not fit."""
         for shape in inputs:
             need(shape, self.over)
-        parts, (first, keys, values, *_) = _pairs(inputs), inputs
-        for one, other in parts:
-            self._fit(first, inputs[one], inputs[other])
-        names = [dim for one, _ in parts for dim in _features(inputs[one])]
+        names: list[str] = []
+        for queries, keys in ((inputs[one], inputs[other]) for one, other in _pairs(inputs)):
+            both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
+            fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
+            shared = [dim for dim in _rows(keys) if dim not in self.over]
+            fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
+            alike = not self.causal or all(queries[dim] == keys[dim] for dim in self.over)
+            fits(alike, "unlike positions of queries and keys", "equal ones if causal")
+            both = f"queries of {describe(inputs[0])} and of {describe(queries)}"
+            fits(_rows(queries) == _rows(inputs[0]), both, "equal but for features")
+            names += own
         found = f"features {', '.join(names)} of several parts"
         fits(len({*names}) == len(names), found, "a name for those of each")
-        found = f"keys of {describe(keys)} and values of {describe(values)}"
-        fits(_rows(keys) == _rows(values), found, "equal but for features")
-
-    def _fit(self, first: Shape, queries: Shape, keys: Shape) -> None:
-        """Refuse queries and keys of a part that do not fit each other, or the queries of the first part."""
-        both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
-        fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
-        shared = [dim for dim in _rows(keys) if dim not in self.over]
-        fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
-        alike = not self.causal or all(queries[dim] == keys[dim] for dim in self.over)
-        fits(alike, "unlike positions of queries and keys", "equal ones if causal")
-        both = f"queries of {describe(first)} and of {describe(queries)}"
-        fits(_rows(queries) == _rows(first), both, "equal but for features")
+        found = f"keys of {describe(inputs[1])} and values of {describe(inputs[2])}"
+        fits(_rows(inputs[1]) == _rows(inputs[2]), found, "equal but for features")
 
     def _value(self, run: Run, *read: Var) -> Var:
         """Return the means of the values; of causal attention a query's scores of later keys are left out.
@@ -356,7 +334,11 @@ class Attention(Op):
         further = [dim for dim in scored if dim.startswith(CONTRACTED)]
         exponentials = (sum(parts, first) * (1 / math.sqrt(size))).exp()
         if self.causal:
-            seen = _place(run, self.over) - _place(run, further)
+            last, key = (
+                reduce(lambda found, dim: found * nest.sizes[dim] + run.place(dim), dims, Var((), 0))
+                for dims in (self.over, further)
+            )
+            seen = last - key
             exponentials = exponentials * Var(seen.dims, seen.value >= 0)
         return product((exponentials * divisors(run, exponentials, further), read[2]), nest.result.dims)
 
@@ -372,14 +354,6 @@ def _features(shape: Shape) -> dict[str, int]:
 
 def _rows(shape: Shape) -> dict[str, int]:
     return dict([*shape.items()][:-1])
-
-
-def _place(run: Run, dims: Sequence[str]) -> Var:
-    """Return the number of each position along some dims, the first outermost."""
-    found = Var((), 0)
-    for dim in dims:
-        found = found * run.nest.sizes[dim] + run.place(dim)
-    return found
 
 
 plugins: dict[str, type[Op]] = {
