@@ -31,9 +31,7 @@ Facts = dict[str, Any]
 IMAGE, VOLUME = ("channels", "height", "width"), ("channels", "depth", "height", "width")
 Node = Literal["", "weight", "join", "pool"]
 Zeros = Annotated[float, AsNumber, Field(ge=0, le=1)]
-Places = tuple[Size, ...]
-"""A number for each dim of a place; a model file may give one for all."""
-PAIR, SEVERAL = (range(2, 3), "inputs; allowed: 2"), (range(2, LARGEST_SIZE), "input; allowed: 2 or more")
+TWO, SEVERAL = (range(2, 3), "inputs; allowed: 2"), (range(2, LARGEST_SIZE), "input; allowed: 2 or more")
 
 
 class Op(Record):
@@ -52,6 +50,7 @@ class Op(Record):
         form: the dims that its input must have; any if empty.
         saved: what it keeps for its backward phase.
         operations: floating-point operations for each element of its output, of an op without a product.
+        mask: bytes of a mask that is kept for each element of its output.
         adds: whether its value is the sum of its operands, not their product.
     """
 
@@ -62,6 +61,7 @@ class Op(Record):
     form: ClassVar[tuple[str, ...]] = ()
     saved: ClassVar[Saved] = NOTHING
     operations: ClassVar[int] = 0
+    mask: ClassVar[int] = 0
     adds: ClassVar[bool] = False
 
     @model_validator(mode="before")
@@ -96,8 +96,7 @@ class Op(Record):
 
         ``made`` are the axes of the output, by default those of the first input with the outputs of windows along its dims, and
         ``loops`` the loop dims, by default the same; ``read`` are the axes of each input besides windows, by default its dims.
-        A fraction is that of the product of all loop dims, where there are no ``products``; ``mask`` are bytes of a mask that is
-        kept for each element of the output, and ``elements`` those of a sample of all inputs.
+        A fraction is that of the product of all loop dims, where there are no ``products``; ``elements`` are those of a sample.
         """
         return {}
 
@@ -117,7 +116,8 @@ class Op(Record):
         if self.form:
             form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
             fits(tuple(inputs[0]) == self.form, inputs, form)
-        facts = {"saved": self.saved, "operations": self.operations, **self._facts(*inputs)}
+        facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask}
+        facts |= self._facts(*inputs)
         shape, made = next(iter(inputs), {}), facts.pop("made", None)
         windows = facts.pop("windows", None) or self.windows(*inputs)
         if made is None:
@@ -125,8 +125,8 @@ class Op(Record):
         slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]
         facts["operations"] *= elements_of(loops)
-        if "mask" in facts:
-            facts["saved"] = facts["saved"]._replace(mask_bytes=facts.pop("mask") * elements_of(loops))
+        if mask := facts.pop("mask"):
+            facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements_of(loops))
         if "elements" in facts:
             facts["input_elements"] = batch * facts.pop("elements")
         products = {"products": (("batch", *loops),)} if "fraction" in facts else {}

@@ -7,21 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from hypar.ops.base import (
-    PAIR,
-    VOLUME,
-    Count,
-    Facts,
-    Op,
-    Places,
-    Shape,
-    Size,
-    Sliding,
-    Weighted,
-    describe,
-    fits,
-    need,
-)
+from hypar.ops.base import TWO, VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, describe, fits, need
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, prefixed
 from hypar.ops.operands import Projection, Saved
 from hypar.ops.tape import Var, product
@@ -128,10 +114,10 @@ class Conv(Sliding, Weighted):
     """
 
     out_channels: Size
-    kernel: Places
-    stride: Places = (1, 1)
+    kernel: tuple[Size, ...]
+    stride: tuple[Size, ...] = (1, 1)
     padding: tuple[Count, ...] = (0, 0)
-    dilation: Places = (1, 1)
+    dilation: tuple[Size, ...] = (1, 1)
     groups: Size = 1
     bias: bool = True
 
@@ -183,9 +169,9 @@ class Conv3d(Conv):
     """A convolution of filters that slide over a volume; a plan divides its batch and its channels."""
 
     form = VOLUME
-    stride: Places = (1, 1, 1)
+    stride: tuple[Size, ...] = (1, 1, 1)
     padding: tuple[Count, ...] = (0, 0, 0)
-    dilation: Places = (1, 1, 1)
+    dilation: tuple[Size, ...] = (1, 1, 1)
 
 
 class ConvTranspose(Conv):
@@ -213,7 +199,7 @@ class Patch(Sliding, Weighted):
     """
 
     sized = ("out",)
-    kernel: Places
+    kernel: tuple[Size, ...]
     out: Sized
     over: DimName = "sequence"
     bias: bool = True
@@ -280,7 +266,7 @@ class Matmul(Op):
     """
 
     node = "join"
-    takes = PAIR
+    takes = TWO
     saved = Saved(input=True)
     over: Pairs
     names: Pairs | None = None
@@ -321,33 +307,31 @@ class Dispatch(Op):
     slots: DimName = "slots"
 
     @property
-    def routing(self) -> Routing:
-        """The routing."""
+    def _routing(self) -> Routing:
         return Routing(self.to[0][1], self.count)
 
     def _facts(self, shape: Shape) -> Facts:
         """Return the product of the input with a selection, whose dims are all; it takes no operations."""
         need(shape, [self.over])
-        slots = {**dict(self.to), self.slots: self.routing.num_slots(shape[self.over])}
+        slots = {**dict(self.to), self.slots: self._routing.num_slots(shape[self.over])}
         rest = {dim: size for dim, size in shape.items() if dim != self.over}
         once = len(slots) == 2 and not {*slots} & {*rest}
         fits(once, f"{', '.join(slots)} and an input of {describe(shape)}", "each dim once")
-        size = self.routing.round
-        window = Window(kernel=size, stride=size)
+        window = Window(kernel=self._routing.round, stride=self._routing.round)
         reads = Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)
         return {
             "made": {**slots, **rest},
             "read": [{**shape, self.over: reads}],
             "fraction": 0.0,
-            "rounds": {self.over: size, **dict(self.to)},
+            "rounds": {self.over: window.kernel, **dict(self.to)},
             "saved": Saved(mask_bytes=INDEX_BYTES * self.count * shape[self.over]),
         }
 
     def _value(self, run: Run, read: Var) -> Var:
         """Return the position in each slot, of those of a round."""
-        ((experts, _),), size, slots = self.to, self.routing.round, run.index(self.slots)
+        ((experts, _),), size, slots = self.to, self._routing.round, run.index(self.slots)
         places = slots[:, None] * size + np.arange(size)
-        chosen = self.routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
+        chosen = self._routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
         split = {self.slots: len(slots), f"{KERNEL}{self.over}": size}
         selected = Var(("batch", "positions", experts), chosen).split("positions", split)
         return product((read, selected), run.nest.result.dims)
@@ -361,7 +345,7 @@ class Combine(Op):
     """
 
     node = "join"
-    takes = (PAIR[0], f"{PAIR[1]}, what experts made and the gates")
+    takes = (TWO[0], f"{TWO[1]}, what experts made and the gates")
     saved = Saved(input=True)
     count: Size
     over: DimName = "experts"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import PAIR, SEVERAL, Facts, Op, Shape, Size, elements_of, fits, need
+from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, elements_of, fits, need
 from hypar.ops.dims import CONTRACTED, KERNEL, Names, prefixed
 from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Array, Var
@@ -111,10 +111,8 @@ class Dropout(Op):
     """Random zeroing of elements, which a mask of bytes says; the others are enlarged by what is zeroed on average."""
 
     operations = 1
+    mask = 1
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
-
-    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
-        return {"mask": 1}
 
     def _value(self, run: Run, read: Var) -> Var:
         """Return what a mask leaves that is the same in every step and on every device."""
@@ -180,7 +178,7 @@ class Scale(Op):
     """
 
     node = "join"
-    takes = PAIR
+    takes = TWO
     saved = Saved(input=True)
     operations = 1
 
@@ -189,31 +187,28 @@ class Scale(Op):
         within = all(dim in one and size in (1, one[dim]) for dim, size in two.items())
         fits(within, (one, two), "dims of the first input in the second, of the same size or of size 1")
         by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
-        read = [one, {**two, **by}]
-        return {
-            "made": one,
-            "loops": {**one, **single},
-            "read": read,
-            "fraction": 0.0,
-            "whole": frozenset(single),
-        }
+        read, loops = [one, {**two, **by}], {**one, **single}
+        return {"loops": loops, "read": read, "fraction": 0.0, "whole": frozenset(single)}
 
 
 class Trained(Op):
-    """A function of each element and a trained number of the dims ``over``, which all elements share along the other dims."""
+    """A function of each element and a trained number of the dims ``over``, which all elements share along the other dims.
+
+    Attributes:
+        start: the mean of the first trained numbers.
+        single: whether there is one number for all, a table of one row, where ``over`` is not given; else one for each element.
+    """
 
     operations = 1
     start: ClassVar[float] = 0.0
+    single: ClassVar[bool] = False
     over: Names | None = None
 
-    def _table(self) -> tuple[int | None, Names | None]:
-        """Return the rows of the trained tensor, if it is a table round which the other dims go, and its dims, if not all."""
-        return None, self.over
-
     def _facts(self, shape: Shape) -> Facts:
-        """Return that the gradient is summed over the dims that the trained tensor lacks."""
+        """Return that the gradient is summed over the dims that the trained tensor lacks; round a table other dims go."""
         need(shape, self.over or ())
-        rows, over = self._table()
+        single = self.single and self.over is None
+        rows, over = (1, ()) if single else (getattr(self, "rows", None), self.over)
         own = tuple(dim for dim in shape if over is None or dim in over)
         others = tuple(dim for dim in shape if dim not in own)
         table = {"rows": Projection(rows, others, turns=True)} if rows else {}
@@ -230,9 +225,6 @@ class Position(Trained):
 
     adds = True
     rows: Size | None = None
-
-    def _table(self) -> tuple[int | None, Names | None]:
-        return self.rows, self.over
 
 
 class LayerScale(Trained):
@@ -253,10 +245,8 @@ class Prelu(Trained):
     """
 
     start = 0.25
+    single = True
     saved = Saved(input=True)
-
-    def _table(self) -> tuple[int | None, Names | None]:
-        return (1, ()) if self.over is None else (None, self.over)
 
     def _value(self, run: Run, read: Var, slope: Var) -> Var:  # noqa: ARG002
         return _above(read) + slope * (read - _above(read))

@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import (
-    LARGEST_SIZE,
-    SEVERAL,
-    VOLUME,
-    Count,
-    Facts,
-    Op,
-    Places,
-    Shape,
-    Size,
-    Sliding,
-    describe,
-    elements_of,
-    fits,
-    need,
-)
+from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, describe, fits, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
 from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Var, product
@@ -79,7 +64,7 @@ class Opaque(Stated):
     """
 
     node = "join"
-    takes = (range(1, LARGEST_SIZE), "inputs; allowed: 1 or more")
+    takes = (range(1, SEVERAL[0].stop), "inputs; allowed: 1 or more")
     saved = Saved(input=True)
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0
@@ -89,7 +74,7 @@ class Opaque(Stated):
         by, whole = prefixed("whole_", self.stated())
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
         facts = {"made": by, "loops": whole, "read": map(_whole, inputs), "trained": trained}
-        return {**facts, "elements": sum(map(elements_of, inputs))}
+        return {**facts, "elements": sum(math.prod(shape.values()) for shape in inputs)}
 
     def value(self, run: Run) -> Var:
         """Return as a stand-in the sum of all elements of each sample, over the root of their number."""
@@ -104,7 +89,7 @@ class Flatten(Op):
     """A view of all dims of a sample as channels: a vector, which its input is in another form."""
 
     def _facts(self, shape: Shape) -> Facts:
-        return {"made": {"channels": elements_of(shape)}, "read": [_whole(shape)], "view": True}
+        return {"made": {"channels": math.prod(shape.values())}, "read": [_whole(shape)], "view": True}
 
 
 def _whole(shape: Shape) -> dict[str, Projection]:
@@ -130,7 +115,7 @@ class Concat(Op):
             {**shape, "channels": Projection(shape["channels"], ("channels",), first=first)}
             for shape, first in zip(inputs, begins, strict=False)
         ]
-        return {"made": made, "read": read, "elements": elements_of(made), "passes": True}
+        return {"made": made, "read": read, "elements": math.prod(made.values()), "passes": True}
 
 
 class Token(Op):
@@ -168,8 +153,8 @@ class Pool(Resampling):
 
     mode: Literal["max", "average"]
     window: Literal["sliding", "global"] = "sliding"
-    kernel: Places | None = None
-    stride: Places | None = None
+    kernel: tuple[Size, ...] | None = None
+    stride: tuple[Size, ...] | None = None
     padding: tuple[Count, ...] = (0, 0)
     rounding: Literal["down", "up"] = "down"
 
@@ -200,7 +185,7 @@ class Pool(Resampling):
             "saved": Saved(input=kept),
             "mask": INDEX_BYTES * (self.mode == "max"),
             "operations": math.prod(own.kernel for own in self.windows(shape).values()),
-            "more": (0, -elements_of(shape) * (kept and "depth" not in shape)),
+            "more": (0, -math.prod(shape.values()) * (kept and "depth" not in shape)),
         }
 
     def _value(self, run: Run, read: Var) -> Var:
@@ -234,7 +219,7 @@ class Upsample(Resampling):
     """
 
     mode: Literal["nearest", "bilinear"]
-    scale: Places
+    scale: tuple[Size, ...]
 
     def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
         """Return the transposed window along each spatial dim."""

@@ -44,13 +44,9 @@ class Norm(Op):
     shift: bool = True
 
     def _sums(self, shape: Shape, over: Collection[str], named: Collection[str], **together: int) -> Facts:
-        """Return the sums of each position, those of the error, and the gradients of the trained numbers.
+        """Return the sums over some dims, those of the error, and the gradients of the trained numbers of named dims.
 
-        Args:
-            shape: the input.
-            over: the dims that its statistics are sums over.
-            named: the dims of the trained numbers.
-            together: of dims of the statistics how many indices beside each other are normalised together.
+        Of some dims of the sums so many indices beside each other as ``together`` says are normalised together.
         """
         kept = tuple(dim for dim in ("batch", *shape) if dim not in over)
         own = tuple(dim for dim in shape if dim in named)
