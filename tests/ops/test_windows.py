@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.ops.families.contract import ConvTranspose
-from hypar.ops.families.pool import Upsample
+from hypar.ops.families.layout import Upsample
 from hypar.ops.windows import ShapeError, TransposedWindow, Window
 from tests.effort import examples
 from tests.windows import read_by
@@ -80,7 +80,7 @@ def test_a_transposed_convolution_makes_and_reads_what_pytorch_s_does(
         with pytest.raises(RuntimeError, match="Output size is too small"):
             made(torch.ones((1, 1, size, 1), dtype=torch.float64))
         return
-    found, window = influences(torch, made, size), op.windows["height"]
+    found, window = influences(torch, made, size), op.windows(image)["height"]
     assert shape == {"channels": 1, "height": len(found), "width": 1}
     for place, inputs in enumerate(found):
         if window.dilation == 1:

@@ -14,8 +14,7 @@ from hypar import load_model
 from hypar.errors import OptionError
 from hypar.network.layer import Layer
 from hypar.ops.base import Op, Shape
-from hypar.ops.families.layout import Concat
-from hypar.ops.families.pool import Resampling
+from hypar.ops.families.layout import Concat, Resampling
 from hypar.ops.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Nest
-from hypar.ops.operands import Projection
+from hypar.ops.operands import NOTHING, Axes, Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError, Window
 
@@ -25,22 +27,11 @@ LARGEST_SIZE = 2**24
 Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_SIZE)]
 Shape = Mapping[str, int]
+Facts = dict[str, Any]
 IMAGE, VOLUME = ("channels", "height", "width"), ("channels", "depth", "height", "width")
 Node = Literal["", "weight", "join", "pool"]
 Zeros = Annotated[float, AsNumber, Field(ge=0, le=1)]
-Places = tuple[Size, ...]
-"""A number for each dim of a place; a model file may give one for all."""
-
-
-def as_places(value: Any, dims: tuple[str, ...]) -> Any:
-    """Return one number as that of every dim of a place, and a list of as many as a tuple."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return (value,) * len(dims)
-    if isinstance(value, list | tuple) and len(value) == len(dims):
-        return tuple(value)
-    raise ValueError(
-        f"a whole number, or {'two' if len(dims) == 2 else 'three'} of them as [{', '.join(dims)}]"
-    )
+TWO, SEVERAL = (range(2, 3), "inputs; allowed: 2"), (range(2, LARGEST_SIZE), "input; allowed: 2 or more")
 
 
 class Op(Record):
@@ -48,52 +39,143 @@ class Op(Record):
 
     A shape names the dims of one sample, ``{"channels": 64, "height": 56, "width": 56}`` or ``{"channels": 4096}``; every
     tensor has a ``batch`` dim besides. An op says what it makes of shapes, its nest, and its value as a forward expression;
-    all else follows from these.
+    all else follows from these. Of its nest it says what differs from that of an op which gives a shape again.
 
     Attributes:
         node: why it is a node of the plan graph: it has a ``weight``, or it is a ``join`` of tensors, or a ``pool`` that makes
             an image of another size and is a node where pools are asked for; empty for an op that is fused behind another.
         sized: fields of dims with their sizes, which a model file may name alone.
+        either: fields of which a model file gives one.
+        takes: the numbers of inputs that it accepts, and the words by which it refuses others.
+        form: the dims that its input must have; any if empty.
+        saved: what it keeps for its backward phase.
+        operations: floating-point operations for each element of its output, of an op without a product.
+        mask: bytes of a mask that is kept for each element of its output.
+        adds: whether its value is the sum of its operands, not their product.
     """
 
     node: ClassVar[Node] = ""
     sized: ClassVar[tuple[str, ...]] = ()
+    either: ClassVar[tuple[str, ...]] = ()
+    takes: ClassVar[tuple[range, str]] = (range(1, 2), "inputs; allowed: 1")
+    form: ClassVar[tuple[str, ...]] = ()
+    saved: ClassVar[Saved] = NOTHING
+    operations: ClassVar[int] = 0
+    mask: ClassVar[int] = 0
+    adds: ClassVar[bool] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _given(cls, data: Any) -> Any:
+        if cls.either and isinstance(data, dict) and not {*cls.either} & {*data}:
+            field = cls.either[0]
+            raise ValidationError.from_exception_data(
+                "op", [{"type": "missing", "loc": (field,), "input": data}]
+            )
+        return data
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        for allowed, refused in self._refusals().items():
+            if refused:
+                raise ValueError(allowed)
+        return self
+
+    def _refusals(self) -> dict[str, bool]:
+        """Return what is allowed of fields that do not all stand together, and whether these break it."""
+        return {}
 
     @property
     def tied(self) -> str | None:
         """The layer whose weight it uses; None if it has its own."""
-        return None
+        found: str | None = getattr(self, "weight", None)
+        return found
+
+    def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
+        """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
+
+        ``made`` are the axes of the output, by default those of the first input with the outputs of windows along its dims, and
+        ``loops`` the loop dims, by default the same; ``read`` are the axes of each input besides windows, by default its dims.
+        A fraction is that of the product of all loop dims, where there are no ``products``; ``elements`` are those of a sample.
+        """
+        return {}
+
+    def windows(self, *inputs: Any, **_: Any) -> dict[str, Window]:  # noqa: ARG002
+        """Return the windows along dims of an input, if any; raises ``ShapeError`` for one that does not fit."""
+        return {}
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the op as a loop nest, for a mini-batch of some inputs; by default it only passes one on.
+        """Return the op as a loop nest, for a mini-batch of some inputs.
 
         Raises:
             ShapeError: the op does not accept the inputs.
         """
-        return same_shape(batch, (one_input(inputs),))
+        allowed, words = self.takes
+        if len(inputs) not in allowed:
+            raise ShapeError(f"found {len(inputs)} {words}")
+        if self.form:
+            form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
+            fits(tuple(inputs[0]) == self.form, inputs, form)
+        facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask}
+        facts |= self._facts(*inputs)
+        shape, made = next(iter(inputs), {}), facts.pop("made", None)
+        windows = facts.pop("windows", None) or self.windows(*inputs)
+        if made is None:
+            made = {**shape, **outputs(shape, windows, round_up=getattr(self, "rounding", "down") == "up")}
+        slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
+        loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]
+        facts["operations"] *= elements_of(loops)
+        if mask := facts.pop("mask"):
+            facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements_of(loops))
+        if "elements" in facts:
+            facts["input_elements"] = batch * facts.pop("elements")
+        products = {"products": (("batch", *loops),)} if "fraction" in facts else {}
+        return Nest.of(batch, loops, read, made, **products | facts)
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Return the shape of one output sample, from that of each input.
-
-        Raises:
-            ShapeError: the op does not accept the inputs.
-        """
+        """Return the shape of one output sample, from that of each input; refuses what ``nest`` refuses."""
         _, *dims = self.nest(1, inputs).result.axes.items()
         return {dim: own.size for dim, own in dims}
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
         """Return the number of trained parameters, biases included, but for a weight that another layer has."""
-        trained = self.nest(1, inputs).trained
-        return sum(
-            math.prod(own.shape) for name, own in trained.items() if not (self.tied and name == "weight")
-        )
+        trained = self.nest(1, inputs).trained.items()
+        return sum(math.prod(own.shape) for name, own in trained if not (self.tied and name == "weight"))
 
     def value(self, run: Run) -> Var:
-        """Return what a device computes of its piece, as a forward expression: by default the product of all operands."""
-        nest = run.nest
-        read = [run.input(number) for number in range(len(nest.inputs))]
-        weight = [run.parameter("weight")] if nest.weight else []
-        return product([*read, *weight], nest.result.dims)
+        """Return what a device computes of its piece, as a forward expression on its inputs and its weight."""
+        read = [run.input(number) for number in range(len(run.nest.inputs))]
+        return self._value(run, *read, *([run.parameter()] if "weight" in run.nest.trained else []))
+
+    def _value(self, run: Run, *operands: Any, **_: Any) -> Var:
+        """Return the value of an op's operands: by default their product, or their sum if it ``adds``."""
+        return reduce(add, operands) if self.adds else product(operands, run.nest.result.dims)
+
+
+class Sliding(Op):
+    """An op that slides over the places of an image or a volume, each field a number for each dim of a place, or one for all."""
+
+    form: ClassVar[tuple[str, ...]] = IMAGE
+
+    def along(self, kind: type[Window] = Window, /, **fields: Iterable[int]) -> dict[str, Window]:
+        """Return the window along each dim of a place, from the numbers of each of its fields."""
+        numbers = zip(self.form[1:], *fields.values(), strict=True)
+        return {dim: kind(**dict(zip(fields, own, strict=True))) for dim, *own in numbers}
+
+    @field_validator(
+        "kernel", "stride", "padding", "dilation", "output_padding", "scale", "margin", mode="before", check_fields=False
+    )  # fmt: skip
+    @classmethod
+    def _places(cls, value: Any, info: ValidationInfo) -> Any:
+        dims = cls.form[1:]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return (value,) * len(dims)
+        if isinstance(value, list | tuple) and len(value) == len(dims):
+            return tuple(value)
+        if value is None and cls.model_fields[info.field_name or ""].default is None:
+            return None
+        number = "two" if len(dims) == 2 else "three"
+        raise ValueError(f"a whole number, or {number} of them as [{', '.join(dims)}]")
 
 
 class Weighted(Op):
@@ -104,7 +186,8 @@ class Weighted(Op):
         output_zeros: fraction of zeros in what it writes, the ReLU behind it done; None if not known.
     """
 
-    node: ClassVar[Node] = "weight"
+    node = "weight"
+    saved = Saved(input=True)
     input_zeros: Zeros | None = None
     output_zeros: Zeros | None = None
 
@@ -114,63 +197,31 @@ class Weighted(Op):
         given = {"input": self.input_zeros, "output": self.output_zeros}
         return {tensor: zeros for tensor, zeros in given.items() if zeros is not None}
 
-
-def prefixed(prefix: str, sizes: Mapping[str, int]) -> tuple[dict[str, str], dict[str, int]]:
-    """Return axes that loop dims of their names with a prefix index, and these loop dims with their sizes."""
-    return {dim: f"{prefix}{dim}" for dim in sizes}, {f"{prefix}{dim}": size for dim, size in sizes.items()}
-
-
-def slid(shape: Shape, windows: Mapping[str, Window]) -> dict[str, Projection]:
-    """Return the axes of a tensor along which windows slide, whose outputs have the names of the axes."""
-    return {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), window) for dim, window in windows.items()}
+    def contraction(self, loops: Shape, read: Axes, made: Axes, weight: Iterable[str], **facts: Any) -> Facts:
+        """Return the facts of a product of one input with a weight; a bias has the axes that the weight makes."""
+        bias = {axis: own for axis, own in made.items() if not isinstance(own, int)}
+        trained = {"bias": bias} if getattr(self, "bias", False) else {}
+        own = {"loops": loops, "read": [read], "made": made, "weight": weight, "trained": trained}
+        return {**own, "zeros": self.zeros, **facts}
 
 
-def same_shape(batch: int, inputs: Sequence[Shape], **facts: Any) -> Nest:
-    """Return the nest of an op whose inputs and output have one shape."""
-    return Nest.of(batch, inputs[0], inputs, inputs[0], **facts)
+def outputs(shape: Shape, windows: Mapping[str, Window], *, round_up: bool = False) -> dict[str, int]:
+    """Return the number of outputs of each window on an input."""
+    return {dim: window.output_size(shape[dim], round_up=round_up) for dim, window in windows.items()}
 
 
-def one_input(inputs: tuple[Shape, ...], *dims: str) -> Shape:
-    """Return the only input of an op with one input.
-
-    Raises:
-        ShapeError: the op has no input or several, or the input lacks one of some dims.
-    """
-    if len(inputs) != 1:
-        raise ShapeError(f"found {len(inputs)} inputs; allowed: 1")
-    require_dims(inputs[0], dims)
-    return inputs[0]
+def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:
+    """Raise ``ShapeError`` with what was found, or the shapes of inputs, and what is allowed, unless it is."""
+    if not allowed:
+        if not isinstance(found, str):
+            found = "an input of " * (len(found) == 1) + describe(*found)
+        raise ShapeError(f"found {found}; allowed: {allow}")
 
 
-def several_inputs(inputs: tuple[Shape, ...], what: str = "") -> tuple[Shape, Shape]:
-    """Return the two inputs of a product; raises ``ShapeError`` for another number."""
-    if len(inputs) != 2:
-        raise ShapeError(f"found {len(inputs)} inputs; allowed: 2{what}")
-    return inputs[0], inputs[1]
-
-
-def require_dims(shape: Shape, names: Collection[str]) -> None:
-    """Check that an input has some dims.
-
-    Raises:
-        ShapeError: it lacks one.
-    """
-    missing = [name for name in names if name not in shape]
-    if missing:
-        raise ShapeError(f"found an input of {describe(shape)}; allowed: one with {', '.join(missing)}")
-
-
-def placed_input(inputs: tuple[Shape, ...], form: tuple[str, ...] = IMAGE) -> Shape:
-    """Return the only input of an op that slides over the places of an image or a volume.
-
-    Raises:
-        ShapeError: the input is not one image, or not one volume.
-    """
-    shape = one_input(inputs)
-    if tuple(shape) != form:
-        allowed = "channels, height and width" if form == IMAGE else ", ".join(form)
-        raise ShapeError(f"found an input of {describe(shape)}; allowed: {allowed}")
-    return shape
+def need(shape: Shape, names: Collection[str]) -> None:
+    """Raise ``ShapeError`` if an input lacks one of some dims."""
+    missed = [name for name in names if name not in shape]
+    fits(not missed, [shape], f"one with {', '.join(missed)}")
 
 
 def elements_of(shape: Shape) -> int:
@@ -178,11 +229,12 @@ def elements_of(shape: Shape) -> int:
     return math.prod(shape.values())
 
 
-def describe(shape: Shape) -> str:
-    """Format a shape for people.
+def describe(*shapes: Shape) -> str:
+    """Format shapes for people.
 
     Examples:
         >>> describe({"channels": 3, "height": 224, "width": 224})
         '3x224x224 (channels, height, width)'
     """
-    return "x".join(str(size) for size in shape.values()) + f" ({', '.join(shape)})"
+    sizes = ["x".join(str(size) for size in shape.values()) for shape in shapes]
+    return " and ".join(f"{own} ({', '.join(shape)})" for own, shape in zip(sizes, shapes, strict=True))

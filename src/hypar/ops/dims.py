@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pydantic_core import InitErrorDetails
+    from collections.abc import Iterable, Mapping
 
 CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
 """The dims of convolutions, vectors and joins that a choice may divide."""
@@ -41,22 +39,9 @@ def atom_of(dim: str) -> str:
     return dim
 
 
-def like(dim: str | None) -> str | None:
-    """Return the dim of ``CUTTABLE`` by whose colour a dim is shown: one of positions by that of ``height``.
-
-    Examples:
-        >>> like("in_hidden"), like("out_ff"), like("sequence"), like("batch")
-        ('in_channels', 'out_channels', 'height', 'batch')
-    """
-    if dim is None or dim in CUTTABLE:
-        return dim
-    return (
-        "in_channels"
-        if dim.startswith((READ, CONTRACTED))
-        else "out_channels"
-        if dim.startswith(MADE)
-        else "height"
-    )
+def prefixed(prefix: str, sizes: Mapping[str, int]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return axes that loop dims of their names with a prefix index, and these loop dims with their sizes."""
+    return {dim: f"{prefix}{dim}" for dim in sizes}, {f"{prefix}{dim}": size for dim, size in sizes.items()}
 
 
 def in_order(dims: Iterable[str]) -> list[str]:
@@ -100,8 +85,7 @@ def _as_names(value: Any) -> Any:
     found = (value,) if isinstance(value, str) else value
     if isinstance(found, list | tuple) and found and all(isinstance(name, str) for name in found):
         return tuple(found)
-    msg = "a dim's name, or a list of them"
-    raise ValueError(msg)
+    raise ValueError("a dim's name, or a list of them")
 
 
 def _as_pairs(value: Any) -> Any:
@@ -117,8 +101,7 @@ def _as_sized(value: Any) -> Any:
         return tuple(value.items())
     if isinstance(value, list | tuple) and value:
         return tuple(tuple(pair) if isinstance(pair, list) else pair for pair in value)
-    msg = "dims that the file declares, or dims with their sizes"
-    raise ValueError(msg)
+    raise ValueError("dims that the file declares, or dims with their sizes")
 
 
 DimSize = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -136,9 +119,3 @@ def _single(value: Any) -> Any:
 
 OneName = Annotated[Names, AfterValidator(_single)]
 OneSized = Annotated[Sized, AfterValidator(_single)]
-
-
-def missing(field: str, data: Any) -> ValidationError:
-    """Return the error of a field that is missing because no field in its place is given."""
-    line: InitErrorDetails = {"type": "missing", "loc": (field,), "input": data}
-    return ValidationError.from_exception_data("op", [line])

@@ -1,41 +1,23 @@
-"""Ops that contract: products with a weight, in windows or not, and products of activations."""
+"""Ops that contract: products with a weight, in windows or not, and products of activations, or of selections of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from hypar.ops.base import (
-    IMAGE,
-    VOLUME,
-    Count,
-    Node,
-    Op,
-    Places,
-    Shape,
-    Size,
-    Weighted,
-    as_places,
-    describe,
-    one_input,
-    placed_input,
-    prefixed,
-    require_dims,
-    several_inputs,
-    slid,
-)  # fmt: skip
-from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, missing
-from hypar.ops.nest import Nest
+from hypar.ops.base import TWO, VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, describe, fits, need
+from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, prefixed
 from hypar.ops.operands import Projection, Saved
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import ShapeError, SharedWindow, TransposedWindow, Window
+from hypar.ops.windows import Routing, SharedWindow, TransposedWindow, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hypar.ops.run import Run
+
+INDEX_BYTES = 4
+"""Bytes of the number of an expert."""
 
 
 class Linear(Weighted):
@@ -46,7 +28,8 @@ class Linear(Weighted):
     ``each`` names dims of the input of which every index has a matrix of its own, as each expert of a mixture.
     """
 
-    sized: ClassVar[tuple[str, ...]] = ("out",)
+    sized = ("out",)
+    either = ("out_features", "out")
     out_features: Size | None = None
     contracted: Names | None = Field(default=None, alias="in")
     out: Sized | None = None
@@ -54,76 +37,44 @@ class Linear(Weighted):
     bias: bool = True
     weight: Annotated[str, Field(max_length=200)] | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _some(cls, data: Any) -> Any:
-        """Require ``out_features`` where there is no ``out``."""
-        if isinstance(data, dict) and not {"out", "out_features"} & {*data}:
-            raise missing("out_features", data)
-        return data
-
-    @model_validator(mode="after")
-    def _features_or_dims(self) -> Self:
-        """Require either ``out_features`` or ``out``."""
-        if (self.out_features is None) is (self.out is None):
-            raise ValueError("one of out_features and out; give one of them")
+    def _refusals(self) -> dict[str, bool]:
         beside = {"in": self.contracted, "weight": self.weight, "each": self.each}
-        for name, given in beside.items() if self.out is None else ():
-            if given is not None:
-                raise ValueError(f"{name} stands beside out alone, not beside out_features")
-        if self.each is not None and self.bias:
-            raise ValueError("each stands beside bias: false alone")
-        return self
+        alone = {
+            f"{name} stands beside out alone, not beside out_features": self.out is None and given is not None
+            for name, given in beside.items()
+        }
+        both = (self.out_features is None) is (self.out is None)
+        return {"one of out_features and out; give one of them": both, **alone, **self._biased()}
 
-    @property
-    def tied(self) -> str | None:
-        """The layer whose weight it uses; None if it has its own."""
-        return self.weight
+    def _biased(self) -> dict[str, bool]:
+        return {"each stands beside bias: false alone": self.each is not None and self.bias}
 
-    @property
-    def made(self) -> Mapping[str, int]:
-        """The dims that it makes, with their sizes."""
-        return dict(self.out) if self.out is not None else {"channels": self.out_features or 1}
-
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The windows along which it slides: none."""
-        return {}
-
-    def read(self, shape: Shape) -> Mapping[str, int]:
-        """Return the dims of an input that it contracts, with their sizes, in the order of the input."""
-        names = tuple(shape)[-1:] if self.contracted is None else self.contracted
-        return {dim: size for dim, size in shape.items() if dim in names}
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,e,p,o] = F_in[n,e,p,i] . W[e,i,o]`` for all positions p and for e, those of ``each``."""
-        shape = one_input(inputs, *(self.contracted or ()), *(self.each or ()))
-        if self.out_features is not None and tuple(shape) != ("channels",):
-            raise ShapeError(
-                f"found an input of {describe(shape)}; allowed: a vector, so put a flatten before"
-            )
-        read, windows, each = self.read(shape), self.windows, {*(self.each or ())}
+        windows, each = self.windows(shape), self.each or ()
+        need(shape, (*(self.contracted or ()), *each))
+        vector = self.out_features is None or tuple(shape) == ("channels",)
+        fits(vector, [shape], "a vector, so put a flatten before")
+        need(shape, windows)
+        made = {"channels": self.out_features} if self.out_features else dict(self.out or ())
+        names = (self.contracted or tuple(shape)[-1:]) if made else ()
+        read = {dim: size for dim, size in shape.items() if dim in names}
         kept = {dim: size for dim, size in shape.items() if dim not in read}
         for where, twice in (
-            ("each and in in", each & {*read}),
-            ("the input and in out", {*self.made} & {*kept}),
-            ("over and elsewhere", {*windows} & {*read, *each, *self.made}),
+            ("each and in in", {*each} & {*read}),
+            ("the input and in out", {*made} & {*kept}),
+            ("over and elsewhere", {*windows} & {*read, *each, *made}),
         ):
-            if twice:
-                raise ShapeError(f"found {', '.join(sorted(twice))} in {where}; allowed: each dim once")
+            fits(not twice, f"{', '.join(sorted(twice))} in {where}", "each dim once")
         kept |= {dim: window.output_size(shape[dim]) for dim, window in windows.items()}
         taps = {f"{KERNEL}{dim}": window.kernel for dim, window in windows.items()}
-        (read_by, inner), (made_by, outer) = prefixed(READ, read), prefixed(MADE, self.made)
-        return Nest.of(
-            batch,
+        (read_by, inner), (made_by, outer) = prefixed(READ, read), prefixed(MADE, made)
+        return self.contraction(
             {**kept, **inner, **outer, **taps},
-            [{**shape, **read_by, **slid(shape, windows)}],
+            {**shape, **read_by},
             {**kept, **made_by},
-            weight=[*(dim for dim in kept if dim in each), *inner, *taps, *outer],
-            trained={"bias": made_by} if self.bias else {},
+            [*(dim for dim in kept if dim in each), *inner, *taps, *outer],
             whole=frozenset(windows),
-            saved=Saved(input=True),
-            zeros=self.zeros,
         )
 
 
@@ -134,107 +85,66 @@ class SequenceConv(Linear):
     depthwise convolution.
     """
 
+    either = ("out", "each")
     over: str = "sequence"
     kernel: Size
     stride: Size = 1
     padding: Count = 0
     dilation: Size = 1
 
-    @model_validator(mode="before")
-    @classmethod
-    def _some(cls, data: Any) -> Any:
-        """Require ``out`` where there is no ``each``."""
-        if isinstance(data, dict) and not {"out", "each"} & {*data}:
-            raise missing("out", data)
-        return data
+    def _refusals(self) -> dict[str, bool]:
+        linear = self.out_features is not None or self.weight is not None
+        return {
+            "out in place of out_features, and no weight of another layer": linear,
+            "in stands beside out alone": self.out is None and self.contracted is not None,
+            **self._biased(),
+        }
 
-    @model_validator(mode="after")
-    def _features_or_dims(self) -> Self:
-        """Refuse what ``linear`` alone has."""
-        if self.out_features is not None or self.weight is not None:
-            raise ValueError("out in place of out_features, and no weight of another layer")
-        if self.out is None and self.contracted is not None:
-            raise ValueError("in stands beside out alone")
-        if self.each is not None and self.bias:
-            raise ValueError("each stands beside bias: false alone")
-        return self
-
-    @property
-    def made(self) -> Mapping[str, int]:
-        """The dims that it makes, with their sizes."""
-        return dict(self.out or ())
-
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The window of positions that an output reads."""
+    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
+        """Return the window of positions that an output reads."""
         window = Window(kernel=self.kernel, stride=self.stride, padding=self.padding, dilation=self.dilation)
         return {self.over: window}
 
-    def read(self, shape: Shape) -> Mapping[str, int]:
-        """Return the dims of an input that it contracts besides the window, with their sizes."""
-        require_dims(shape, (self.over,))
-        return super().read(shape) if self.out is not None else {}
 
-
-class Conv(Weighted):
+class Conv(Sliding, Weighted):
     """A two-dimensional convolution: filters that slide over the places of an image.
 
     With ``groups`` the nest has a dim ``groups`` in all three tensors; ``in_channels`` and ``out_channels`` then count the
-    channels within a group.
+    channels of one group.
     """
 
-    form: ClassVar[tuple[str, ...]] = IMAGE
     out_channels: Size
-    kernel: Places
-    stride: Places = (1, 1)
+    kernel: tuple[Size, ...]
+    stride: tuple[Size, ...] = (1, 1)
     padding: tuple[Count, ...] = (0, 0)
-    dilation: Places = (1, 1)
+    dilation: tuple[Size, ...] = (1, 1)
     groups: Size = 1
     bias: bool = True
 
-    @field_validator(
-        "kernel", "stride", "padding", "dilation", "output_padding", mode="before", check_fields=False
-    )
-    @classmethod
-    def _places(cls, value: Any) -> Any:
-        """Read one number as that of every dim of a place."""
-        return as_places(value, cls.form[1:])
+    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
+        """Return the window along each dim of a place."""
+        fields = {"kernel": self.kernel, "stride": self.stride, "padding": self.padding}
+        return self.along(**fields, dilation=self.dilation)
 
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The window along each dim of a place."""
-        fields = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
-        return {
-            dim: Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-            for dim, (kernel, stride, padding, dilation) in zip(self.form[1:], fields, strict=True)
-        }
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h',w'] . W[g,i,o,r,s]`` for the h' and w' that the windows read."""
-        shape, windows = placed_input(inputs, self.form), self.windows
+        windows, groups = self.windows(shape), {"groups": self.groups} if self.groups > 1 else {}
         for name, size in (("in", shape["channels"]), ("out", self.out_channels)):
-            if size % self.groups:
-                found = f"found {size} {name}_channels in {self.groups} groups"
-                raise ShapeError(f"{found}; allowed: a multiple of {self.groups}")
+            found = f"{size} {name}_channels in {self.groups} groups"
+            fits(size % self.groups == 0, found, f"a multiple of {self.groups}")
         places = {dim: window.output_size(shape[dim]) for dim, window in windows.items()}
-        groups = {"groups": self.groups} if self.groups > 1 else {}
         filters = {
             **groups,
             "in_channels": shape["channels"] // self.groups,
             "out_channels": self.out_channels // self.groups,
             **{f"{KERNEL}{dim}": window.kernel for dim, window in windows.items()},
         }
-        read, made = (*groups, "in_channels"), (*groups, "out_channels")
-        return Nest.of(
-            batch,
+        return self.contraction(
             {**filters, **places},
-            [{"channels": read, **slid(shape, windows)}],
-            {"channels": made, **places},
-            weight=filters,
-            trained={"bias": {"channels": made}} if self.bias else {},
-            whole=frozenset(places) if self.form == VOLUME else frozenset(),
-            saved=Saved(input=True),
-            zeros=self.zeros,
+            {"channels": (*groups, "in_channels")},
+            {"channels": (*groups, "out_channels"), **places},
+            filters,
+            whole=frozenset(places if self.form == VOLUME else ()),
         )
 
 
@@ -243,27 +153,25 @@ class Conv1d(Conv):
 
     @field_validator("kernel", "stride", "padding", "dilation", mode="before")
     @classmethod
-    def _places(cls, value: Any, info: Any) -> Any:  # type: ignore[override]
+    def _places(cls, value: Any, info: Any) -> Any:
         """Read a number as a pair, of which the other is that of the only row."""
         if isinstance(value, int) and not isinstance(value, bool):
             return int(info.field_name != "padding"), value
         raise ValueError("a whole number")
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the nest of a convolution of one row."""
-        found = super().nest(batch, inputs)
-        if inputs[0]["height"] != 1:
-            raise ShapeError(f"found an input of {describe(inputs[0])}; allowed: a height of 1")
+    def _facts(self, shape: Shape) -> Facts:
+        found = super()._facts(shape)
+        fits(shape["height"] == 1, [shape], "a height of 1")
         return found
 
 
 class Conv3d(Conv):
     """A convolution of filters that slide over a volume; a plan divides its batch and its channels."""
 
-    form: ClassVar[tuple[str, ...]] = VOLUME
-    stride: Places = (1, 1, 1)
+    form = VOLUME
+    stride: tuple[Size, ...] = (1, 1, 1)
     padding: tuple[Count, ...] = (0, 0, 0)
-    dilation: Places = (1, 1, 1)
+    dilation: tuple[Size, ...] = (1, 1, 1)
 
 
 class ConvTranspose(Conv):
@@ -275,14 +183,13 @@ class ConvTranspose(Conv):
 
     output_padding: tuple[Count, ...] = (0, 0)
 
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """The window along each spatial dim; raises ``ShapeError`` for an output padding not below stride or dilation."""
-        pairs = zip(super().windows.items(), self.output_padding, strict=True)
+    def windows(self, shape: Shape) -> dict[str, Window]:
+        """Return the window along each spatial dim; an output padding must be below stride or dilation."""
+        pairs = zip(super().windows(shape).items(), self.output_padding, strict=True)
         return {dim: TransposedWindow.of(window, more) for (dim, window), more in pairs}
 
 
-class Patch(Weighted):
+class Patch(Sliding, Weighted):
     """A convolution of one filter for each patch of an image, whose places are the positions of a sequence, row by row.
 
     Patches have the size ``kernel`` and lie side by side. ``over`` names the dim of the positions, ``out`` those that are
@@ -291,54 +198,34 @@ class Patch(Weighted):
     Source: Dosovitskiy and others, An Image is Worth 16x16 Words (2021), section 3.1.
     """
 
-    sized: ClassVar[tuple[str, ...]] = ("out",)
-    kernel: Places
+    sized = ("out",)
+    kernel: tuple[Size, ...]
     out: Sized
     over: DimName = "sequence"
     bias: bool = True
 
-    @field_validator("kernel", mode="before")
-    @classmethod
-    def _places(cls, value: Any) -> Any:
-        """Read one number as both height and width."""
-        return as_places(value, IMAGE[1:])
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,s,o] = F_in[n,i,h,w] . W[i,r,c,o]`` for the h and w of the patch s; its rows divide with s."""
-        shape, (rows, columns) = placed_input(inputs), self.kernel
-        for dim, size in zip(IMAGE[1:], self.kernel, strict=True):
-            if shape[dim] % size:
-                raise ShapeError(f"found patches of {size} along {dim} of {shape[dim]}; allowed: a divisor")
-        if self.over in dict(self.out):
-            raise ShapeError(f"found {self.over} in over and in out; allowed: each dim once")
-        across, (made_by, made) = shape["width"] // columns, prefixed(MADE, dict(self.out))
-        window, places = (
-            SharedWindow(kernel=rows, stride=rows, outputs=across),
-            shape["height"] // rows * across,
-        )
-        read = Projection(shape["height"], (self.over, "kernel_height"), window)
-        image = {"channels": "in_channels", "height": read, "width": Projection(shape["width"])}
+        (rows, columns), height, width = self.kernel, shape["height"], shape["width"]
+        for dim, size in zip(self.form[1:], self.kernel, strict=True):
+            fits(shape[dim] % size == 0, f"patches of {size} along {dim} of {shape[dim]}", "a divisor")
+        fits(self.over not in dict(self.out), f"{self.over} in over and in out", "each dim once")
+        across, (made_by, made) = width // columns, prefixed(MADE, dict(self.out))
+        window = SharedWindow(kernel=rows, stride=rows, outputs=across)
+        reads = Projection(height, (self.over, "kernel_height"), window)
+        image = {"channels": "in_channels", "height": reads, "width": Projection(width)}
         taps = {"in_channels": shape["channels"], "kernel_height": rows, "kernel_width": columns}
-        return Nest.of(
-            batch,
-            {self.over: places, **taps, **made},
-            [image],
-            {self.over: places, **made_by},
-            weight=[*taps, *made],
-            trained={"bias": made_by} if self.bias else {},
-            saved=Saved(input=True),
-            zeros=self.zeros,
-        )
+        places = {self.over: height // rows * across}
+        return self.contraction({**places, **taps, **made}, image, {**places, **made_by}, [*taps, *made])
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var, weight: Var) -> Var:
         """Return the product of each patch, whose columns are selected of whole rows, with the weight."""
         width, columns = run.nest.operands["input"].axes["width"].size, self.kernel[1]
         first = run.index(self.over)[:, None, None] * columns % width
-        own = Var(
-            (self.over, "width", "kernel_width"), first + np.arange(columns) == np.arange(width)[:, None]
-        )
+        selected = first + np.arange(columns) == np.arange(width)[:, None]
+        patches = [read, Var((self.over, "width", "kernel_width"), selected)]
         kept = ("batch", self.over, "in_channels", "kernel_height", "kernel_width")
-        return product([product([run.input(), own], kept), run.parameter()], run.nest.result.dims)
+        return product([product(patches, kept), weight], run.nest.result.dims)
 
 
 class Embedding(Weighted):
@@ -348,36 +235,22 @@ class Embedding(Weighted):
     device the rows of the tokens that it has, and zeros for the others: partial sums.
     """
 
-    sized: ClassVar[tuple[str, ...]] = ("over", "out")
+    sized = ("over", "out")
     over: OneSized
     out: Sized
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, tokens: Shape) -> Facts:
         """Return ``F_out[n,p,h] = onehot[n,p,v] . W[v,h]``; the tokens that stand for the one-hot vectors have no v."""
-        tokens, (_, rows), (made_by, made) = (
-            one_input(inputs),
-            prefixed(READ, dict(self.over)),
-            prefixed(MADE, dict(self.out)),
-        )
+        (_, rows), (made_by, made) = prefixed(READ, dict(self.over)), prefixed(MADE, dict(self.out))
         loops = {**tokens, **rows, **made}
-        return Nest.of(
-            batch,
-            loops,
-            [tokens],
-            {**tokens, **made_by},
-            weight=[*rows, *made],
-            products=(("batch", *loops),),
-            fraction=0.0,
-            saved=Saved(input=True),
-            zeros=self.zeros,
-        )
+        return self.contraction(loops, tokens, {**tokens, **made_by}, [*rows, *made], fraction=0.0)
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, tokens: Var, weight: Var) -> Var:
         """Return the rows that the piece has, and zeros for the tokens of other rows."""
-        tokens, label = run.input(), run.nest.weight[0]
+        label = run.nest.weight[0]
         rows, token = run.index(label), token_of(tokens.value, run.nest.sizes[label])
         place = np.minimum(np.searchsorted(rows, token), len(rows) - 1)
-        return run.parameter().gather(label, np.where(rows[place] == token, place, -1), tokens.dims)
+        return weight.gather(label, np.where(rows[place] == token, place, -1), tokens.dims)
 
 
 def token_of(data: Any, rows: int) -> Any:
@@ -392,34 +265,132 @@ class Matmul(Op):
     dims of the second input, where the first has other positions under the same name.
     """
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = TWO
+    saved = Saved(input=True)
     over: Pairs
     names: Pairs | None = None
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, one: Shape, two: Shape) -> Facts:
         """Return the product over named dims: those of the first input, and those that the second alone has."""
-        one, two = several_inputs(inputs)
         over, names = dict(self.over), dict(self.names or ())
-        require_dims(one, over)
-        require_dims(two, [*over.values(), *names])
+        need(one, over)
+        need(two, [*over.values(), *names])
         back = {theirs: f"{CONTRACTED}{own}" for own, theirs in self.over}
         second = {back.get(axis) or names.get(axis, axis): axis for axis in two}
         kept = {dim: size for dim, size in one.items() if dim not in over}
         unlike = [dim for dim, size in kept.items() if dim in second and two[second[dim]] != size]
         unlike += [own for own, theirs in self.over if one[own] != two[theirs]]
-        if unlike:
-            found = f"{describe(one)} and {describe(two)}"
-            raise ShapeError(f"found {found}; allowed: equal {', '.join(unlike)}, or names for the second's")
+        allowed = f"equal {', '.join(unlike)}, or names for the second's"
+        fits(not unlike, (one, two), allowed)
         by, inner = prefixed(CONTRACTED, {own: one[own] for own in over})
         made = {**kept, **{dim: two[axis] for dim, axis in second.items() if axis not in back}}
-        loops, others = {**made, **inner}, {axis: dim for dim, axis in second.items()}
-        products = (("batch", *loops),)
-        return Nest.of(
-            batch, loops, [{**one, **by}, others], made, products=products, saved=Saved(input=True)
-        )
+        read = [{**one, **by}, {axis: dim for dim, axis in second.items()}]
+        return {"loops": {**made, **inner}, "read": read, "made": made, "fraction": 1.0}
+
+
+class Dispatch(Op):
+    """``F_out[n,e,c,h] = F_in[n,s,h]`` for the position s that is in slot c of expert e, or 0 in an empty slot.
+
+    Every position of ``over`` goes to ``count`` of the experts, which are the dim ``to``. Experts have as many ``slots`` as
+    needed where each gets its even share, so that no position is dropped. The experts' numbers come from a router; a plan
+    depends on no one's choice of them, and counts no bytes of the numbers.
+
+    Source: Lepikhin and others, GShard (2020), Algorithm 1, where a group is a sample.
+    """
+
+    sized = ("to",)
+    node = "join"
+    to: OneSized
+    count: Size
+    over: str = "sequence"
+    slots: DimName = "slots"
+
+    @property
+    def _routing(self) -> Routing:
+        return Routing(self.to[0][1], self.count)
+
+    def _facts(self, shape: Shape) -> Facts:
+        """Return the product of the input with a selection, whose dims are all; it takes no operations."""
+        need(shape, [self.over])
+        slots = {**dict(self.to), self.slots: self._routing.num_slots(shape[self.over])}
+        rest = {dim: size for dim, size in shape.items() if dim != self.over}
+        once = len(slots) == 2 and not {*slots} & {*rest}
+        fits(once, f"{', '.join(slots)} and an input of {describe(shape)}", "each dim once")
+        window = Window(kernel=self._routing.round, stride=self._routing.round)
+        reads = Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)
+        return {
+            "made": {**slots, **rest},
+            "read": [{**shape, self.over: reads}],
+            "fraction": 0.0,
+            "rounds": {self.over: window.kernel, **dict(self.to)},
+            "saved": Saved(mask_bytes=INDEX_BYTES * self.count * shape[self.over]),
+        }
+
+    def _value(self, run: Run, read: Var) -> Var:
+        """Return the position in each slot, of those of a round."""
+        ((experts, _),), size, slots = self.to, self._routing.round, run.index(self.slots)
+        places = slots[:, None] * size + np.arange(size)
+        chosen = self._routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
+        split = {self.slots: len(slots), f"{KERNEL}{self.over}": size}
+        selected = Var(("batch", "positions", experts), chosen).split("positions", split)
+        return product((read, selected), run.nest.result.dims)
+
+
+class Combine(Op):
+    """``F_out[n,s,h] = F_1[n,e,c,h] F_2[n,s,e]``, summed over the experts e to which the position s went, in slot c of each.
+
+    The first input is what experts made of the slots of a ``dispatch``, the second the gates, one for each position and
+    expert, ``over`` the dim of the experts, ``count`` those of a position.
+    """
+
+    node = "join"
+    takes = (TWO[0], f"{TWO[1]}, what experts made and the gates")
+    saved = Saved(input=True)
+    count: Size
+    over: DimName = "experts"
+    slots: DimName = "slots"
+
+    def _facts(self, made: Shape, gates: Shape) -> Facts:
+        """Return the sum over the experts, of which each position meets ``count``; a slot is that of a round of positions."""
+        need(made, (self.over, self.slots))
+        need(gates, [self.over])
+        experts, rest = made[self.over], {**made}
+        found = f"{describe(made)} and gates of {describe(gates)}"
+        alike = len(gates) == 2 and gates[self.over] == experts
+        fits(alike, found, f"gates of the positions and {experts} {self.over}")
+        ((positions, number),) = [own for own in gates.items() if own[0] != self.over]
+        routing, own = Routing(experts, self.count), rest.pop(self.slots)
+        slots = routing.num_slots(number)
+        found = f"{own} {self.slots} for {number} positions of {self.count} experts each"
+        fits(own == slots, found, f"{slots}")
+        del rest[self.over]
+        fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
+        window = SharedWindow(kernel=1, stride=1, outputs=routing.round)
+        reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)
+        left = {positions: number, **rest}
+        return {
+            "made": left,
+            "loops": {**left, self.over: experts},
+            "read": [{**made, self.slots: reads}, gates],
+            "fraction": self.count / experts,
+        }
+
+    def _value(self, run: Run, made: Var, gates: Var) -> Var:
+        positions = next(dim for dim in gates.dims[1:] if dim != self.over)
+        chosen = chosen_of(run, positions, self.over, self.count)
+        return product((made, gates * chosen), run.nest.result.dims)
+
+
+def chosen_of(run: Run, positions: str, experts: str, count: int) -> Var:
+    """Return whether each position goes to each expert."""
+    dims = ("batch", positions, experts)
+    chosen = Routing(run.nest.sizes[experts], count).chosen(*(run.index(dim) for dim in dims))
+    return Var(dims, chosen)
 
 
 plugins: dict[str, type[Op]] = {
-    "conv": Conv, "conv1d": Conv1d, "conv3d": Conv3d, "conv_transpose": ConvTranspose, "embedding": Embedding,
-    "linear": Linear, "matmul": Matmul, "patch": Patch, "sequence_conv": SequenceConv,
+    "combine": Combine, "conv": Conv, "conv1d": Conv1d, "conv3d": Conv3d, "conv_transpose": ConvTranspose,
+    "dispatch": Dispatch, "embedding": Embedding, "linear": Linear, "matmul": Matmul, "patch": Patch,
+    "sequence_conv": SequenceConv,
 }  # fmt: skip

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
-from operator import add, mul
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import (
-    Node,
-    Op,
-    Shape,
-    Size,
-    describe,
-    elements_of,
-    one_input,
-    prefixed,
-    same_shape,
-    several_inputs,
-    slid,
-)
-from hypar.ops.dims import CONTRACTED, KERNEL, Names
-from hypar.ops.nest import Nest
+from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, elements_of, fits, need
+from hypar.ops.dims import CONTRACTED, KERNEL, Names, prefixed
 from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Array, Var
-from hypar.ops.windows import ShapeError, Window
+from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,64 +20,58 @@ if TYPE_CHECKING:
     from hypar.ops.run import Box, Run
 
 
-class Function(NamedTuple):
-    """An elementwise function and its derivative, which follows from what is kept: the input, or the output."""
-
-    value: Callable[[Array], Any]
-    slope: Callable[[Array], Any]
-    keeps_output: bool = False
+def _above(x: Var) -> Var:
+    return x.map(lambda own: np.maximum(own, 0), lambda own: own > 0)
 
 
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
+def _between(x: Var) -> Var:
+    return x.map(lambda own: np.clip(own, 0, 6), lambda own: (own > 0) & (own < 6))
 
 
-def _normal(x: Array) -> Array:
+def _sigmoid(x: Var) -> Var:
+    return Var((), 1.0) / ((x * -1.0).exp() + 1.0)
+
+
+def _normal(x: Var) -> Var:
     """Return the cumulative distribution of the normal distribution."""
-    return (1 + np.asarray(_erf(x / math.sqrt(2)), dtype=np.float64)) / 2
+    erf = x.map(_erf, lambda own: np.exp(-own * own / 2) * math.sqrt(2 / math.pi))
+    return (erf + 1.0) * 0.5
 
 
-_erf = np.frompyfunc(math.erf, 1, 1)
+def _erf(x: Array) -> Array:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x / math.sqrt(2)), dtype=np.float64)
 
-FUNCTIONS = {
-    "elu": Function(lambda x: np.where(x > 0, x, np.expm1(x)), lambda x: np.exp(np.minimum(x, 0))),
-    "gelu": Function(
-        lambda x: x * _normal(x), lambda x: _normal(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    ),
-    "hardswish": Function(
-        lambda x: x * np.clip(x + 3, 0, 6) / 6,
-        lambda x: np.where(x <= -3, 0, np.where(x < 3, (2 * x + 3) / 6, 1)),
-    ),
-    "leaky_relu": Function(lambda x: np.where(x > 0, x, 0.01 * x), lambda x: np.where(x > 0, 1, 0.01)),
-    "other": Function(lambda x: x * x / 2, lambda x: x),
-    "relu": Function(lambda x: np.maximum(x, 0), lambda x: x > 0, keeps_output=True),
-    "relu6": Function(lambda x: np.clip(x, 0, 6), lambda x: np.where((x > 0) & (x < 6), 1.0, 0.0)),
-    "sigmoid": Function(_sigmoid, lambda x: _sigmoid(x) * _sigmoid(-x), keeps_output=True),
-    "silu": Function(lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) * (1 + x * _sigmoid(-x))),
-    "tanh": Function(np.tanh, lambda x: 1 - np.tanh(x) ** 2, keeps_output=True),
+
+FUNCTIONS: dict[str, Callable[[Var], Var]] = {
+    "elu": lambda x: _above(x) + (x - _above(x)).exp() - 1.0,
+    "gelu": lambda x: x * _normal(x),
+    "hardswish": lambda x: x * _between(x + 3.0) * (1 / 6),
+    "leaky_relu": lambda x: _above(x) * 0.99 + x * 0.01,
+    "other": lambda x: x * x * 0.5,
+    "relu": _above,
+    "relu6": _between,
+    "sigmoid": _sigmoid,
+    "silu": lambda x: x * _sigmoid(x),
+    "tanh": lambda x: _sigmoid(x * 2.0) * 2.0 - 1.0,
 }
 """Every function that reads one element alone; ``other`` is computed as half the square, which needs its input too."""
+
+OF_OUTPUT = {"relu", "sigmoid", "tanh"}
+"""Those whose derivative follows from the output, which is kept in place of the input."""
 
 
 class Elementwise(Op):
     """A function of each element of one input."""
 
-    named: ClassVar[str] = ""
+    operations = 1
+    function: ClassVar[str]
 
-    @property
-    def of(self) -> Function:
-        """The function."""
-        return FUNCTIONS[self.named]
+    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
+        output = self.function in OF_OUTPUT
+        return {"saved": Saved(input=not output, output=output)}
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return one operation an element, and what the derivative follows from."""
-        shape, output = one_input(inputs), self.of.keeps_output
-        saved = Saved(input=not output, output=output)
-        return same_shape(batch, inputs, saved=saved, operations=elements_of(shape))
-
-    def value(self, run: Run) -> Var:
-        """Return the function of each element."""
-        return run.input().map(self.of.value, self.of.slope)
+    def _value(self, run: Run, read: Var) -> Var:  # noqa: ARG002
+        return FUNCTIONS[self.function](read)
 
 
 NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
@@ -106,49 +85,38 @@ class Pointwise(Elementwise):
     pointwise because their communication is a thousandth of a layer's. ``other`` is any function without a name here.
     """
 
-    function: Literal[
+    function: Literal[  # type: ignore[misc]
         "elu", "gelu", "hardswish", "leaky_relu", "lrn", "other", "relu6", "sigmoid", "silu", "tanh"
     ]
 
-    @property
-    def of(self) -> Function:
-        """The function."""
-        return FUNCTIONS[self.function]
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, shape: Shape) -> Facts:
         """Return that a local response normalisation reads the channels around each, and keeps the divisor of each element."""
         if self.function != "lrn":
-            return super().nest(batch, inputs)
-        shape, window = one_input(inputs, "channels"), Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
-        read, elements = {**shape, **slid(shape, {"channels": window})}, elements_of(shape)
-        return Nest.of(
-            batch, shape, [read], shape, saved=Saved(input=True, elements=elements), operations=elements
-        )
+            return super()._facts(shape)
+        need(shape, ["channels"])
+        window = Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
+        return {"windows": {"channels": window}, "saved": Saved(input=True, elements=elements_of(shape))}
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var) -> Var:
         """Return the function; ``F_in[c] d[c]^-beta`` with ``d[c] = k + alpha / n sum F_in[c']^2`` over the channels around c."""
         if self.function != "lrn":
-            return super().value(run)
-        around, taps = run.input(), f"{KERNEL}channels"
-        middle = around.gather(taps, np.array(NEIGHBOURS // 2), ())
-        divisor = (around * around).sum([taps]) * (ALPHA / NEIGHBOURS) + K
+            return super()._value(run, read)
+        taps = f"{KERNEL}channels"
+        divisor = (read * read).sum([taps]) * (ALPHA / NEIGHBOURS) + K
+        middle = read.gather(taps, np.array(NEIGHBOURS // 2), ())
         return middle * divisor.map(lambda x: x**-BETA, lambda x: -BETA * x ** (-BETA - 1))
 
 
 class Dropout(Op):
-    """Random zeroing of elements; the others are enlarged by what is zeroed on average."""
+    """Random zeroing of elements, which a mask of bytes says; the others are enlarged by what is zeroed on average."""
 
+    operations = 1
+    mask = 1
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return a mask of a byte an element, which says what was zeroed."""
-        elements = elements_of(one_input(inputs))
-        return same_shape(batch, inputs, saved=Saved(mask_bytes=elements), operations=elements)
-
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var) -> Var:
         """Return what a mask leaves that is the same in every step and on every device."""
-        read, shape = run.input(), run.nest.result.shape
-        kept = uniform(shape[1:], tuple(map(run.index, read.dims))) >= self.probability
+        kept = uniform(run.nest.result.shape[1:], tuple(map(run.index, read.dims))) >= self.probability
         return read * Var(read.dims, kept / (1 - self.probability))
 
 
@@ -177,36 +145,27 @@ def uniform(sample: Iterable[int], box: Box) -> Array:
 
 
 class Join(Op):
-    """A join of tensors of one shape, element by element."""
+    """A join of tensors of one shape, element by element, with an operation for each input after the first."""
 
-    node: ClassVar[Node] = "join"
-    adds: ClassVar[bool] = True
+    node = "join"
+    takes = SEVERAL
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return one operation for each element of every input after the first."""
-        if len(inputs) < 2:
-            raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
-        for shape in inputs[1:]:
-            if dict(shape) != dict(inputs[0]):
-                raise ShapeError(f"found {describe(inputs[0])} and {describe(shape)}; allowed: equal shapes")
-        operations, saved = (len(inputs) - 1) * elements_of(inputs[0]), Saved(input=not self.adds)
-        return same_shape(batch, inputs, operations=operations, passes=self.adds, saved=saved)
-
-    def value(self, run: Run) -> Var:
-        """Return the inputs as one."""
-        return reduce(
-            add if self.adds else mul, (run.input(number) for number in range(len(run.nest.inputs)))
-        )
+    def _facts(self, first: Shape, *others: Shape) -> Facts:
+        for shape in others:
+            fits(dict(shape) == dict(first), (first, shape), "equal shapes")
+        return {"operations": len(others), "passes": self.adds}
 
 
 class Add(Join):
     """``F_out = F_1 + F_2 + ...``."""
 
+    adds = True
+
 
 class Multiply(Join):
     """``F_out = F_1 F_2 ...``, element by element, as in a gated unit; each input is a factor of the others' errors."""
 
-    adds: ClassVar[bool] = False
+    saved = Saved(input=True)
 
 
 class Scale(Op):
@@ -218,63 +177,43 @@ class Scale(Op):
     Source: Hu and others, Squeeze-and-Excitation Networks (CVPR 2018), section 3.
     """
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = TWO
+    saved = Saved(input=True)
+    operations = 1
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, one: Shape, two: Shape) -> Facts:
         """Return the product over the first input's dims; a dim of size 1 of the second is one of its own."""
-        one, two = several_inputs(inputs)
-        if any(size not in (1, one.get(dim)) or dim not in one for dim, size in two.items()):
-            raise ShapeError(
-                f"found {describe(one)} and {describe(two)};"
-                " allowed: dims of the first input in the second, of the same size or of size 1"
-            )
+        within = all(dim in one and size in (1, one[dim]) for dim, size in two.items())
+        fits(within, (one, two), "dims of the first input in the second, of the same size or of size 1")
         by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
-        loops = {**one, **single}
-        return Nest.of(
-            batch,
-            loops,
-            [one, {**two, **by}],
-            one,
-            products=(("batch", *loops),),
-            fraction=0.0,
-            whole=frozenset(single),
-            saved=Saved(input=True),
-            operations=elements_of(one),
-        )
+        read, loops = [one, {**two, **by}], {**one, **single}
+        return {"loops": loops, "read": read, "fraction": 0.0, "whole": frozenset(single)}
 
 
 class Trained(Op):
-    """A function of each element and a trained number of the dims ``over``, which all elements share along the other dims."""
+    """A function of each element and a trained number of the dims ``over``, which all elements share along the other dims.
 
+    Attributes:
+        start: the mean of the first trained numbers.
+        single: whether there is one number for all, a table of one row, where ``over`` is not given; else one for each element.
+    """
+
+    operations = 1
     start: ClassVar[float] = 0.0
-    keeps_input: ClassVar[bool] = True
+    single: ClassVar[bool] = False
     over: Names | None = None
 
-    def dims(self, shape: Shape) -> tuple[str, ...]:
-        """Return the dims of the trained tensor in the order of the input: all of a sample by default."""
-        return tuple(dim for dim in shape if self.over is None or dim in self.over)
-
-    def turns(self) -> int:
-        """Return the rows of the trained tensor, if it is a table round which the other dims go; 0 otherwise."""
-        return 0
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return one operation an element; the gradient is summed over the dims that the trained tensor lacks."""
-        shape, rows = one_input(inputs, *(self.over or ())), self.turns()
-        own = self.dims(shape)
-        numbers: dict[str, Any] = {dim: dim for dim in own}
-        if rows:
-            others = tuple(dim for dim in shape if dim not in own)
-            numbers = {"rows": Projection(rows, others, turns=True)} | numbers
-        return same_shape(
-            batch,
-            inputs,
-            trained={"weight": numbers},
-            start=self.start,
-            sums={"weight": Sum(own, backward=True)},
-            saved=Saved(input=self.keeps_input),
-            operations=elements_of(shape),
-        )
+    def _facts(self, shape: Shape) -> Facts:
+        """Return that the gradient is summed over the dims that the trained tensor lacks; round a table other dims go."""
+        need(shape, self.over or ())
+        single = self.single and self.over is None
+        rows, over = (1, ()) if single else (getattr(self, "rows", None), self.over)
+        own = tuple(dim for dim in shape if over is None or dim in over)
+        others = tuple(dim for dim in shape if dim not in own)
+        table = {"rows": Projection(rows, others, turns=True)} if rows else {}
+        trained = {"weight": {**table, **{dim: dim for dim in own}}}
+        return {"trained": trained, "start": self.start, "sums": {"weight": Sum(own, backward=True)}}
 
 
 class Position(Trained):
@@ -284,16 +223,8 @@ class Position(Trained):
     stands for, as relative positions share those of one distance, and as a table of positions that is longer than a sample.
     """
 
-    keeps_input: ClassVar[bool] = False
+    adds = True
     rows: Size | None = None
-
-    def turns(self) -> int:
-        """Return the rows of the table; 0 if it is none."""
-        return self.rows or 0
-
-    def value(self, run: Run) -> Var:
-        """Return the sum."""
-        return run.input() + run.parameter()
 
 
 class LayerScale(Trained):
@@ -302,12 +233,9 @@ class LayerScale(Trained):
     Source: Touvron and others, Going deeper with image transformers (ICCV 2021), section 2.
     """
 
-    start: ClassVar[float] = 1.0
+    start = 1.0
+    saved = Saved(input=True)
     over: Names | None = ("channels",)
-
-    def value(self, run: Run) -> Var:
-        """Return the product."""
-        return run.input() * run.parameter()
 
 
 class Prelu(Trained):
@@ -316,21 +244,12 @@ class Prelu(Trained):
     Source: He and others, Delving Deep into Rectifiers (ICCV 2015), section 2.1.
     """
 
-    start: ClassVar[float] = 0.25
+    start = 0.25
+    single = True
+    saved = Saved(input=True)
 
-    def dims(self, shape: Shape) -> tuple[str, ...]:
-        """Return the dims of the slopes: none by default."""
-        return super().dims(shape) if self.over is not None else ()
-
-    def turns(self) -> int:
-        """Return the one row of a slope for all."""
-        return int(self.over is None)
-
-    def value(self, run: Run) -> Var:
-        """Return the input where it is above 0, and times its slope elsewhere."""
-        read = run.input()
-        above = read.map(*FUNCTIONS["relu"][:2])
-        return above + run.parameter() * (read - above)
+    def _value(self, run: Run, read: Var, slope: Var) -> Var:  # noqa: ARG002
+        return _above(read) + slope * (read - _above(read))
 
 
 class Rope(Op):
@@ -341,19 +260,18 @@ class Rope(Op):
     Source: Su and others, RoFormer (2021), section 3.2.
     """
 
+    operations = 3
     over: str = "sequence"
     dim: str = "head_dim"
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return three operations an element."""
-        shape = one_input(inputs, self.over, self.dim)
-        if shape[self.dim] % 2:
-            raise ShapeError(f"found {self.dim} of {shape[self.dim]}; allowed: an even size")
-        return same_shape(batch, inputs, together=frozenset({self.dim}), operations=3 * elements_of(shape))
+    def _facts(self, shape: Shape) -> Facts:
+        need(shape, (self.over, self.dim))
+        fits(shape[self.dim] % 2 == 0, f"{self.dim} of {shape[self.dim]}", "an even size")
+        return {"together": frozenset({self.dim})}
 
-    def value(self, run: Run) -> Var:
+    def _value(self, run: Run, read: Var) -> Var:
         """Return the rotated elements; the longest period is 10,000 times two pi, as in the source."""
-        read, half = run.input(), run.nest.sizes[self.dim] // 2
+        half = run.nest.sizes[self.dim] // 2
         pair = np.arange(2 * half) % half
         angle = run.index(self.over)[:, None] * 10_000.0 ** (-pair / half)
         cosine, sine = (Var((self.over, self.dim), turn(angle)) for turn in (np.cos, np.sin))
@@ -364,7 +282,7 @@ class Rope(Op):
 
 def _named(function: str) -> type[Op]:
     """Return the op of a function, without fields."""
-    return type(function.capitalize(), (Elementwise,), {"__module__": __name__, "named": function})
+    return type(function.capitalize(), (Elementwise,), {"__module__": __name__, "function": function})
 
 
 plugins: dict[str, type[Op]] = {

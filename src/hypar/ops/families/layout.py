@@ -1,50 +1,41 @@
-"""Ops that compute nothing of their own: inputs, other forms of the same elements, and operations of which shapes alone are known."""
+"""Ops that give elements at other places: inputs and views, what windows read without a weight, and what shapes alone say."""
 
 from __future__ import annotations
 
 import math
-from functools import reduce
 from itertools import accumulate
-from operator import add
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+import numpy as np
+from pydantic import Field
 
-from hypar.ops.base import Node, Op, Shape, Size, describe, elements_of, one_input, prefixed, same_shape, slid
-from hypar.ops.dims import KERNEL, LARGEST, Sized, missing
-from hypar.ops.nest import Nest
+from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, describe, fits, need
+from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
 from hypar.ops.operands import Projection, Saved, Sum
-from hypar.ops.tape import Var
-from hypar.ops.windows import ShapeError, Window
+from hypar.ops.tape import Var, product
+from hypar.ops.windows import TransposedWindow, Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
+
+INDEX_BYTES = 8
+"""Bytes of the index of a window's maximum, as in PyTorch."""
 
 
 class Stated(Op):
     """A shape that the model file states: channels alone, an image, or with ``depth`` a volume; or ``shape``, dims that it names."""
 
-    sized: ClassVar[tuple[str, ...]] = ("shape",)
+    sized = ("shape",)
+    either = ("channels", "shape")
     channels: Size | None = None
     depth: Size | None = None
     height: Size | None = None
     width: Size | None = None
     shape: Sized | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _some(cls, data: Any) -> Any:
-        """Require channels where there is no shape."""
-        if isinstance(data, dict) and not {"channels", "shape"} & {*data}:
-            raise missing("channels", data)
-        return data
-
-    @model_validator(mode="after")
-    def _channels_or_shape(self) -> Self:
-        """Require channels or a shape."""
-        if self.shape is not None and {"channels", "depth", "height", "width"} & self.model_fields_set:
-            raise ValueError("a shape takes no channels, depth, height or width beside it")
-        return self
+    def _refusals(self) -> dict[str, bool]:
+        beside = bool({"channels", "depth", "height", "width"} & self.model_fields_set)
+        return {"a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside}
 
     def stated(self) -> Shape:
         """Return the stated shape."""
@@ -52,21 +43,18 @@ class Stated(Op):
             return dict(self.shape)
         places = {"depth": self.depth, "height": self.height, "width": self.width}
         given = {dim: size for dim, size in places.items() if size is not None}
-        if len({*given} & {"height", "width"}) == 1:
-            raise ShapeError("found one of height and width; allowed: both or neither")
-        if [*given] == ["depth"]:
-            raise ShapeError("found depth without height and width; allowed: both or neither")
+        fits(len({*given} & {"height", "width"}) != 1, "one of height and width", "both or neither")
+        fits([*given] != ["depth"], "depth without height and width", "both or neither")
         return {"channels": self.channels or 1, **given}
 
 
 class Input(Stated):
-    """The shape of one sample that a network reads."""
+    """The shape of one sample that a network reads, whose data stand for an input."""
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the nest of the data, which stand for an input."""
-        if inputs:
-            raise ShapeError(f"found {len(inputs)} inputs; allowed: none")
-        return same_shape(batch, (self.stated(),))
+    takes = (range(1), "inputs; allowed: none")
+
+    def _facts(self) -> Facts:
+        return {"made": self.stated(), "read": [self.stated()]}
 
 
 class Opaque(Stated):
@@ -75,69 +63,59 @@ class Opaque(Stated):
     Importers write it where no other op says what a framework does; ``kind`` is the framework's name.
     """
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = (range(1, SEVERAL[0].stop), "inputs; allowed: 1 or more")
+    saved = Saved(input=True)
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, *inputs: Shape) -> Facts:
         """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
-        if not inputs:
-            raise ShapeError("found 0 inputs; allowed: 1 or more")
         by, whole = prefixed("whole_", self.stated())
-        read = [{dim: Projection(size) for dim, size in shape.items()} for shape in inputs]
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
-        elements = batch * sum(elements_of(shape) for shape in inputs)
-        return Nest.of(
-            batch, whole, read, by, trained=trained, saved=Saved(input=True), input_elements=elements
-        )
+        facts = {"made": by, "loops": whole, "read": map(_whole, inputs), "trained": trained}
+        return {**facts, "elements": sum(math.prod(shape.values()) for shape in inputs)}
 
     def value(self, run: Run) -> Var:
         """Return as a stand-in the sum of all elements of each sample, over the root of their number."""
-        total = Var((), 0.0)
+        terms = [run.place(dim) * 0.0 for dim in run.nest.result.dims[1:]]
         for number, own in enumerate(run.nest.inputs):
-            rest = [axis for axis in own.axes if axis != "batch"]
-            total = total + run.input(number).sum(rest) * (1 / math.sqrt(math.prod(own.shape[1:])))
-        for dim in run.nest.result.dims[1:]:
-            total = total + run.place(dim) * 0.0
-        return total
+            read = run.input(number)
+            terms.append(read.sum(read.dims[1:]) * (1 / math.sqrt(math.prod(own.shape[1:]))))
+        return sum(terms, Var((), 0.0))
 
 
 class Flatten(Op):
-    """A view of all dims of a sample as channels."""
+    """A view of all dims of a sample as channels: a vector, which its input is in another form."""
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the nest of the vector, which its input is in another form."""
-        shape = one_input(inputs)
-        made = {"channels": elements_of(shape)}
-        return Nest.of(batch, made, [{dim: Projection(size) for dim, size in shape.items()}], made, view=True)
+    def _facts(self, shape: Shape) -> Facts:
+        return {"made": {"channels": math.prod(shape.values())}, "read": [_whole(shape)], "view": True}
+
+
+def _whole(shape: Shape) -> dict[str, Projection]:
+    """Return the axes of a tensor that is read whole."""
+    return {dim: Projection(size) for dim, size in shape.items()}
 
 
 class Concat(Op):
     """A join along ``channels``. With channels cut, a device holds its shard of every input's channels."""
 
-    node: ClassVar[Node] = "join"
+    node = "join"
+    takes = SEVERAL
+    adds = True
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, *inputs: Shape) -> Facts:
         """Return the inputs' shape with their channels added up, of which each input has some; the other dims must agree."""
-        if len(inputs) < 2:
-            raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
-        first = dict(inputs[0])
         for shape in inputs[1:]:
-            if dict(shape) | {"channels": 0} != first | {"channels": 0}:
-                raise ShapeError(
-                    f"found {describe(first)} and {describe(shape)}; allowed: equal but for channels"
-                )
-        made = first | {"channels": sum(shape["channels"] for shape in inputs)}
+            alike = dict(shape) | {"channels": 0} == dict(inputs[0]) | {"channels": 0}
+            fits(alike, (inputs[0], shape), "equal but for channels")
+        made = {**inputs[0], "channels": sum(shape["channels"] for shape in inputs)}
         begins = accumulate((shape["channels"] for shape in inputs), initial=0)
         read = [
             {**shape, "channels": Projection(shape["channels"], ("channels",), first=first)}
             for shape, first in zip(inputs, begins, strict=False)
         ]
-        return Nest.of(batch, made, read, made, input_elements=batch * elements_of(made), passes=True)
-
-    def value(self, run: Run) -> Var:
-        """Return the channels of all inputs, each of which is zero at the others'."""
-        return reduce(add, (run.input(number) for number in range(len(run.nest.inputs))))
+        return {"made": made, "read": read, "elements": math.prod(made.values()), "passes": True}
 
 
 class Token(Op):
@@ -145,21 +123,154 @@ class Token(Op):
 
     over: str = "sequence"
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
+    def _facts(self, shape: Shape) -> Facts:
         """Return one position more, of which each reads the one before it, and the first one the token."""
-        shape = one_input(inputs, self.over)
-        made = {**shape, self.over: shape[self.over] + 1}
-        before = slid(shape, {self.over: Window(kernel=1, padding=1)})
-        own = {dim: size for dim, size in made.items() if dim != self.over}
-        sums = {"weight": Sum(tuple(own), backward=True)}
-        return Nest.of(batch, made, [{**shape, **before}], made, trained={"weight": own}, sums=sums)
+        need(shape, [self.over])
+        own = {dim: size for dim, size in shape.items() if dim != self.over}
+        return {
+            "made": {**shape, self.over: shape[self.over] + 1},
+            "windows": {self.over: Window(kernel=1, padding=1)},
+            "trained": {"weight": own},
+            "sums": {"weight": Sum(tuple(own), backward=True)},
+        }
 
-    def value(self, run: Run) -> Var:
-        """Return the token at the first position, and the positions behind it one further on."""
+    def _value(self, run: Run, read: Var, token: Var) -> Var:
         first = Var((self.over,), run.index(self.over) == 0)
-        return run.input().sum([f"{KERNEL}{self.over}"]) + run.parameter() * first
+        return read.sum([f"{KERNEL}{self.over}"]) + token * first
+
+
+class Resampling(Sliding):
+    """``F_out[n,c,h,w]`` of ``F_in[n,c,h',w']`` for the h' and w' that windows read, each element with a weight."""
+
+    node: ClassVar[Literal["", "pool"]] = "pool"
+
+
+class Pool(Resampling):
+    """Maximum or average of a sliding window, or of the whole image with ``window: global``.
+
+    The stride defaults to the kernel. ``rounding: up`` keeps a last window that extends past the edge, as Caffe does.
+    """
+
+    mode: Literal["max", "average"]
+    window: Literal["sliding", "global"] = "sliding"
+    kernel: tuple[Size, ...] | None = None
+    stride: tuple[Size, ...] | None = None
+    padding: tuple[Count, ...] = (0, 0)
+    rounding: Literal["down", "up"] = "down"
+
+    def _refusals(self) -> dict[str, bool]:
+        own, alone = {"mode", "window"}, self.window == "global"
+        *others, last = (name for name in type(self).model_fields if name not in own)
+        return {
+            f"a global window takes no {', '.join(others)} or {last}": alone and self.model_fields_set > own,
+            "kernel is missing; give one, or window: global": not alone and self.kernel is None,
+        }
+
+    def windows(self, shape: Shape) -> dict[str, Window]:
+        """Return the window along each dim of a place; a global one is as large as the input."""
+        kernels = self.kernel or tuple(shape[dim] for dim in self.form[1:])
+        for kernel, padding in zip(kernels, self.padding, strict=True):
+            fits(2 * padding <= kernel, f"padding {padding} for kernel {kernel}", "at most half of it")
+        return self.along(kernel=kernels, stride=self.stride or kernels, padding=self.padding)
+
+    def _facts(self, shape: Shape) -> Facts:
+        """Return that it keeps its input, as PyTorch does, and the indices of maxima; a global mean keeps nothing.
+
+        It takes one operation for every element that a window reads. The backward phase of a pool of images reads indices alone
+        of what is kept.
+        """
+        kept = self.mode == "max" or self.window == "sliding"
+        return {
+            "reduce": "mean" if self.mode == "average" else "max",
+            "saved": Saved(input=kept),
+            "mask": INDEX_BYTES * (self.mode == "max"),
+            "operations": math.prod(own.kernel for own in self.windows(shape).values()),
+            "more": (0, -math.prod(shape.values()) * (kept and "depth" not in shape)),
+        }
+
+    def _value(self, run: Run, read: Var) -> Var:
+        """Return the largest element of each window; or its mean, padding counted as zeros but for what hangs over it."""
+        own = run.nest.inputs[0]
+        taps = [f"{KERNEL}{dim}" for dim in own.windows]
+        if self.mode == "max":
+            return read.max(taps)
+        found = read.sum(taps)
+        for dim, window in own.windows.items():
+            first = run.index(dim) * window.stride - window.padding
+            counted = np.minimum(first + window.kernel, own.axes[dim].size + window.padding) - first
+            found = found * Var((dim,), 1 / counted)
+        return found
+
+
+class Pool3d(Pool):
+    """A pool of a volume, which rounds down."""
+
+    node = ""
+    form = VOLUME
+    padding: tuple[Count, ...] = (0, 0, 0)
+    rounding: ClassVar[str] = "down"  # type: ignore[misc]
+
+
+class Upsample(Resampling):
+    """An image ``scale`` times as high and wide: each element repeated, or bilinear between the nearest four.
+
+    Bilinear is PyTorch's with ``align_corners=False``: output o lies at ``(o + 1/2) / scale - 1/2`` of the input, so that
+    an input reaches the ``2 scale`` outputs around it, less the one in which an odd scale meets the next input exactly.
+    """
+
+    mode: Literal["nearest", "bilinear"]
+    scale: tuple[Size, ...]
+
+    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
+        """Return the transposed window along each spatial dim."""
+        wide = self.mode == "bilinear"
+        kernels = [size + wide * (size - size % 2) for size in self.scale]
+        paddings = [wide * (size // 2) for size in self.scale]
+        return self.along(TransposedWindow, kernel=kernels, stride=self.scale, padding=paddings)
+
+    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
+        """Return four products and three sums for each output of a bilinear interpolation; repeating takes none."""
+        return {"operations": (2 * 4 - 1) * (self.mode == "bilinear")}
+
+    def _value(self, run: Run, *operands: Var) -> Var:
+        """Return the elements weighed by one less the distance in input elements; the weights of an output add up to one."""
+        for dim, window in run.nest.inputs[0].windows.items():
+            # The opposite window of an input is centred on it, and so falls off to both sides from its middle tap.
+            own, kernel = run.nest.inputs[0].axes[dim], window.kernel
+            distance = np.abs(np.arange(kernel) - (kernel - 1) / 2) / window.stride
+            weights = np.where(window.taps(own.size, run.index(dim)) < 0, 0.0, 1 - distance)
+            operands += (Var(own.dims, weights / weights.sum(axis=1, keepdims=True)),)
+        return product(operands, run.nest.result.dims)
+
+
+class Crop(Resampling):
+    """The image without ``margin`` rows at top and bottom, and without as many columns at left and right."""
+
+    margin: tuple[Count, ...]
+
+    def windows(self, shape: Shape) -> dict[str, Window]:
+        """Return a window of one element, padded by less than nothing, along each spatial dim."""
+        for dim, margin in zip(self.form[1:], self.margin, strict=True):
+            found = f"margin {margin} at both ends of {dim} {shape[dim]}"
+            fits(2 * margin < shape[dim], found, "less than half of it")
+        return self.along(kernel=[1] * len(self.margin), padding=[-margin for margin in self.margin])
+
+
+class Select(Op):
+    """The position ``index`` of the dim ``over``, which is left with one position, as that of the class token."""
+
+    over: str = "sequence"
+    index: Count = 0
+
+    def _facts(self, shape: Shape) -> Facts:
+        need(shape, [self.over])
+        size = shape[self.over]
+        fits(self.index < size, f"index {self.index} of {describe(shape)}", f"below {size}")
+        window = Window(kernel=1, padding=-self.index)
+        return {"made": {**shape, self.over: 1}, "windows": {self.over: window}}
 
 
 plugins: dict[str, type[Op]] = {
-    "concat": Concat, "flatten": Flatten, "input": Input, "opaque": Opaque, "token": Token,
+    "concat": Concat, "crop": Crop, "flatten": Flatten, "input": Input, "opaque": Opaque, "pool": Pool,
+    "pool3d": Pool3d, "select": Select, "token": Token, "upsample": Upsample,
 }  # fmt: skip

@@ -1,24 +1,26 @@
-"""Ops that need sums of elements: normalisations and shares."""
+"""Ops that need sums of elements: normalisations, shares as of a softmax, and attention by its shares of the keys."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from functools import reduce
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import Op, Shape, Size, describe, elements_of, one_input, require_dims, same_shape
-from hypar.ops.dims import Names, OneName
+from hypar.ops.base import LARGEST_SIZE, Facts, Op, Shape, Size, describe, elements_of, fits, need
+from hypar.ops.dims import CONTRACTED, MADE, READ, Names, OneName, prefixed
+from hypar.ops.families.contract import chosen_of
 from hypar.ops.operands import Saved, Sum
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing, ShapeError
 
 if TYPE_CHECKING:
-    from hypar.ops.nest import Nest
+    from collections.abc import Collection, Iterable, Sequence
+
     from hypar.ops.run import Run
 
-EPSILON = 1e-5
-"""Added to every variance, as PyTorch does by default."""
+CHANNELS, EPSILON = ("channels",), 1e-5
+"""The dim of trained numbers of an image; what is added to every variance, as PyTorch does by default."""
 
 
 class Norm(Op):
@@ -28,7 +30,6 @@ class Norm(Op):
     of both are the two sums from which that of the input follows.
 
     Attributes:
-        operations: floating-point operations an element.
         centred: whether the mean is subtracted.
         channelwise: whether statistics lie as the trained numbers do, which are then part of factor and offset, so that the
             gradients of these, or what they would be, are the two sums.
@@ -42,38 +43,22 @@ class Norm(Op):
     scale: bool = True
     shift: bool = True
 
-    def summed(self, shape: Shape) -> tuple[str, ...]:
-        """Return the dims that its statistics are sums over, in the order of the input."""
-        raise NotImplementedError
+    def _sums(self, shape: Shape, over: Collection[str], named: Collection[str], **together: int) -> Facts:
+        """Return the sums over some dims, those of the error, and the gradients of the trained numbers of named dims.
 
-    def members(self, shape: Shape) -> dict[str, int]:  # noqa: ARG002
-        """Return of some dims of its statistics how many indices beside each other are normalised together."""
-        return {}
-
-    def memory(self, shape: Shape) -> dict[str, Any]:
-        """Return what it keeps: its input, and the statistics of each position."""
-        positions = math.prod(size for dim, size in shape.items() if dim not in self.summed(shape))
-        each = math.prod(self.members(shape).values())
-        return {"saved": Saved(input=True, elements=(1 + self.centred) * positions // each)}
-
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the sums of each position, those of the error, and the gradients of the trained numbers."""
-        shape = one_input(inputs, *self.named())
-        over, together = self.summed(shape), self.members(shape)
+        Of some dims of the sums so many indices beside each other as ``together`` says are normalised together.
+        """
         kept = tuple(dim for dim in ("batch", *shape) if dim not in over)
-        own = tuple(dim for dim in shape if dim in (self.named() or ("channels",)))
+        own = tuple(dim for dim in shape if dim in named)
         given = {"weight": self.scale, "bias": self.shift}
         trained = {name: {dim: dim for dim in own} for name, has in given.items() if has}
         forward = {name: Sum(kept, together=together) for name in ("sum", "square")[not self.centred :]}
         error = {name: Sum(kept, backward=True, together=together) for name in self.back}
         gradients = {name: Sum(own, backward=True) for name in trained}
-        sums, operations = forward | error | gradients, self.operations * elements_of(shape)
-        facts = {"trained": trained, "start": 1.0, **self.memory(shape)}
-        return same_shape(batch, inputs, sums=sums, operations=operations, **facts)
-
-    def named(self) -> Names:
-        """Return the dims that it names."""
-        return ()
+        positions = math.prod(shape[dim] for dim in kept if dim != "batch")
+        each = math.prod(together.values())
+        saved = Saved(input=True, elements=(1 + self.centred) * positions // each)
+        return {"trained": trained, "start": 1.0, "sums": forward | error | gradients, "saved": saved}
 
     @property
     def back(self) -> tuple[str, ...]:
@@ -84,37 +69,45 @@ class Norm(Op):
         """Return the normalised elements, scaled and shifted."""
         read = run.input()
         over = [dim for dim in read.dims if dim not in run.nest.sums["square"].dims]
-        count = math.prod(run.nest.sizes[dim] for dim in over)
+        share = 1 / math.prod(run.nest.sizes[dim] for dim in over)
         sums = {"square": read * read, **({"sum": read} if self.centred else {})}
-        means = {
-            name: self.grouped(run, run.total(name, own.sum(over))) * (1 / count)
-            for name, own in sums.items()
-        }
+        means = {name: _grouped(run, run.total(name, own.sum(over))) * share for name, own in sums.items()}
         mean = means.get("sum", Var((), 0.0))
         inverse = Var((), 1.0) / (means["square"] - mean * mean + EPSILON).root()
         through = [inverse / inverse.constant(), (mean.constant() - mean) * inverse]
         trained = {name: run.parameter(name, shared=not self.channelwise) for name in run.nest.trained}
         if self.channelwise:
-            through = self.scaled(through, trained)
-        factor, *offset = (run.shared(name, own) for name, own in zip(self.back, through, strict=False))
-        plain = (read - self.of_own(run, mean.constant())) * self.of_own(run, inverse.constant())
-        found = plain * self.of_own(run, factor)
-        found = found + self.of_own(run, offset[0]) if offset else found
-        return found if self.channelwise else self.scaled([found], trained)[0]
+            through = _scaled(through, trained)
+        shared = [run.shared(name, own) for name, own in zip(self.back, through, strict=False)]
+        mean, inverse, factor, *offset = (
+            _of_own(run, own) for own in (mean.constant(), inverse.constant(), *shared)
+        )
+        found = sum(offset, (read - mean) * inverse * factor)
+        return found if self.channelwise else _scaled([found], trained)[0]
 
-    @staticmethod
-    def scaled(values: list[Var], trained: dict[str, Var]) -> list[Var]:
-        """Return values scaled, and the last one shifted, by the numbers that are trained."""
-        found = [own * trained["weight"] for own in values] if "weight" in trained else values
-        return [*found[:-1], found[-1] + trained["bias"]] if "bias" in trained else found
 
-    def grouped(self, run: Run, total: Var) -> Var:  # noqa: ARG002
-        """Return sums of what is normalised together."""
+def _scaled(values: list[Var], trained: dict[str, Var]) -> list[Var]:
+    """Return values scaled, and the last one shifted, by the numbers that are trained."""
+    found = [own * trained["weight"] for own in values] if "weight" in trained else values
+    return [*found[:-1], found[-1] + trained["bias"]] if "bias" in trained else found
+
+
+def _grouped(run: Run, total: Var) -> Var:
+    """Return the means of the sums of the channels of each member's group, where groups are normalised together."""
+    if "members" not in total.dims:
         return total
+    size = run.nest.sums["square"].together["channels"]
+    groups = run.members("channels", size) // size
+    same = Var(("members", "group"), (groups[:, None] == groups) / size)
+    return product((total, same), ("batch", "group")).renamed(group="members")
 
-    def of_own(self, run: Run, value: Var) -> Var:  # noqa: ARG002
-        """Return statistics of the indices that a piece has."""
+
+def _of_own(run: Run, value: Var) -> Var:
+    """Return the statistics of the channels that a piece has, of those of the members of their groups."""
+    if "members" not in value.dims:
         return value
+    every = run.members("channels", run.nest.sums["square"].together["channels"])
+    return value.gather("members", np.searchsorted(every, run.index("channels")), ("channels",))
 
 
 class LayerNorm(Norm):
@@ -122,38 +115,32 @@ class LayerNorm(Norm):
 
     over: Names
 
-    def named(self) -> Names:
-        """Return the dims that it normalises over."""
-        return self.over
-
-    def summed(self, shape: Shape) -> tuple[str, ...]:
-        """Return these dims, in the order of the input."""
-        return tuple(dim for dim in shape if dim in self.named())
+    def _facts(self, shape: Shape) -> Facts:
+        need(shape, self.over)
+        return self._sums(shape, self.over, self.over)
 
 
 class RmsNorm(LayerNorm):
     """Division by the root of the mean square over some dims, with a trained scale."""
 
-    operations: ClassVar[int] = 4
-    centred: ClassVar[bool] = False
+    operations = 4
+    centred = False
     shift: ClassVar[bool] = False  # type: ignore[misc]
 
 
 class BatchNorm(Norm):
     """Normalisation of every channel; ``scale`` and ``shift`` are one trained number each for every channel."""
 
-    operations: ClassVar[int] = 2
-    channelwise: ClassVar[bool] = True
+    operations = 2
+    channelwise = True
 
-    def summed(self, shape: Shape) -> tuple[str, ...]:
-        """Return the samples and their places."""
-        return ("batch", *(dim for dim in shape if dim != "channels"))
-
-    def memory(self, shape: Shape) -> dict[str, Any]:
+    def _facts(self, shape: Shape) -> Facts:
         """Return the statistics of each channel, and that each phase first reads all samples for its sums, and then once more."""
+        need(shape, CHANNELS)
+        found = self._sums(shape, {"batch", *shape} - {*CHANNELS}, CHANNELS)
         numbers, elements = 2 * shape["channels"], elements_of(shape)
         saved = Saved(input=True, statistics=numbers)
-        return {"saved": saved, "untrained": numbers, "more": (elements, 2 * elements)}
+        return {**found, "saved": saved, "untrained": numbers, "more": (elements, 2 * elements)}
 
 
 class GroupNorm(Norm):
@@ -167,59 +154,34 @@ class GroupNorm(Norm):
 
     groups: Size
 
-    def summed(self, shape: Shape) -> tuple[str, ...]:
-        """Return the places of a sample."""
-        return tuple(dim for dim in shape if dim != "channels")
-
-    def members(self, shape: Shape) -> dict[str, int]:
-        """Return the channels of a group."""
-        require_dims(shape, ("channels",))
-        if shape["channels"] % self.groups:
-            raise ShapeError(
-                f"found an input of {describe(shape)}; allowed: channels that {self.groups} divides"
-            )
-        return {"channels": shape["channels"] // self.groups}
-
-    def grouped(self, run: Run, total: Var) -> Var:
-        """Return the means of the sums of the channels of each member's group."""
-        size = run.nest.sizes["channels"] // self.groups
-        groups = run.members("channels", size) // size
-        same = Var(("members", "group"), (groups[:, None] == groups) / size)
-        return product((total, same), ("batch", "group")).renamed(group="members")
-
-    def of_own(self, run: Run, value: Var) -> Var:
-        """Return the statistics of the channels that a piece has."""
-        own = run.index("channels")
-        every = run.members("channels", run.nest.sizes["channels"] // self.groups)
-        return value.gather("members", np.searchsorted(every, own), ("channels",))
+    def _facts(self, shape: Shape) -> Facts:
+        need(shape, CHANNELS)
+        size, rest = divmod(shape["channels"], self.groups)
+        fits(rest == 0, [shape], f"channels that {self.groups} divides")
+        return self._sums(shape, {*shape} - {*CHANNELS}, CHANNELS, channels=size)
 
 
 class Softmax(Op):
     """``exp(x) / sum of exp(x)``: an exponential, an addition and a division an element.
 
-    The largest x is not subtracted first, so that sums alone need all of a dim.
+    The largest x is not subtracted first, so that sums alone need all of a dim. Its derivative follows from its output.
     """
 
+    operations = 3
+    saved = Saved(output=True)
     over: Names = ("channels",)
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return that it keeps its output, from which its derivative follows."""
-        shape = one_input(inputs, *self.over)
-        kept = tuple(dim for dim in ("batch", *shape) if dim not in self.over)
-        sums = {"exponential": Sum(kept), "product": Sum(kept, backward=True)}
-        return same_shape(
-            batch, inputs, sums=sums, saved=Saved(output=True), operations=3 * elements_of(shape)
-        )
+    def _facts(self, shape: Shape) -> Facts:
+        need(shape, self.over)
+        return {"sums": sums_of(dim for dim in ("batch", *shape) if dim not in self.over)}
 
-    def exponentials(self, run: Run, read: Var) -> Var:  # noqa: ARG002
+    def _exponentials(self, run: Run, read: Var) -> Var:  # noqa: ARG002
         """Return the numerators of the shares."""
         return read.exp()
 
-    def value(self, run: Run) -> Var:
-        """Return the numerators over their sums."""
-        found = self.exponentials(run, run.input())
-        total = run.total("exponential", found.sum([dim for dim in found.dims if dim in self.over]))
-        return found * run.shared("product", Var((), 1.0) / total)
+    def _value(self, run: Run, read: Var) -> Var:
+        found = self._exponentials(run, read)
+        return found * divisors(run, found, [dim for dim in found.dims if dim in self.over])
 
 
 class CrossEntropy(Softmax):
@@ -251,32 +213,146 @@ class TopK(Softmax):
     groups: Size = 1
     best: Size | None = None
 
-    def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the nest of a softmax."""
-        found, shape = super().nest(batch, inputs), inputs[0]
-        most = shape[self.over[0]]
-        if self.count > most:
-            raise ShapeError(f"found count {self.count} for {describe(shape)}; allowed: at most {most}")
-        best = self.groups if self.best is None else self.best
-        if most % self.groups or best > self.groups or self.count > best * (most // self.groups):
-            raise ShapeError(
-                f"found count {self.count} of the best {best} of {self.groups} groups of {most} {self.over[0]};"
-                " allowed: groups of equal size, as many and as large as the count needs"
-            )
+    def _facts(self, shape: Shape) -> Facts:
+        found, most = super()._facts(shape), shape[self.over[0]]
+        fits(self.count <= most, f"count {self.count} for {describe(shape)}", f"at most {most}")
+        (size, rest), best = divmod(most, self.groups), self.groups if self.best is None else self.best
+        fits(
+            not rest and best <= self.groups and self.count <= best * size,
+            f"count {self.count} of the best {best} of {self.groups} groups of {most} {self.over[0]}",
+            "groups of equal size, as many and as large as the count needs",
+        )
         return found
 
-    def exponentials(self, run: Run, read: Var) -> Var:
+    def _exponentials(self, run: Run, read: Var) -> Var:
         """Return the function of the scores to which a fixed routing sends each position, and 0 for the others."""
         (experts,) = self.over
         positions = next(dim for dim in read.dims[1:] if dim != experts)
-        routing = Routing(run.nest.sizes[experts], self.count)
-        chosen = routing.chosen(*(run.index(dim) for dim in ("batch", positions, experts)))
         found = read.exp()
         value = found / (found + 1.0) if self.function == "sigmoid" else found
-        return value * Var(("batch", positions, experts), chosen)
+        return value * chosen_of(run, positions, experts, self.count)
+
+
+def sums_of(kept: Iterable[str]) -> dict[str, Sum]:
+    """Return the sums over devices of shares, which have some dims."""
+    dims = tuple(kept)
+    return {"exponential": Sum(dims), "product": Sum(dims, backward=True)}
+
+
+def divisors(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
+    """Return one over the sum of exponentials over some dims, which all devices with some of these share."""
+    return run.shared("product", Var((), 1.0) / run.total("exponential", exponentials.sum(over)))
+
+
+class Attention(Op):
+    """``softmax(Q K' / sqrt(d)) V`` of the queries, the keys and the values.
+
+    A division of the keys leaves every device a part of the mean of each query: partial sums, whose devices first add up the
+    exponentials of each query's scores.
+
+    All three have the dims ``over`` that are attended over, and features as their last dim. The other dims of the keys,
+    as ``kv_heads``, are those of the queries; dims that the queries alone have, as ``group``, share keys and values.
+
+    Further inputs are pairs of queries and keys with features of their own, whose products are added to the scores: features
+    of one query in several parts, as a part that is rotated beside one that is not. The keys of each part may lack other dims,
+    as rotated keys that all heads share.
+
+    Source of several parts: DeepSeek-AI, DeepSeek-V2 (2024), section 2.1.3, decoupled rotary positions.
+
+    Attributes:
+        over: the dims of the positions.
+        causal: whether a query sees the keys up to its own position alone, which halves the operations.
+        flash: whether scores are neither kept nor moved between memory and device.
+    """
+
+    node = "join"
+    takes = (
+        range(3, LARGEST_SIZE, 2),
+        "inputs; allowed: 3, the queries, the keys and the values, and pairs of further queries and keys",
+    )
+    over: Names = ("sequence",)
+    causal: bool = False
+    flash: bool = True
+
+    def _facts(self, *inputs: Shape) -> Facts:
+        """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``.
+
+        Each further part has a product ``S``, to which it is added.
+        """
+        self._check(inputs)
+        asking = [one for one, _ in _pairs(inputs)]
+        rows, keys = _rows(inputs[0]), prefixed(CONTRACTED, {dim: inputs[1][dim] for dim in self.over})
+        features = [prefixed(MADE if at == 2 else READ, _features(own)) for at, own in enumerate(inputs)]
+        contracted = {dim: size for at in (0, 2, *asking[1:]) for dim, size in features[at][1].items()}
+        by = [own if at in asking else {**own, **keys[0]} for at, (own, _) in enumerate(features)]
+        num_rows, scores = elements_of(rows), elements_of(rows) * elements_of(keys[1])
+        return {
+            "loops": {**rows, **keys[1], **contracted},
+            "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
+            "made": {**rows, **features[2][0]},
+            "products": tuple(("batch", *rows, *keys[1], dim) for dim in contracted),
+            "fraction": 0.5 if self.causal else 1.0,
+            "whole": frozenset(contracted),
+            "sums": sums_of(("batch", *rows)),
+            "saved": Saved(input=True, output=self.flash, elements=num_rows if self.flash else scores),
+            "more": (0, 0) if self.flash else (4 * scores, 7 * scores),
+        }
+
+    def _check(self, inputs: Sequence[Shape]) -> None:
+        """Refuse inputs that do not fit."""
+        for shape in inputs:
+            need(shape, self.over)
+        names: list[str] = []
+        for queries, keys in ((inputs[one], inputs[other]) for one, other in _pairs(inputs)):
+            both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
+            fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
+            shared = [dim for dim in _rows(keys) if dim not in self.over]
+            fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
+            alike = not self.causal or all(queries[dim] == keys[dim] for dim in self.over)
+            fits(alike, "unlike positions of queries and keys", "equal ones if causal")
+            both = f"queries of {describe(inputs[0])} and of {describe(queries)}"
+            fits(_rows(queries) == _rows(inputs[0]), both, "equal but for features")
+            names += own
+        found = f"features {', '.join(names)} of several parts"
+        fits(len({*names}) == len(names), found, "a name for those of each")
+        found = f"keys of {describe(inputs[1])} and values of {describe(inputs[2])}"
+        fits(_rows(inputs[1]) == _rows(inputs[2]), found, "equal but for features")
+
+    def _value(self, run: Run, *read: Var) -> Var:
+        """Return the means of the values; of causal attention a query's scores of later keys are left out.
+
+        The largest score is not subtracted first, so that sums alone need all keys.
+        """
+        nest, pairs = run.nest, _pairs(run.nest.inputs)
+        *scored, _ = nest.products[0]
+        first, *parts = (product((read[one], read[other]), scored) for one, other in pairs)
+        size = sum(nest.inputs[one].shape[-1] for one, _ in pairs)
+        further = [dim for dim in scored if dim.startswith(CONTRACTED)]
+        exponentials = (sum(parts, first) * (1 / math.sqrt(size))).exp()
+        if self.causal:
+            last, key = (
+                reduce(lambda found, dim: found * nest.sizes[dim] + run.place(dim), dims, Var((), 0))
+                for dims in (self.over, further)
+            )
+            seen = last - key
+            exponentials = exponentials * Var(seen.dims, seen.value >= 0)
+        return product((exponentials * divisors(run, exponentials, further), read[2]), nest.result.dims)
+
+
+def _pairs(inputs: Sequence[object]) -> tuple[tuple[int, int], ...]:
+    """Return the numbers of the queries and the keys of each part of the features."""
+    return ((0, 1), *((number, number + 1) for number in range(3, len(inputs), 2)))
+
+
+def _features(shape: Shape) -> dict[str, int]:
+    return dict([*shape.items()][-1:])
+
+
+def _rows(shape: Shape) -> dict[str, int]:
+    return dict([*shape.items()][:-1])
 
 
 plugins: dict[str, type[Op]] = {
-    "batch_norm": BatchNorm, "cross_entropy": CrossEntropy, "group_norm": GroupNorm, "layer_norm": LayerNorm,
-    "rms_norm": RmsNorm, "softmax": Softmax, "top_k": TopK,
+    "attention": Attention, "batch_norm": BatchNorm, "cross_entropy": CrossEntropy, "group_norm": GroupNorm,
+    "layer_norm": LayerNorm, "rms_norm": RmsNorm, "softmax": Softmax, "top_k": TopK,
 }  # fmt: skip
