@@ -14,7 +14,7 @@ from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Nest
-from hypar.ops.operands import NOTHING, Axes, Projection, Saved
+from hypar.ops.operands import Axes, Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError, Window
 
@@ -59,7 +59,7 @@ class Op(Record):
     either: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[tuple[range, str]] = (range(1, 2), "inputs; allowed: 1")
     form: ClassVar[tuple[str, ...]] = ()
-    saved: ClassVar[Saved] = NOTHING
+    saved: ClassVar[Saved] = Saved()
     operations: ClassVar[int] = 0
     mask: ClassVar[int] = 0
     adds: ClassVar[bool] = False
@@ -129,8 +129,9 @@ class Op(Record):
             facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements_of(loops))
         if "elements" in facts:
             facts["input_elements"] = batch * facts.pop("elements")
-        products = {"products": (("batch", *loops),)} if "fraction" in facts else {}
-        return Nest.of(batch, loops, read, made, **products | facts)
+        if "fraction" in facts:
+            facts.setdefault("products", (("batch", *loops),))
+        return Nest.of(batch, loops, read, made, **facts)
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the shape of one output sample, from that of each input; refuses what ``nest`` refuses."""

@@ -46,8 +46,8 @@ class Var:
 
         return Var(dims, sum(_aligned(own, dims) for own in ends), *map(back, ends))
 
-    def __sub__(self, other: Var) -> Var:
-        return self + other * -1.0
+    def __sub__(self, other: Any) -> Var:
+        return self + _as_var(other) * -1.0
 
     def __mul__(self, other: Any) -> Var:
         other = _as_var(other)
