@@ -39,7 +39,7 @@ def ask(request: Resolved, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
     pins = tuple(parse_pin(text, contracted, len(request.array)) for text in request.pins)
     question = question_of(request, contracted, pins, graph.element_bytes)
-    return replace(question, limits=request.limits, limited=request.limited, cut=request.cut), pins
+    return replace(question, limits=request.limits), pins
 
 
 def question_of(request: Resolved, graph: PlanGraph, pins: Sequence[Pin], element_bytes: int) -> Question:

@@ -47,7 +47,7 @@ class Cut(NamedTuple):
 
     Attributes:
         by: the clock, or an interrupt.
-        answers: how many answers it had given, so that a search that stops there gives the same one.
+        answers: how many answers it had given.
     """
 
     by: Literal["time", "interrupt"]

@@ -41,8 +41,6 @@ class Question:
         solver: name of the solver; None for the cheapest exact one.
         entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
         limits: the limits of a joint search; None for those of work and memory by default, whatever the clock says.
-        limited: whether they are known to have kept the search from a proof.
-        cut: where the search is known to have been cut short; None to search on.
         numbered: whether each layer numbers the devices of a flat level in an order of its own.
     """
 
@@ -53,8 +51,6 @@ class Question:
     solver: str | None = None
     entered: Entered | None = None
     limits: Limits | None = None
-    limited: bool = False
-    cut: Cut | None = None
     numbered: bool = False
 
     @property
