@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hypar.solve.edge import Costs
 
-    Kept = slice | NDArray[np.bool_]
 
 Ends = tuple[int, int]
 """The two nodes of an edge."""

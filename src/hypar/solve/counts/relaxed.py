@@ -18,9 +18,13 @@ from hypar.solve.marginals import Ends, bound, marginals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hypar.solve.counts.forms import CountGraph, Numbers
     from hypar.solve.edge import Costs
-    from hypar.solve.marginals import Kept
+
+    Kept = slice | NDArray[np.bool_]
 
 ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
@@ -107,7 +111,7 @@ class Relaxed:
         least = 0.0
         while True:
             sizes = [len(costs) for costs in self.nodes]
-            if not self.complete or entries_of(sizes, self._ends).computed > MOST_ENTRIES:
+            if not self.complete or entries_of(sizes, self._ends) > MOST_ENTRIES:
                 return least
             found = Cliques(self.nodes, self._ends, self.pairs)
             most = known * (1 + ROUNDING)

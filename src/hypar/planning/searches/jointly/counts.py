@@ -83,8 +83,12 @@ def _by_seconds(question: Question, problem: Counted, budget: Budget) -> Iterato
 
 def _by_bytes(question: Question, problem: Counted, every: Iterable[Found]) -> Iterator[Standing]:
     """Yield the plans of a search of which counts say all costs."""
+    last = None
     for found in every:
-        yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+        last = Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+        yield last
+    if last is not None and not last.exact:
+        yield better_of(last, standing_of(greedy_answer(question, last.bound, COUNTS)))
 
 
 def _answer(question: Question, problem: Counted, found: Found) -> Answer:
