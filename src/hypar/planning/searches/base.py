@@ -15,7 +15,7 @@ from hypar.sharding.numbering import digits_of
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.costs.graphs.counted import Counted
     from hypar.costs.graphs.moved import Builder
@@ -126,6 +126,14 @@ class Question:
         except UncountableError:
             return None
 
+    def offering(self, kept: Callable[[Options, Level], Options]) -> Question:
+        """Return the problem with some options of each layer and level, or with all where none of them is kept."""
+        options = tuple(
+            tuple(kept(offered, level) or offered for offered, level in zip(own, self.levels, strict=True))
+            for own in self.options
+        )
+        return replace(self, options=options)
+
     def without_spatial(self) -> Question:
         """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
         if self.by_products:
@@ -228,7 +236,7 @@ class Search(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """Whether it searches all levels jointly."""
+        """Whether it searches all levels jointly, so that devices may be left idle at any of them."""
 
     def run(self, question: Question) -> Answer:
         """Choose an option for every layer at every level.
@@ -250,6 +258,12 @@ class Reached(NamedTuple):
     costs: tuple[float, ...]
     sizes: list[LocalSizes] | None
     below: dict[Options, Reached]
+
+
+def busiest(offered: Options, level: Level) -> Options:
+    """Return the options with which most devices of a level work."""
+    most = max(own.devices(level.ways) for own in offered)
+    return tuple(own for own in offered if own.devices(level.ways) == most)
 
 
 def costs_by_level(
