@@ -22,7 +22,10 @@ from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.spans import CutSpans
 from hypar.registry import data_file
-from hypar.schedule.scoring import score_step
+from hypar.schedule.lanes import Lane
+from hypar.schedule.scoring import summarise
+from hypar.schedule.step import lower_lanes
+from hypar.schedule.timeline import run as run_tasks
 from hypar.solve.partition import partition
 from hypar.studies.remarks import remarks
 from hypar.studies.verify import verify_plan
@@ -339,7 +342,9 @@ def test_stages_without_cuts_take_the_energy_of_one_device_and_of_sending() -> N
     graph = load_model("cifar-c").with_batch(64)
     nodes = graph.contracted
     setting = Setting(machine=HMC, array=(), element_bytes=4)
-    alone = score_step(nodes, [()] * len(nodes.layers), setting)
+    lanes = [Lane(nodes, [()] * len(nodes.layers), setting)]
+    step = lower_lanes(lanes)
+    alone = summarise(lanes, step, run_tasks(step.tasks), HMC)
     whole, parts = (planned(graph, stages=4, levels=0, microbatches=count).score for count in (1, 4))
     assert whole is not None
     assert parts is not None

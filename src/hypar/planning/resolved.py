@@ -11,7 +11,7 @@ from hypar.plan.request import BEST, checked
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.tree import WHOLE_ARRAY
-from hypar.solve.limits import UNLIMITED, Cut, Limits
+from hypar.solve.limits import UNLIMITED, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,8 +55,6 @@ class Resolved:
         convention: the convention by which the cost counts bytes.
         counted: the convention by which the engine and the score count them.
         limits: the limits of a joint search.
-        limited: whether they kept the search of a stored plan from a proof.
-        cut: where the search of a stored plan was cut short; None for one that is to go on.
     """
 
     strategy: str
@@ -86,8 +84,6 @@ class Resolved:
     convention: str = PAPER
     counted: str = PAPER
     limits: Limits = UNLIMITED
-    limited: bool = False
-    cut: Cut | None = None
 
     @property
     def heterogeneous(self) -> HeterogeneousMachine | None:
@@ -183,8 +179,6 @@ class Resolved:
             counted=PAPER if plan.score is None else plan.score.convention,
             # A search that no limit kept from anything takes the same way without one.
             limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
-            limited=plan.limits is not None,
-            cut=cut_of(plan),
             **({} if plan.stages is None else asked_stages(plan.stages)),
         )
 
@@ -209,14 +203,6 @@ def arrays_of(plan: Plan) -> dict[str, tuple[int, ...]]:
     if plan.arrays is not None:
         return {name: tuple(array) for name, array in plan.arrays.items()}
     return {WHOLE_ARRAY: tuple(plan.array if plan.stages is None else plan.stages.array or plan.array)}
-
-
-def cut_of(plan: Plan) -> Cut | None:
-    """Return where the search of a stored plan was cut short."""
-    limits = plan.limits
-    if limits is None or limits.cut is None or limits.answers is None:
-        return None
-    return Cut(limits.cut, limits.answers)
 
 
 def of_baseline(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def totals_of(score: Score | None) -> Totals:
 
 
 def totals(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Totals:
-    """Return the four totals of ``score_step`` without the items, which is faster for many plans."""
+    """Return the four totals of a score without its items, which is faster for many plans."""
     lane = Lane(graph, choices, setting)
     step = lower_lanes([lane])
     time_s = run(step.tasks).makespan
@@ -67,22 +67,6 @@ def totals(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> To
         communication_bytes=exact_number(math.fsum(received_at(step, len(setting.array)).values())),
         memory_bytes=exact_number(math.fsum(memory_of(lane, step, 0).values())),
     )
-
-
-def score_step(graph: PlanGraph, choices: Sequence[Options], setting: Setting) -> Score:
-    """Lower a plan's choices to tasks, run them, and sum them up in a score.
-
-    Args:
-        graph: the layers that are cut.
-        choices: for each layer a choice at each level; empty tuples on one device.
-        setting: machine, array, element size, optimizer.
-
-    Raises:
-        HardwareError: the array does not fit the machine.
-    """
-    lanes = [Lane(graph, choices, setting)]
-    step = lower_lanes(lanes)
-    return summarise(lanes, step, run(step.tasks), setting.machine)
 
 
 def summarise(

@@ -6,7 +6,7 @@ No table over a node and its neighbours is ever whole: it is computed some choic
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,22 +27,8 @@ AT_ONCE = 2**20
 """Entries of a table that are computed at once, about."""
 
 
-class Entries(NamedTuple):
-    """The entries of the tables of an elimination; infinite if there are too many to count.
-
-    Attributes:
-        held: those of the tables over the neighbours of each node.
-        computed: those of the tables over each node and its neighbours.
-        widest: those of the largest such table.
-    """
-
-    held: float
-    computed: float
-    widest: float
-
-
-def entries_of(sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> Entries:
-    """Return the entries of the tables of some nodes.
+def entries_of(sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> float:
+    """Return the entries of the tables of an elimination, over each node and its neighbours; infinite if there are too many to count.
 
     Args:
         sizes: the number of choices of each node.
@@ -50,9 +36,8 @@ def entries_of(sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> Entries
     """
     found = _traced(sizes, ends)
     if not found.complete:
-        return Entries(math.inf, math.inf, math.inf)
-    computed = [math.prod((sizes[step.node], *[sizes[near] for near in step.scope])) for step in found.steps]
-    return Entries(sum(step.entries for step in found.steps), sum(computed), max(computed))
+        return math.inf
+    return sum(math.prod((sizes[step.node], *[sizes[near] for near in step.scope])) for step in found.steps)
 
 
 def _traced(sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> Trace:

@@ -47,7 +47,7 @@ class Cut(NamedTuple):
 
     Attributes:
         by: the clock, or an interrupt.
-        answers: how many answers it had given, so that a search that stops there gives the same one.
+        answers: how many answers it had given.
     """
 
     by: Literal["time", "interrupt"]
@@ -60,28 +60,17 @@ class Budget:
 
     Attributes:
         limits: the limits.
-        spent: the entries computed so far.
         struck: whether a limit kept the search from something.
     """
 
     limits: Limits = UNLIMITED
-    spent: float = 0
     struck: bool = False
-
-    @property
-    def left(self) -> float:
-        """The entries that may still be computed."""
-        return self.limits.seconds * ENTRIES_PER_S - self.spent
 
     def allows(self, *, stored: float = 0, work: float = 0) -> bool:
         """Return whether some entries may be held, and others computed; a refusal is remembered."""
-        found = work <= self.left and stored * ENTRY_BYTES <= self.limits.bytes
+        found = work <= self.limits.seconds * ENTRIES_PER_S and stored * ENTRY_BYTES <= self.limits.bytes
         self.struck = self.struck or not found
         return found
-
-    def spend(self, work: float) -> None:
-        """Count some entries as computed."""
-        self.spent += work
 
 
 class OutOfTime(Exception):  # noqa: N818 (no error: the search answers with what it has)

@@ -140,14 +140,14 @@ def _again(
     stored: Plan, request: Resolved, graph: LayerGraph, *, changed: bool
 ) -> tuple[Plan, tuple[str, ...]]:
     """Plan the request today, and say if hypar would take another solver than the recorded one."""
-    if request.cut is not None and not changed:
+    if stored.limits is not None and stored.limits.cut is not None and not changed:
         return _priced(stored, request, graph), (CUT_SHORT,)
-    request = replace(request, cut=None)
     free, own = replace(request, solver=None), None
-    if request.solver is not None and not request.limited:
+    if request.solver is not None:
         with suppress(ProblemError, TableLimitError):
-            own = follow(replace(free, limits=Limits()), graph)
-    if own is not None and own.solver == request.solver and own.limits is None:
+            limits = Limits() if stored.limits is None else request.limits
+            own = follow(replace(free, limits=limits), graph)
+    if own is not None and own.solver == request.solver and (own.limits is None) == (stored.limits is None):
         return own, ()
     notes = () if own is None else (f"solver {request.solver!r}: hypar would take {own.solver!r}",)
     try:

@@ -10,6 +10,7 @@ sums of weight gradients as they are, reads no halo, and no two layers share les
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.graphs.meetings import (
@@ -29,7 +30,8 @@ from hypar.sharding.amounts.inside import computing, elements_of
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.placement import ALONE, WHOLE
 from hypar.sharding.transfers import simple
-from hypar.solve.counts.forms import CountGraph, Form, Link, Term, merged
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
+from hypar.solve.counts.idle import Idle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.counts.tiers import Own
@@ -108,8 +111,9 @@ def counted(
     )
     further: tuple[Own, ...] = ()
     if cost.counts_work or tiers.latencies:
-        worked = Worked(cost, levels[-1], ways, depths, tiers.latencies)
-        layers = zip(graph.layers, dims, replaced, in_groups, above.flows.sums, strict=True)
+        worked = Worked(cost, levels[-1], ways, depths, tiers)
+        inside = [merged(own, len(of)) for own, of in zip(terms, dims, strict=True)]
+        layers = zip(graph.layers, dims, replaced, in_groups, above.flows.sums, inside, strict=True)
         further = tuple(worked.of(Layer(*own)) for own in layers)
     problem = CountGraph(
         ways=ways,
@@ -122,6 +126,10 @@ def counted(
         own=further,
         idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
     )
+    if graph.ties and not further:
+        apart = [merged(own, len(of)) for own, of in zip(amounts.apart(graph, above), dims, strict=True)]
+        links = problem.links[: len(graph.tensors)]
+        problem = replace(problem, looser=replace(problem, nodes=tuple(apart), links=links))
     order = tuple(level for group in groups for level in group)
     return Counted(problem, dims, order, tuple(levels[level].ways for level in order))
 
@@ -183,11 +191,26 @@ class _Amounts:
             found[nest, own, dims] = self._inside(nest, own, dims)
         return [[*found[key]] for key in keys]
 
-    def _inside(self, nest: Nest, sums: Sums, dims: Dims) -> list[Term]:
+    def apart(self, graph: PlanGraph, above: Above) -> list[list[Term]]:
+        """Return the terms of each layer where a weight that several layers use costs the mean of what each alone would add up.
+
+        All of them together have terms on no fewer devices than any one, and so cost no less than the mean.
+        """
+        found = self.inside(graph, above.flows.sums)
+        owners = [tie.producer for tie in graph.ties]
+        for node in {*owners, *(tie.consumer for tie in graph.ties)}:
+            owner = next((tie.producer for tie in graph.ties if tie.consumer == node), node)
+            sums = above.flows.sums[node]._replace(weight=True)
+            share = 1.0 / (1 + owners.count(owner))
+            found[node] = self._inside(graph.layers[node].nest, sums, self.dims[node], share)
+        return found
+
+    def _inside(self, nest: Nest, sums: Sums, dims: Dims, share: float = 1.0) -> list[Term]:
         if not nest.multiplies:
             return []
         found = []
         amounts = elements_of(nest, sums)[:, 0] * self.prices[0]
+        amounts[nest.tensors.index("weight")] *= share
         for row, elements in enumerate(amounts.tolist()):
             powers = {
                 tuple(
@@ -217,6 +240,19 @@ class _Amounts:
             parts = above.parts[at]
             own = (key, id(parts))
             if own not in forms:
-                forms[own] = form_of(parts, self.prices, meetings[key], late=self.late)
+                form = form_of(parts, self.prices, meetings[key], late=self.late)
+                forms[own] = form._replace(idle=_idle(form, parts, dims))
             found.append(Link(*ends, forms[own]))
         return found
+
+
+def _idle(form: Form, parts: tuple[Part, ...], dims: tuple[Dims, Dims]) -> Idle | None:
+    """Return what is received more slowly where devices are idle; None for forms of which that is not counted."""
+    ends = tuple(own.index(IDLE) if IDLE in own else None for own in dims)
+    changes = [(part.forward, change) for part in parts for change in part.changes]
+    forward = sum(change.elements for way, change in changes if way and change.has == "both")
+    backward = sum(change.elements for way, change in changes if not way and change.has == "back")
+    if ends == (None, None) or form.both != -(forward + backward):
+        return None
+    whole = tuple(tuple(int(own == EVERYWHERE) for own in of) for of in (form.made, form.read))
+    return Idle((ends[0], ends[1]), (whole[0], whole[1]), (backward, forward))

@@ -12,6 +12,7 @@ from hypar.costs.graphs.meetings import BATCH, IDLE, UncountableError, options_o
 from hypar.sharding.amounts.inside import computing, elements_of
 from hypar.sharding.levels import WHOLE_LAYER, Level
 from hypar.sharding.placement import WHOLE, grid
+from hypar.solve.counts.idle import added, prices
 from hypar.solve.counts.states import all_states, number_of_states
 from hypar.solve.counts.tiers import Own
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import MovingCost
     from hypar.costs.graphs.meetings import Dims
+    from hypar.costs.graphs.tiered import Tiered
     from hypar.network.nodes import PlanNode
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.placement import Choice
-    from hypar.solve.counts.forms import Numbers
+    from hypar.solve.counts.forms import Numbers, Term
     from hypar.solve.edge import Costs
 
 MOST_STATES = 2**16
@@ -42,6 +44,7 @@ class Layer(NamedTuple):
         replaced: those whose place the batch takes.
         offered: the options of each group.
         sums: the sums that are added up inside it.
+        terms: what it receives inside, as products over the levels.
     """
 
     layer: PlanNode
@@ -49,6 +52,7 @@ class Layer(NamedTuple):
     replaced: Dims
     offered: tuple[tuple[int, ...], ...]
     sums: Sums
+    terms: tuple[Term, ...]
 
     @property
     def key(self) -> object:
@@ -65,9 +69,10 @@ class Worked:
         innermost: Level,
         ways: tuple[int, ...],
         depths: tuple[int, ...],
-        latencies: tuple[float, ...],
+        tiers: Tiered,
     ) -> None:
-        self.cost, self.ways, self.depths, self.latencies = cost, ways, depths, latencies
+        self.cost, self.ways, self.depths = cost, ways, depths
+        self.latencies, self.tiers = tiers.latencies, tiers.tiers
         devices = math.prod(innermost.array)
         self.flat = Level(index=0, array=(devices,), element_bytes=innermost.element_bytes)
         self.known: dict[object, Own] = {}
@@ -90,6 +95,11 @@ class Worked:
         costs = self._work(layer, states)
         for group, latency in enumerate(self.latencies):
             costs = costs + latency * (states[:, group] @ _sums(layer, self.ways[group]))
+        if IDLE in layer.dims:
+            by_group = [states[:, group] for group in range(len(self.ways))]
+            by_tier = prices(by_group, layer.dims.index(IDLE), self.ways, self.tiers)
+            for weight, powers in layer.terms:
+                costs = costs + weight * added(by_tier, by_group, powers, self.ways, self.tiers)
         return Own(depths=self.depths, states=states, costs=costs)
 
     def _work(self, layer: Layer, states: Numbers) -> Costs:

@@ -92,13 +92,8 @@ def best_blockings(
     )
 
 
-def best_blocking(loops: PhaseLoops, array: Array, store: Store, planes: int, units: int) -> Blocking:
-    """Return the best mapping of a phase of one part; arguments as in ``best_blockings``."""
-    return best_blockings((loops,), array, store, planes, units)[0]
-
-
 def counts(loops: PhaseLoops, found: Blocking, planes: int, units: int) -> tuple[float, float, float]:
-    """Return the cycles of a mapping, its words from memory and from the buffer; arguments as in ``best_blocking``."""
+    """Return the cycles of a mapping, its words from memory and from the buffer; arguments as in ``best_blockings``."""
     run, parts = (loops.halved(), 2) if found.halved else (loops, 1)
     return found.layout.rounds(parts * planes, units) * run.taps * run.width, found.memory, found.buffer
 

@@ -15,7 +15,7 @@ from hypar.sharding.numbering import digits_of
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.costs.graphs.counted import Counted
     from hypar.costs.graphs.moved import Builder
@@ -41,8 +41,6 @@ class Question:
         solver: name of the solver; None for the cheapest exact one.
         entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
         limits: the limits of a joint search; None for those of work and memory by default, whatever the clock says.
-        limited: whether they are known to have kept the search from a proof.
-        cut: where the search is known to have been cut short; None to search on.
         numbered: whether each layer numbers the devices of a flat level in an order of its own.
     """
 
@@ -53,8 +51,6 @@ class Question:
     solver: str | None = None
     entered: Entered | None = None
     limits: Limits | None = None
-    limited: bool = False
-    cut: Cut | None = None
     numbered: bool = False
 
     @property
@@ -129,6 +125,14 @@ class Question:
             return counted(cast("MovingCost", self.cost), self.graph, self.levels, self.options)
         except UncountableError:
             return None
+
+    def offering(self, kept: Callable[[Options, Level], Options]) -> Question:
+        """Return the problem with some options of each layer and level, or with all where none of them is kept."""
+        options = tuple(
+            tuple(kept(offered, level) or offered for offered, level in zip(own, self.levels, strict=True))
+            for own in self.options
+        )
+        return replace(self, options=options)
 
     def without_spatial(self) -> Question:
         """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
@@ -232,7 +236,7 @@ class Search(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """Whether it searches all levels jointly."""
+        """Whether it searches all levels jointly, so that devices may be left idle at any of them."""
 
     def run(self, question: Question) -> Answer:
         """Choose an option for every layer at every level.
@@ -254,6 +258,12 @@ class Reached(NamedTuple):
     costs: tuple[float, ...]
     sizes: list[LocalSizes] | None
     below: dict[Options, Reached]
+
+
+def busiest(offered: Options, level: Level) -> Options:
+    """Return the options with which most devices of a level work."""
+    most = max(own.devices(level.ways) for own in offered)
+    return tuple(own for own in offered if own.devices(level.ways) == most)
 
 
 def costs_by_level(

@@ -37,15 +37,14 @@ class Joint:
 
     def run(self, question: Question) -> Answer:
         """Search one cost graph for all levels, as far as the limits allow."""
-        limits, known = question.limits or Limits(), question.cut
-        clock_s = math.inf if known is not None or question.limits is None else limits.seconds
-        budget = Budget(limits, struck=question.limited)
-        best, number, cut = None, 0, known
+        limits = question.limits or Limits()
+        budget, number = Budget(limits), 0
+        best: Standing | None = None
+        cut: Cut | None = None
         try:
-            with timed(clock_s):
-                standings = _standings(question, budget)
-                while (known is None or number < known.answers) and (found := next(standings, None)):
-                    best, number = found, number + 1
+            with timed(math.inf if question.limits is None else limits.seconds):
+                for best in _standings(question, budget):
+                    number += 1
                     _tell(question, best)
         except OutOfTime:
             cut = Cut("time", number)

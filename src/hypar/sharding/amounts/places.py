@@ -73,11 +73,9 @@ def grown(above: Costs, factor: Costs, places: Places) -> Costs:
         factor: ``[made, above, read]``.
         places: the tuples down to the level.
     """
-    made, before, read = factor.shape
-    # A factor of several tuples above is of all of them, of which some may have been left out.
-    every = before == 1 or before * read == len(places.read.prefix)
-    if not (every and places.made.whole and places.read.whole):
+    if not (places.made.whole and places.read.whole):
         return descended(above, places) * spread(factor, places)
+    made, before, read = factor.shape
     shape = []
     for size, own, column in zip(above.shape, (made, before * read), places, strict=True):
         same = size == own == 1

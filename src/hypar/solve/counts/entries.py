@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.forms import node_costs, pair_costs, priced
-from hypar.solve.counts.once import once_costs
+from hypar.solve.counts.forms import further_costs, node_costs, pair_costs, priced
 from hypar.solve.counts.states import splits
 from hypar.solve.counts.tables import Placed
 from hypar.solve.limits import checkpoint
@@ -140,10 +139,10 @@ class Entry:
         costs = priced(form, totals, lacks, self.cells, kept)
         mine, theirs = form.alone if source == self.block.pivot else form.alone[::-1]
         pivot = self.relaxed.states[self.block.pivot][self.row][None]
-        if form.once and self.graph.latencies:
+        if form.idle or (form.once and self.graph.latencies):
             ends = (self.graph.cells.by_group(pivot), self.cells.by_group(counts))
             of_each = ends if source == self.block.pivot else ends[::-1]
-            costs = costs + once_costs(form.once, of_each, (totals, lacks), self.cells.latencies)
+            costs = costs + further_costs(form, of_each, (totals, lacks), self.cells)
         return costs + node_costs(mine, pivot, self.graph.cells) + node_costs(theirs, counts, self.cells)
 
     def _pruned(self, own: _Some, node: int, other: _Some, branch: Branch, most: float) -> _Some:

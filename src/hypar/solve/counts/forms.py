@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.solve.counts.idle import Idle, idle_costs
 from hypar.solve.counts.once import Once, once_costs
 from hypar.solve.counts.tiers import Own, Tier, products
+from hypar.solve.limits import checkpoint
+from hypar.solve.marginals import Folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,6 +70,7 @@ class Form(NamedTuple):
     alone: tuple[tuple[Term, ...], tuple[Term, ...]]
     staying: tuple[int, ...] = ()
     once: tuple[Once, ...] = ()
+    idle: Idle | None = None
 
     @property
     def exponents(self) -> Numbers:
@@ -128,6 +132,7 @@ class CountGraph:
         latencies: the fixed cost of a transfer in each group; empty for none.
         own: further costs of each layer, or None; empty for none. Equal ones are one object.
         idle: for each layer the option that leaves devices idle, or None; empty for none.
+        looser: a problem of the same layers and fewer links, of which every plan costs no more; None if there is none.
     """
 
     ways: tuple[int, ...]
@@ -139,6 +144,7 @@ class CountGraph:
     latencies: tuple[float, ...] = ()
     own: tuple[Own | None, ...] = ()
     idle: tuple[int | None, ...] = ()
+    looser: CountGraph | None = None
 
     @property
     def cells(self) -> Cells:
@@ -206,7 +212,7 @@ class CountGraph:
             met.append({group: here[groups == group].sum() for group in range(len(self.ways))})
         for weight, powers in zip(form.weights, met, strict=True):
             total += float(_product(weight, powers, self.cells)) if weight else 0.0
-        return total + float(np.sum(once_costs(form.once, ends, (met[0], met[1]), self.latencies)))
+        return total + float(np.sum(further_costs(form, ends, (met[0], met[1]), self.cells)))
 
     def counted(self, orders: Indices, groups: Indices) -> list[Numbers]:
         """Return how often each layer takes each option in each group, ``[groups, options]``."""
@@ -285,6 +291,64 @@ def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     return found
 
 
+def folded_costs(form: Form, made: Numbers, read: Numbers, cells: Cells, most: float) -> Folded | None:
+    """Return these costs, or lower bounds of them, by classes of states; None if there are more than some pairs of classes.
+
+    States are alike to a tensor if they have it everywhere as often and divide it as often in each way that the other end has as well. Where too many
+    remain, ways to divide it are taken for one.
+    """
+    if form.once or form.idle:
+        return None
+    ends = []
+    for own, other, states, stays in (
+        (form.made, form.read, made, ()),
+        (form.read, form.made, read, form.staying),
+    ):
+        kinds = [
+            (name if name in {EVERYWHERE, *other} or at in stays else None, at in stays)
+            for at, name in enumerate(own)
+        ]
+        columns = [[at for at, one in enumerate(kinds) if one == kind] for kind in dict.fromkeys(kinds)]
+        counts = np.stack([states[:, :, at].sum(axis=2, dtype=np.int8) for at in columns], axis=2)
+        found = np.unique(counts.reshape(len(states), -1), axis=0, return_index=True, return_inverse=True)
+        ends.append((states[found[1]], found[2].reshape(-1)))
+    (one, of_one), (another, of_another) = ends
+    if len(one) * len(another) > most:
+        fewer = _coarser(form, cells)
+        return None if fewer is None else folded_costs(fewer, made, read, cells, most)
+    costs = np.empty((len(one), len(another)))
+    step = max(1, AT_ONCE // len(another))
+    for first in range(0, len(one), step):
+        checkpoint()
+        costs[first : first + step] = _met_costs(form, one[first : first + step], another, cells)
+    alone = (node_costs(form.alone[0], made, cells), node_costs(form.alone[1], read, cells))
+    return Folded(costs, (of_one, of_another), alone)
+
+
+def _coarser(form: Form, cells: Cells) -> Form | None:
+    """Return a form that costs no more, as some ways to divide the tensor are one; None if there is none.
+
+    Options of one class meet where they did not, so that ``s`` is larger, and costs fall with it.
+    """
+    if len(cells.sizes) > 1 or form.staying:
+        return None
+    s = np.arange(-cells.sizes[0], cells.sizes[0] + 1, dtype=np.int8)
+    group = cells.groups[0]
+    if (np.diff(priced(form, {group: s}, {group: np.minimum(s, 0)}, cells)) > 0).any():
+        return None
+    common = sorted({*form.made} & {*form.read} - {EVERYWHERE})
+    apart = {*form.made, *form.read} - {*common, EVERYWHERE}
+    if common and apart:
+        # The first and the last one are those of samples, such as batch and sequence, to which the others are unlike.
+        instead = dict.fromkeys(apart, common[len(common) // 2])
+    elif len(common) > 1:
+        instead = {common[-1]: common[0]}
+    else:
+        return None
+    made, read = (tuple(instead.get(name, name) for name in own) for own in (form.made, form.read))
+    return form._replace(made=made, read=read)
+
+
 def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     """Return the same without the terms of one end alone."""
     totals: dict[int, Numbers] = {}
@@ -311,9 +375,9 @@ def _met_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     )
     if any(own.any() for own in fewer.values()):
         found = found - _saved(form, totals, lacks, fewer, cells)
-    if late:
+    if late or form.idle:
         ends = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
-        found = found + once_costs(form.once, ends, (totals, lacks), cells.latencies)
+        found = found + further_costs(form, ends, (totals, lacks), cells)
     return found
 
 
@@ -393,6 +457,28 @@ def _least_kept(
     for fewer, apart in ((some, 0), (every, every - some)):
         s, lack = {**totals, first: totals[first] - fewer}, {**lacks, first: lacks[first] - apart}
         found = np.minimum(found, priced(form, s, lack, cells, none | {first: kept - fewer}))
+    return found
+
+
+def further_costs(
+    form: Form,
+    ends: tuple[Sequence[Counts], Sequence[Counts]],
+    met: tuple[Mapping[int, Counts], Mapping[int, Counts]],
+    cells: Cells,
+) -> Costs | float:
+    """Return the least costs of a tensor that are no products over the levels.
+
+    Args:
+        form: the tensor.
+        ends: for each group how often producer and consumer take each option, with options last.
+        met: ``s`` of each group, and the part of it of options that divide in different ways.
+        cells: the cells.
+    """
+    found: Costs | float = 0.0
+    if form.once and cells.latencies:
+        found = once_costs(form.once, ends, met, cells.latencies)
+    if form.idle is not None:
+        found = found + idle_costs(form.idle, ends, met[0], cells.ways, cells.tiers)
     return found
 
 

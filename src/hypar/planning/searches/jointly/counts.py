@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from hypar.planning.searches.base import Answer, costs_by_level
+from hypar.planning.searches.base import Answer, busiest, costs_by_level
 from hypar.planning.searches.jointly.answers import (
     Standing,
     answer_of,
@@ -20,6 +20,7 @@ from hypar.planning.searches.jointly.answers import (
     standing_of,
 )
 from hypar.planning.searches.jointly.ordering import ROUNDING, ordered, priced
+from hypar.sharding.dims import SPATIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,7 +54,16 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
     if not problem.graph.own:
         yield from _by_bytes(question, problem, _improving(problem, budget))
         return
-    yield from _by_seconds(question, problem, budget)
+    last = None
+    for last in _by_seconds(question, problem, budget):
+        yield last
+    fewer = _plainer(question)
+    if last is not None and not last.exact and fewer.options != question.options:
+        # Few options are searched further than many: a wider space has no dearer a plan.
+        for plain in deque(by_counts(fewer, structure, budget), maxlen=1):
+            if plain.cost < last.cost:
+                answer = plain.answer()
+                yield _standing((plain.cost, answer.costs, answer.choices), last.bound or 0.0)
 
 
 def _improving(problem: Counted, budget: Budget) -> Iterator[Found]:
@@ -81,10 +91,25 @@ def _by_seconds(question: Question, problem: Counted, budget: Budget) -> Iterato
     yield best if best.exact else better_of(best, standing_of(greedy_answer(question, bound, COUNTS)))
 
 
+def _plainer(question: Question) -> Question:
+    """Return the problem by counts without idle devices and cuts of height and width, but for layers that have no others."""
+    plain = question.offering(
+        lambda offered, level: tuple(
+            own for own in busiest(offered, level) if not {*SPATIAL} & {*own.divided}
+        )
+    )
+    return replace(plain, solver=COUNTS)
+
+
 def _by_bytes(question: Question, problem: Counted, every: Iterable[Found]) -> Iterator[Standing]:
     """Yield the plans of a search of which counts say all costs."""
+    last = None
     for found in every:
-        yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+        last = Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+        yield last
+    if last is not None and not last.exact and problem.graph.looser is not None:
+        # Its blocks are those of a looser problem, whose plans may be dearer than it says.
+        yield better_of(last, standing_of(greedy_answer(question, last.bound, COUNTS)))
 
 
 def _answer(question: Question, problem: Counted, found: Found) -> Answer:
