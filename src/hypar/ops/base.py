@@ -118,10 +118,12 @@ class Op(Record):
             fits(tuple(inputs[0]) == self.form, inputs, form)
         facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask}
         facts |= self._facts(*inputs)
-        shape, made = next(iter(inputs), {}), facts.pop("made", None)
+        shape, up = next(iter(inputs), {}), getattr(self, "rounding", "down") == "up"
         windows = facts.pop("windows", None) or self.windows(*inputs)
+        made: Axes | None = facts.pop("made", None)
         if made is None:
-            made = {**shape, **outputs(shape, windows, round_up=getattr(self, "rounding", "down") == "up")}
+            outputs = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
+            made = {**shape, **outputs}
         slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]
         facts["operations"] *= elements_of(loops)
@@ -129,8 +131,9 @@ class Op(Record):
             facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements_of(loops))
         if "elements" in facts:
             facts["input_elements"] = batch * facts.pop("elements")
-        products = {"products": (("batch", *loops),)} if "fraction" in facts else {}
-        return Nest.of(batch, loops, read, made, **products | facts)
+        if "fraction" in facts:
+            facts.setdefault("products", (("batch", *loops),))
+        return Nest.of(batch, loops, read, made, **facts)
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the shape of one output sample, from that of each input; refuses what ``nest`` refuses."""
@@ -203,11 +206,6 @@ class Weighted(Op):
         trained = {"bias": bias} if getattr(self, "bias", False) else {}
         own = {"loops": loops, "read": [read], "made": made, "weight": weight, "trained": trained}
         return {**own, "zeros": self.zeros, **facts}
-
-
-def outputs(shape: Shape, windows: Mapping[str, Window], *, round_up: bool = False) -> dict[str, int]:
-    """Return the number of outputs of each window on an input."""
-    return {dim: window.output_size(shape[dim], round_up=round_up) for dim, window in windows.items()}
 
 
 def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -37,8 +36,7 @@ class Stated(Op):
         beside = bool({"channels", "depth", "height", "width"} & self.model_fields_set)
         return {"a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside}
 
-    def stated(self) -> Shape:
-        """Return the stated shape."""
+    def _stated(self) -> Shape:
         if self.shape is not None:
             return dict(self.shape)
         places = {"depth": self.depth, "height": self.height, "width": self.width}
@@ -54,7 +52,7 @@ class Input(Stated):
     takes = (range(1), "inputs; allowed: none")
 
     def _facts(self) -> Facts:
-        return {"made": self.stated(), "read": [self.stated()]}
+        return {"made": self._stated(), "read": [self._stated()]}
 
 
 class Opaque(Stated):
@@ -71,7 +69,7 @@ class Opaque(Stated):
 
     def _facts(self, *inputs: Shape) -> Facts:
         """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
-        by, whole = prefixed("whole_", self.stated())
+        by, whole = prefixed("whole_", self._stated())
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
         facts = {"made": by, "loops": whole, "read": map(_whole, inputs), "trained": trained}
         return {**facts, "elements": sum(math.prod(shape.values()) for shape in inputs)}
@@ -109,11 +107,11 @@ class Concat(Op):
         for shape in inputs[1:]:
             alike = dict(shape) | {"channels": 0} == dict(inputs[0]) | {"channels": 0}
             fits(alike, (inputs[0], shape), "equal but for channels")
-        made = {**inputs[0], "channels": sum(shape["channels"] for shape in inputs)}
-        begins = accumulate((shape["channels"] for shape in inputs), initial=0)
+        sizes = [shape["channels"] for shape in inputs]
+        made = {**inputs[0], "channels": sum(sizes)}
         read = [
-            {**shape, "channels": Projection(shape["channels"], ("channels",), first=first)}
-            for shape, first in zip(inputs, begins, strict=False)
+            {**shape, "channels": Projection(size, ("channels",), first=sum(sizes[:at]))}
+            for at, (shape, size) in enumerate(zip(inputs, sizes, strict=True))
         ]
         return {"made": made, "read": read, "elements": math.prod(made.values()), "passes": True}
 

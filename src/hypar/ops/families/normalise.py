@@ -175,13 +175,8 @@ class Softmax(Op):
         need(shape, self.over)
         return {"sums": sums_of(dim for dim in ("batch", *shape) if dim not in self.over)}
 
-    def _exponentials(self, run: Run, read: Var) -> Var:  # noqa: ARG002
-        """Return the numerators of the shares."""
-        return read.exp()
-
     def _value(self, run: Run, read: Var) -> Var:
-        found = self._exponentials(run, read)
-        return found * divisors(run, found, [dim for dim in found.dims if dim in self.over])
+        return shares(run, read.exp(), self.over)
 
 
 class CrossEntropy(Softmax):
@@ -224,13 +219,13 @@ class TopK(Softmax):
         )
         return found
 
-    def _exponentials(self, run: Run, read: Var) -> Var:
-        """Return the function of the scores to which a fixed routing sends each position, and 0 for the others."""
+    def _value(self, run: Run, read: Var) -> Var:
+        """Return the shares of the scores to which a fixed routing sends each position, and 0 for the others."""
         (experts,) = self.over
         positions = next(dim for dim in read.dims[1:] if dim != experts)
         found = read.exp()
         value = found / (found + 1.0) if self.function == "sigmoid" else found
-        return value * chosen_of(run, positions, experts, self.count)
+        return shares(run, value * chosen_of(run, positions, experts, self.count), self.over)
 
 
 def sums_of(kept: Iterable[str]) -> dict[str, Sum]:
@@ -239,9 +234,10 @@ def sums_of(kept: Iterable[str]) -> dict[str, Sum]:
     return {"exponential": Sum(dims), "product": Sum(dims, backward=True)}
 
 
-def divisors(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
-    """Return one over the sum of exponentials over some dims, which all devices with some of these share."""
-    return run.shared("product", Var((), 1.0) / run.total("exponential", exponentials.sum(over)))
+def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
+    """Return exponentials over their sums over some dims, which all devices with some of these share."""
+    total = run.total("exponential", exponentials.sum(over))
+    return exponentials * run.shared("product", Var((), 1.0) / total)
 
 
 class Attention(Op):
@@ -281,16 +277,19 @@ class Attention(Op):
         """
         self._check(inputs)
         asking = [one for one, _ in _pairs(inputs)]
-        rows, keys = _rows(inputs[0]), prefixed(CONTRACTED, {dim: inputs[1][dim] for dim in self.over})
+        rows, (keys, further) = (
+            _rows(inputs[0]),
+            prefixed(CONTRACTED, {dim: inputs[1][dim] for dim in self.over}),
+        )
         features = [prefixed(MADE if at == 2 else READ, _features(own)) for at, own in enumerate(inputs)]
-        contracted = {dim: size for at in (0, 2, *asking[1:]) for dim, size in features[at][1].items()}
-        by = [own if at in asking else {**own, **keys[0]} for at, (own, _) in enumerate(features)]
-        num_rows, scores = elements_of(rows), elements_of(rows) * elements_of(keys[1])
+        contracted = {dim: size for _, own in features for dim, size in own.items()}
+        by = [own if at in asking else {**own, **keys} for at, (own, _) in enumerate(features)]
+        num_rows, scores = elements_of(rows), elements_of({**rows, **further})
         return {
-            "loops": {**rows, **keys[1], **contracted},
+            "loops": {**rows, **further, **contracted},
             "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
             "made": {**rows, **features[2][0]},
-            "products": tuple(("batch", *rows, *keys[1], dim) for dim in contracted),
+            "products": tuple(("batch", *rows, *further, dim) for dim in contracted),
             "fraction": 0.5 if self.causal else 1.0,
             "whole": frozenset(contracted),
             "sums": sums_of(("batch", *rows)),
@@ -336,7 +335,7 @@ class Attention(Op):
             )
             seen = last - key
             exponentials = exponentials * Var(seen.dims, seen.value >= 0)
-        return product((exponentials * divisors(run, exponentials, further), read[2]), nest.result.dims)
+        return product((shares(run, exponentials, further), read[2]), nest.result.dims)
 
 
 def _pairs(inputs: Sequence[object]) -> tuple[tuple[int, int], ...]:
