@@ -68,10 +68,8 @@ class Op(Record):
     @classmethod
     def _given(cls, data: Any) -> Any:
         if cls.either and isinstance(data, dict) and not {*cls.either} & {*data}:
-            field = cls.either[0]
-            raise ValidationError.from_exception_data(
-                "op", [{"type": "missing", "loc": (field,), "input": data}]
-            )
+            error = ValidationError.from_exception_data
+            raise error("op", [{"type": "missing", "loc": cls.either[:1], "input": data}])
         return data
 
     @model_validator(mode="after")
@@ -87,9 +85,8 @@ class Op(Record):
 
     @property
     def tied(self) -> str | None:
-        """The layer whose weight it uses; None if it has its own."""
-        found: str | None = getattr(self, "weight", None)
-        return found
+        """The layer whose weight it uses, by its field ``weight``; None if it has its own."""
+        return getattr(self, "weight", None)
 
     def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
         """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
@@ -105,11 +102,7 @@ class Op(Record):
         return {}
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the op as a loop nest, for a mini-batch of some inputs.
-
-        Raises:
-            ShapeError: the op does not accept the inputs.
-        """
+        """Return the op as a loop nest, for a mini-batch of some inputs; raises ``ShapeError`` for ones that it refuses."""
         allowed, words = self.takes
         if len(inputs) not in allowed:
             raise ShapeError(f"found {len(inputs)} {words}")

@@ -71,7 +71,8 @@ class Opaque(Stated):
         """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
         by, whole = prefixed("whole_", self._stated())
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
-        facts = {"made": by, "loops": whole, "read": map(_whole, inputs), "trained": trained}
+        read = [{dim: Projection(size) for dim, size in shape.items()} for shape in inputs]
+        facts = {"made": by, "loops": whole, "read": read, "trained": trained}
         return {**facts, "elements": sum(math.prod(shape.values()) for shape in inputs)}
 
     def value(self, run: Run) -> Var:
@@ -87,12 +88,8 @@ class Flatten(Op):
     """A view of all dims of a sample as channels: a vector, which its input is in another form."""
 
     def _facts(self, shape: Shape) -> Facts:
-        return {"made": {"channels": math.prod(shape.values())}, "read": [_whole(shape)], "view": True}
-
-
-def _whole(shape: Shape) -> dict[str, Projection]:
-    """Return the axes of a tensor that is read whole."""
-    return {dim: Projection(size) for dim, size in shape.items()}
+        read = [{dim: Projection(size) for dim, size in shape.items()}]
+        return {"made": {"channels": math.prod(shape.values())}, "read": read, "view": True}
 
 
 class Concat(Op):

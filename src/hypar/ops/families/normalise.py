@@ -15,7 +15,7 @@ from hypar.ops.operands import Saved, Sum
 from hypar.ops.tape import Var, product
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from hypar.ops.run import Run
 
@@ -173,7 +173,8 @@ class Softmax(Op):
 
     def _facts(self, shape: Shape) -> Facts:
         need(shape, self.over)
-        return {"sums": sums_of(dim for dim in ("batch", *shape) if dim not in self.over)}
+        kept = tuple(dim for dim in ("batch", *shape) if dim not in self.over)
+        return {"sums": {"exponential": Sum(kept), "product": Sum(kept, backward=True)}}
 
     def _value(self, run: Run, read: Var) -> Var:
         return shares(run, read.exp(), self.over)
@@ -228,12 +229,6 @@ class TopK(Softmax):
         return shares(run, value * chosen_of(run, positions, experts, self.count), self.over)
 
 
-def sums_of(kept: Iterable[str]) -> dict[str, Sum]:
-    """Return the sums over devices of shares, which have some dims."""
-    dims = tuple(kept)
-    return {"exponential": Sum(dims), "product": Sum(dims, backward=True)}
-
-
 def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
     """Return exponentials over their sums over some dims, which all devices with some of these share."""
     total = run.total("exponential", exponentials.sum(over))
@@ -284,15 +279,16 @@ class Attention(Op):
         features = [prefixed(MADE if at == 2 else READ, _features(own)) for at, own in enumerate(inputs)]
         contracted = {dim: size for _, own in features for dim, size in own.items()}
         by = [own if at in asking else {**own, **keys} for at, (own, _) in enumerate(features)]
+        kept = ("batch", *rows)
         num_rows, scores = elements_of(rows), elements_of({**rows, **further})
         return {
             "loops": {**rows, **further, **contracted},
             "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
             "made": {**rows, **features[2][0]},
-            "products": tuple(("batch", *rows, *further, dim) for dim in contracted),
+            "products": tuple((*kept, *further, dim) for dim in contracted),
             "fraction": 0.5 if self.causal else 1.0,
             "whole": frozenset(contracted),
-            "sums": sums_of(("batch", *rows)),
+            "sums": {"exponential": Sum(kept), "product": Sum(kept, backward=True)},
             "saved": Saved(input=True, output=self.flash, elements=num_rows if self.flash else scores),
             "more": (0, 0) if self.flash else (4 * scores, 7 * scores),
         }
