@@ -119,9 +119,10 @@ class Op(Record):
             made = {**shape, **outputs}
         slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]
-        facts["operations"] *= elements_of(loops)
-        if mask := facts.pop("mask"):
-            facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements_of(loops))
+        elements, mask = math.prod(loops.values()), facts.pop("mask")
+        facts["operations"] *= elements
+        if mask:
+            facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements)
         if "elements" in facts:
             facts["input_elements"] = batch * facts.pop("elements")
         if "fraction" in facts:
@@ -213,11 +214,6 @@ def need(shape: Shape, names: Collection[str]) -> None:
     """Raise ``ShapeError`` if an input lacks one of some dims."""
     missed = [name for name in names if name not in shape]
     fits(not missed, [shape], f"one with {', '.join(missed)}")
-
-
-def elements_of(shape: Shape) -> int:
-    """Return the number of elements in one sample."""
-    return math.prod(shape.values())
 
 
 def describe(*shapes: Shape) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, elements_of, fits, need
+from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, fits, need
 from hypar.ops.dims import CONTRACTED, KERNEL, Names, prefixed
 from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Array, Var
@@ -98,7 +98,10 @@ class Pointwise(Elementwise):
             return super()._facts(shape)
         need(shape, ["channels"])
         window = Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
-        return {"windows": {"channels": window}, "saved": Saved(input=True, elements=elements_of(shape))}
+        return {
+            "windows": {"channels": window},
+            "saved": Saved(input=True, elements=math.prod(shape.values())),
+        }
 
 
 class Dropout(Op):

@@ -134,18 +134,13 @@ class Token(Op):
         return read.sum([f"{KERNEL}{self.over}"]) + token * first
 
 
-class Resampling(Sliding):
-    """``F_out[n,c,h,w]`` of ``F_in[n,c,h',w']`` for the h' and w' that windows read, each element with a weight."""
-
-    node: ClassVar[Literal["", "pool"]] = "pool"
-
-
-class Pool(Resampling):
+class Pool(Sliding):
     """Maximum or average of a sliding window, or of the whole image with ``window: global``.
 
     The stride defaults to the kernel. ``rounding: up`` keeps a last window that extends past the edge, as Caffe does.
     """
 
+    node: ClassVar[Literal["", "pool"]] = "pool"
     mode: Literal["max", "average"]
     window: Literal["sliding", "global"] = "sliding"
     kernel: tuple[Size, ...] | None = None
@@ -206,13 +201,14 @@ class Pool3d(Pool):
     rounding: ClassVar[str] = "down"  # type: ignore[misc]
 
 
-class Upsample(Resampling):
+class Upsample(Sliding):
     """An image ``scale`` times as high and wide: each element repeated, or bilinear between the nearest four.
 
     Bilinear is PyTorch's with ``align_corners=False``: output o lies at ``(o + 1/2) / scale - 1/2`` of the input, so that
     an input reaches the ``2 scale`` outputs around it, less the one in which an odd scale meets the next input exactly.
     """
 
+    node = "pool"
     mode: Literal["nearest", "bilinear"]
     scale: tuple[Size, ...]
 
@@ -238,9 +234,10 @@ class Upsample(Resampling):
         return product(operands, run.nest.result.dims)
 
 
-class Crop(Resampling):
+class Crop(Sliding):
     """The image without ``margin`` rows at top and bottom, and without as many columns at left and right."""
 
+    node = "pool"
     margin: tuple[Count, ...]
 
     def windows(self, shape: Shape) -> dict[str, Window]:

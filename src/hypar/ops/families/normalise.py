@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import LARGEST_SIZE, Facts, Op, Shape, Size, describe, elements_of, fits, need
+from hypar.ops.base import LARGEST_SIZE, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import CONTRACTED, MADE, READ, Names, OneName, prefixed
 from hypar.ops.families.contract import chosen_of
 from hypar.ops.operands import Saved, Sum
@@ -138,7 +138,7 @@ class BatchNorm(Norm):
         """Return the statistics of each channel, and that each phase first reads all samples for its sums, and then once more."""
         need(shape, CHANNELS)
         found = self._sums(shape, {"batch", *shape} - {*CHANNELS}, CHANNELS)
-        numbers, elements = 2 * shape["channels"], elements_of(shape)
+        numbers, elements = 2 * shape["channels"], math.prod(shape.values())
         saved = Saved(input=True, statistics=numbers)
         return {**found, "saved": saved, "untrained": numbers, "more": (elements, 2 * elements)}
 
@@ -280,7 +280,7 @@ class Attention(Op):
         contracted = {dim: size for _, own in features for dim, size in own.items()}
         by = [own if at in asking else {**own, **keys} for at, (own, _) in enumerate(features)]
         kept = ("batch", *rows)
-        num_rows, scores = elements_of(rows), elements_of({**rows, **further})
+        num_rows, scores = math.prod(rows.values()), math.prod([*rows.values(), *further.values()])
         return {
             "loops": {**rows, **further, **contracted},
             "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
