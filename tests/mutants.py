@@ -73,7 +73,7 @@ MUTANTS = [
     Mutant("a filter of a group reads its channels alone", "ops/families/contract.py", '"in_channels": shape["channels"] // self.groups', '"in_channels": shape["channels"]'),
     Mutant("a group makes a part of the channels", "ops/families/contract.py", '"out_channels": self.out_channels // self.groups', '"out_channels": self.out_channels'),
     Mutant("a tied weight is trained once", "network/layer.py", 'if not (self.op.tied and name == "weight")', "if name"),
-    Mutant("a concatenation adds up channels", "ops/families/layout.py", 'sum(shape["channels"] for shape in inputs)', 'max(shape["channels"] for shape in inputs)'),
+    Mutant("a concatenation adds up channels", "ops/families/layout.py", '"channels": sum(sizes)', '"channels": max(sizes)'),
     Mutant("an op keeps its input", "network/nodes.py", "saved=nest.saved", "saved=nest.saved._replace(input=False)"),
     Mutant("the error of an op is written", "network/nodes.py", "backward += made + read + read * saved.input", "backward += made + read * saved.input"),
     Mutant("momentum keeps one number a weight", "network/training.py", '"momentum": 1', '"momentum": 0'),

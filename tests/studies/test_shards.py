@@ -13,8 +13,8 @@ import pytest
 from hypar import load_model
 from hypar.errors import OptionError
 from hypar.network.layer import Layer
-from hypar.ops.base import Op, Shape
-from hypar.ops.families.layout import Concat, Resampling
+from hypar.ops.base import Op, Shape, Sliding
+from hypar.ops.families.layout import Concat
 from hypar.ops.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
@@ -79,7 +79,7 @@ def expected(layer: Layer, node: PlanNode, choice: Choice) -> tuple[list[tuple[i
     if node.weighted:
         made, read = own["out_channels"] * groups, own["in_channels"] * groups
         return [(own["batch"], read, *rows)], (own["batch"], made, *image)
-    if isinstance(layer.op, Resampling):
+    if isinstance(layer.op, Sliding):
         return [(own["batch"], own["channels"], *rows)], (own["batch"], own["channels"], *image)
     channels = [most(shape["channels"], choice.degree("channels")) for shape in layer.input_shapes]
     total = sum(channels) if isinstance(layer.op, Concat) else channels[0]

@@ -68,10 +68,8 @@ class Op(Record):
     @classmethod
     def _given(cls, data: Any) -> Any:
         if cls.either and isinstance(data, dict) and not {*cls.either} & {*data}:
-            field = cls.either[0]
-            raise ValidationError.from_exception_data(
-                "op", [{"type": "missing", "loc": (field,), "input": data}]
-            )
+            error = ValidationError.from_exception_data
+            raise error("op", [{"type": "missing", "loc": cls.either[:1], "input": data}])
         return data
 
     @model_validator(mode="after")
@@ -87,9 +85,8 @@ class Op(Record):
 
     @property
     def tied(self) -> str | None:
-        """The layer whose weight it uses; None if it has its own."""
-        found: str | None = getattr(self, "weight", None)
-        return found
+        """The layer whose weight it uses, by its field ``weight``; None if it has its own."""
+        return getattr(self, "weight", None)
 
     def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
         """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
@@ -105,11 +102,7 @@ class Op(Record):
         return {}
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
-        """Return the op as a loop nest, for a mini-batch of some inputs.
-
-        Raises:
-            ShapeError: the op does not accept the inputs.
-        """
+        """Return the op as a loop nest, for a mini-batch of some inputs; raises ``ShapeError`` for ones that it refuses."""
         allowed, words = self.takes
         if len(inputs) not in allowed:
             raise ShapeError(f"found {len(inputs)} {words}")
@@ -118,15 +111,18 @@ class Op(Record):
             fits(tuple(inputs[0]) == self.form, inputs, form)
         facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask}
         facts |= self._facts(*inputs)
-        shape, made = next(iter(inputs), {}), facts.pop("made", None)
+        shape, up = next(iter(inputs), {}), getattr(self, "rounding", "down") == "up"
         windows = facts.pop("windows", None) or self.windows(*inputs)
+        made: Axes | None = facts.pop("made", None)
         if made is None:
-            made = {**shape, **outputs(shape, windows, round_up=getattr(self, "rounding", "down") == "up")}
+            outputs = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
+            made = {**shape, **outputs}
         slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]
-        facts["operations"] *= elements_of(loops)
-        if mask := facts.pop("mask"):
-            facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements_of(loops))
+        elements, mask = math.prod(loops.values()), facts.pop("mask")
+        facts["operations"] *= elements
+        if mask:
+            facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements)
         if "elements" in facts:
             facts["input_elements"] = batch * facts.pop("elements")
         if "fraction" in facts:
@@ -206,11 +202,6 @@ class Weighted(Op):
         return {**own, "zeros": self.zeros, **facts}
 
 
-def outputs(shape: Shape, windows: Mapping[str, Window], *, round_up: bool = False) -> dict[str, int]:
-    """Return the number of outputs of each window on an input."""
-    return {dim: window.output_size(shape[dim], round_up=round_up) for dim, window in windows.items()}
-
-
 def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:
     """Raise ``ShapeError`` with what was found, or the shapes of inputs, and what is allowed, unless it is."""
     if not allowed:
@@ -223,11 +214,6 @@ def need(shape: Shape, names: Collection[str]) -> None:
     """Raise ``ShapeError`` if an input lacks one of some dims."""
     missed = [name for name in names if name not in shape]
     fits(not missed, [shape], f"one with {', '.join(missed)}")
-
-
-def elements_of(shape: Shape) -> int:
-    """Return the number of elements in one sample."""
-    return math.prod(shape.values())
 
 
 def describe(*shapes: Shape) -> str:

@@ -69,11 +69,10 @@ RESERVED = frozenset({"batch", "input", "output", "weight", "working", "copies"}
 def _dim_name(name: str) -> str:
     """Check the name of a dim."""
     if not NAME.fullmatch(name) or name in RESERVED or atom_of(name) != name or name.startswith(KERNEL):
-        msg = (
+        raise ValueError(
             "a dim's name of two or more small letters and _, without in_, out_, key_ or kernel_ before it,"
             f" none of {', '.join(sorted(RESERVED))}"
         )
-        raise ValueError(msg)
     return name
 
 

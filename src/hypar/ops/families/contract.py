@@ -277,15 +277,15 @@ class Matmul(Op):
         need(one, over)
         need(two, [*over.values(), *names])
         back = {theirs: f"{CONTRACTED}{own}" for own, theirs in self.over}
-        second = {back.get(axis) or names.get(axis, axis): axis for axis in two}
+        second = {axis: back.get(axis) or names.get(axis, axis) for axis in two}
         kept = {dim: size for dim, size in one.items() if dim not in over}
-        unlike = [dim for dim, size in kept.items() if dim in second and two[second[dim]] != size]
-        unlike += [own for own, theirs in self.over if one[own] != two[theirs]]
-        allowed = f"equal {', '.join(unlike)}, or names for the second's"
-        fits(not unlike, (one, two), allowed)
         by, inner = prefixed(CONTRACTED, {own: one[own] for own in over})
-        made = {**kept, **{dim: two[axis] for dim, axis in second.items() if axis not in back}}
-        read = [{**one, **by}, {axis: dim for dim, axis in second.items()}]
+        theirs = {dim: two[axis] for axis, dim in second.items()}
+        alike = {**kept, **inner}.items()
+        unlike = [dim.removeprefix(CONTRACTED) for dim, size in alike if theirs.get(dim, size) != size]
+        fits(not unlike, (one, two), f"equal {', '.join(unlike)}, or names for the second's")
+        made = {**kept, **{dim: size for dim, size in theirs.items() if dim not in inner}}
+        read = [{**one, **by}, second]
         return {"loops": {**made, **inner}, "read": read, "made": made, "fraction": 1.0}
 
 
@@ -385,8 +385,7 @@ class Combine(Op):
 def chosen_of(run: Run, positions: str, experts: str, count: int) -> Var:
     """Return whether each position goes to each expert."""
     dims = ("batch", positions, experts)
-    chosen = Routing(run.nest.sizes[experts], count).chosen(*(run.index(dim) for dim in dims))
-    return Var(dims, chosen)
+    return Var(dims, Routing(run.nest.sizes[experts], count).chosen(*map(run.index, dims)))
 
 
 plugins: dict[str, type[Op]] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, elements_of, fits, need
+from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, fits, need
 from hypar.ops.dims import CONTRACTED, KERNEL, Names, prefixed
 from hypar.ops.operands import Projection, Saved, Sum
 from hypar.ops.tape import Array, Var
@@ -24,37 +24,44 @@ def _above(x: Var) -> Var:
     return x.map(lambda own: np.maximum(own, 0), lambda own: own > 0)
 
 
-def _between(x: Var) -> Var:
-    return x.map(lambda own: np.clip(own, 0, 6), lambda own: (own > 0) & (own < 6))
-
-
 def _sigmoid(x: Var) -> Var:
     return Var((), 1.0) / ((x * -1.0).exp() + 1.0)
 
 
 def _normal(x: Var) -> Var:
     """Return the cumulative distribution of the normal distribution."""
-    erf = x.map(_erf, lambda own: np.exp(-own * own / 2) * math.sqrt(2 / math.pi))
-    return (erf + 1.0) * 0.5
+    erf = np.frompyfunc(math.erf, 1, 1)
+    slope = math.sqrt(2 / math.pi)
+    found = x.map(lambda own: erf(own / math.sqrt(2)), lambda own: slope * np.exp(-own * own / 2))
+    return (found + 1.0) * 0.5
 
 
-def _erf(x: Array) -> Array:
-    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x / math.sqrt(2)), dtype=np.float64)
+NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
+"""Constants of a local response normalisation: channels as AlexNet's (NIPS 2012, section 3.3), the others PyTorch's."""
+
+
+def _lrn(x: Var) -> Var:
+    """Return ``x[c] d[c]^-beta`` with ``d[c] = k + alpha / n sum x[c']^2`` over the channels around c, which are read as taps."""
+    taps = f"{KERNEL}channels"
+    divisor = (x * x).sum([taps]) * (ALPHA / NEIGHBOURS) + K
+    power = divisor.map(lambda own: own**-BETA, lambda own: -BETA * own ** (-BETA - 1))
+    return x.gather(taps, np.array(NEIGHBOURS // 2), ()) * power
 
 
 FUNCTIONS: dict[str, Callable[[Var], Var]] = {
     "elu": lambda x: _above(x) + (x - _above(x)).exp() - 1.0,
     "gelu": lambda x: x * _normal(x),
-    "hardswish": lambda x: x * _between(x + 3.0) * (1 / 6),
+    "hardswish": lambda x: x * (_above(x + 3.0) - _above(x - 3.0)) * (1 / 6),
     "leaky_relu": lambda x: _above(x) * 0.99 + x * 0.01,
+    "lrn": _lrn,
     "other": lambda x: x * x * 0.5,
     "relu": _above,
-    "relu6": _between,
+    "relu6": lambda x: _above(x) - _above(x - 6.0),
     "sigmoid": _sigmoid,
     "silu": lambda x: x * _sigmoid(x),
     "tanh": lambda x: _sigmoid(x * 2.0) * 2.0 - 1.0,
 }
-"""Every function that reads one element alone; ``other`` is computed as half the square, which needs its input too."""
+"""Every function, of one element alone but for ``lrn``; ``other`` is computed as half the square, which needs its input too."""
 
 OF_OUTPUT = {"relu", "sigmoid", "tanh"}
 """Those whose derivative follows from the output, which is kept in place of the input."""
@@ -74,10 +81,6 @@ class Elementwise(Op):
         return FUNCTIONS[self.function](read)
 
 
-NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
-"""Constants of a local response normalisation: channels as AlexNet's (NIPS 2012, section 3.3), the others PyTorch's."""
-
-
 class Pointwise(Elementwise):
     """A named elementwise function; the name does not influence the plan.
 
@@ -95,16 +98,10 @@ class Pointwise(Elementwise):
             return super()._facts(shape)
         need(shape, ["channels"])
         window = Window(kernel=NEIGHBOURS, padding=NEIGHBOURS // 2)
-        return {"windows": {"channels": window}, "saved": Saved(input=True, elements=elements_of(shape))}
-
-    def _value(self, run: Run, read: Var) -> Var:
-        """Return the function; ``F_in[c] d[c]^-beta`` with ``d[c] = k + alpha / n sum F_in[c']^2`` over the channels around c."""
-        if self.function != "lrn":
-            return super()._value(run, read)
-        taps = f"{KERNEL}channels"
-        divisor = (read * read).sum([taps]) * (ALPHA / NEIGHBOURS) + K
-        middle = read.gather(taps, np.array(NEIGHBOURS // 2), ())
-        return middle * divisor.map(lambda x: x**-BETA, lambda x: -BETA * x ** (-BETA - 1))
+        return {
+            "windows": {"channels": window},
+            "saved": Saved(input=True, elements=math.prod(shape.values())),
+        }
 
 
 class Dropout(Op):
@@ -121,13 +118,9 @@ class Dropout(Op):
 
 
 def uniform(sample: Iterable[int], box: Box) -> Array:
-    """Return a number from 0 to 1 for each element of a box, drawn by its index in the whole tensor.
+    """Return a number from 0 to 1 for each element of a box, batch first, drawn by its index in samples of some sizes.
 
     Source: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-
-    Args:
-        sample: sizes of one sample; the batch may have any.
-        box: the box, batch first.
 
     Examples:
         >>> whole = uniform([3], (np.arange(4), np.arange(3)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -37,8 +36,7 @@ class Stated(Op):
         beside = bool({"channels", "depth", "height", "width"} & self.model_fields_set)
         return {"a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside}
 
-    def stated(self) -> Shape:
-        """Return the stated shape."""
+    def _stated(self) -> Shape:
         if self.shape is not None:
             return dict(self.shape)
         places = {"depth": self.depth, "height": self.height, "width": self.width}
@@ -54,7 +52,7 @@ class Input(Stated):
     takes = (range(1), "inputs; allowed: none")
 
     def _facts(self) -> Facts:
-        return {"made": self.stated(), "read": [self.stated()]}
+        return {"made": self._stated(), "read": [self._stated()]}
 
 
 class Opaque(Stated):
@@ -71,9 +69,10 @@ class Opaque(Stated):
 
     def _facts(self, *inputs: Shape) -> Facts:
         """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
-        by, whole = prefixed("whole_", self.stated())
+        by, whole = prefixed("whole_", self._stated())
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
-        facts = {"made": by, "loops": whole, "read": map(_whole, inputs), "trained": trained}
+        read = [{dim: Projection(size) for dim, size in shape.items()} for shape in inputs]
+        facts = {"made": by, "loops": whole, "read": read, "trained": trained}
         return {**facts, "elements": sum(math.prod(shape.values()) for shape in inputs)}
 
     def value(self, run: Run) -> Var:
@@ -89,12 +88,8 @@ class Flatten(Op):
     """A view of all dims of a sample as channels: a vector, which its input is in another form."""
 
     def _facts(self, shape: Shape) -> Facts:
-        return {"made": {"channels": math.prod(shape.values())}, "read": [_whole(shape)], "view": True}
-
-
-def _whole(shape: Shape) -> dict[str, Projection]:
-    """Return the axes of a tensor that is read whole."""
-    return {dim: Projection(size) for dim, size in shape.items()}
+        read = [{dim: Projection(size) for dim, size in shape.items()}]
+        return {"made": {"channels": math.prod(shape.values())}, "read": read, "view": True}
 
 
 class Concat(Op):
@@ -109,11 +104,11 @@ class Concat(Op):
         for shape in inputs[1:]:
             alike = dict(shape) | {"channels": 0} == dict(inputs[0]) | {"channels": 0}
             fits(alike, (inputs[0], shape), "equal but for channels")
-        made = {**inputs[0], "channels": sum(shape["channels"] for shape in inputs)}
-        begins = accumulate((shape["channels"] for shape in inputs), initial=0)
+        sizes = [shape["channels"] for shape in inputs]
+        made = {**inputs[0], "channels": sum(sizes)}
         read = [
-            {**shape, "channels": Projection(shape["channels"], ("channels",), first=first)}
-            for shape, first in zip(inputs, begins, strict=False)
+            {**shape, "channels": Projection(size, ("channels",), first=sum(sizes[:at]))}
+            for at, (shape, size) in enumerate(zip(inputs, sizes, strict=True))
         ]
         return {"made": made, "read": read, "elements": math.prod(made.values()), "passes": True}
 
@@ -139,18 +134,13 @@ class Token(Op):
         return read.sum([f"{KERNEL}{self.over}"]) + token * first
 
 
-class Resampling(Sliding):
-    """``F_out[n,c,h,w]`` of ``F_in[n,c,h',w']`` for the h' and w' that windows read, each element with a weight."""
-
-    node: ClassVar[Literal["", "pool"]] = "pool"
-
-
-class Pool(Resampling):
+class Pool(Sliding):
     """Maximum or average of a sliding window, or of the whole image with ``window: global``.
 
     The stride defaults to the kernel. ``rounding: up`` keeps a last window that extends past the edge, as Caffe does.
     """
 
+    node: ClassVar[Literal["", "pool"]] = "pool"
     mode: Literal["max", "average"]
     window: Literal["sliding", "global"] = "sliding"
     kernel: tuple[Size, ...] | None = None
@@ -211,13 +201,14 @@ class Pool3d(Pool):
     rounding: ClassVar[str] = "down"  # type: ignore[misc]
 
 
-class Upsample(Resampling):
+class Upsample(Sliding):
     """An image ``scale`` times as high and wide: each element repeated, or bilinear between the nearest four.
 
     Bilinear is PyTorch's with ``align_corners=False``: output o lies at ``(o + 1/2) / scale - 1/2`` of the input, so that
     an input reaches the ``2 scale`` outputs around it, less the one in which an odd scale meets the next input exactly.
     """
 
+    node = "pool"
     mode: Literal["nearest", "bilinear"]
     scale: tuple[Size, ...]
 
@@ -243,9 +234,10 @@ class Upsample(Resampling):
         return product(operands, run.nest.result.dims)
 
 
-class Crop(Resampling):
+class Crop(Sliding):
     """The image without ``margin`` rows at top and bottom, and without as many columns at left and right."""
 
+    node = "pool"
     margin: tuple[Count, ...]
 
     def windows(self, shape: Shape) -> dict[str, Window]:

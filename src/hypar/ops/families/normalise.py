@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import LARGEST_SIZE, Facts, Op, Shape, Size, describe, elements_of, fits, need
+from hypar.ops.base import LARGEST_SIZE, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import CONTRACTED, MADE, READ, Names, OneName, prefixed
 from hypar.ops.families.contract import chosen_of
 from hypar.ops.operands import Saved, Sum
 from hypar.ops.tape import Var, product
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from hypar.ops.run import Run
 
@@ -138,7 +138,7 @@ class BatchNorm(Norm):
         """Return the statistics of each channel, and that each phase first reads all samples for its sums, and then once more."""
         need(shape, CHANNELS)
         found = self._sums(shape, {"batch", *shape} - {*CHANNELS}, CHANNELS)
-        numbers, elements = 2 * shape["channels"], elements_of(shape)
+        numbers, elements = 2 * shape["channels"], math.prod(shape.values())
         saved = Saved(input=True, statistics=numbers)
         return {**found, "saved": saved, "untrained": numbers, "more": (elements, 2 * elements)}
 
@@ -173,15 +173,11 @@ class Softmax(Op):
 
     def _facts(self, shape: Shape) -> Facts:
         need(shape, self.over)
-        return {"sums": sums_of(dim for dim in ("batch", *shape) if dim not in self.over)}
-
-    def _exponentials(self, run: Run, read: Var) -> Var:  # noqa: ARG002
-        """Return the numerators of the shares."""
-        return read.exp()
+        kept = tuple(dim for dim in ("batch", *shape) if dim not in self.over)
+        return {"sums": {"exponential": Sum(kept), "product": Sum(kept, backward=True)}}
 
     def _value(self, run: Run, read: Var) -> Var:
-        found = self._exponentials(run, read)
-        return found * divisors(run, found, [dim for dim in found.dims if dim in self.over])
+        return shares(run, read.exp(), self.over)
 
 
 class CrossEntropy(Softmax):
@@ -224,24 +220,19 @@ class TopK(Softmax):
         )
         return found
 
-    def _exponentials(self, run: Run, read: Var) -> Var:
-        """Return the function of the scores to which a fixed routing sends each position, and 0 for the others."""
+    def _value(self, run: Run, read: Var) -> Var:
+        """Return the shares of the scores to which a fixed routing sends each position, and 0 for the others."""
         (experts,) = self.over
         positions = next(dim for dim in read.dims[1:] if dim != experts)
         found = read.exp()
         value = found / (found + 1.0) if self.function == "sigmoid" else found
-        return value * chosen_of(run, positions, experts, self.count)
+        return shares(run, value * chosen_of(run, positions, experts, self.count), self.over)
 
 
-def sums_of(kept: Iterable[str]) -> dict[str, Sum]:
-    """Return the sums over devices of shares, which have some dims."""
-    dims = tuple(kept)
-    return {"exponential": Sum(dims), "product": Sum(dims, backward=True)}
-
-
-def divisors(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
-    """Return one over the sum of exponentials over some dims, which all devices with some of these share."""
-    return run.shared("product", Var((), 1.0) / run.total("exponential", exponentials.sum(over)))
+def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
+    """Return exponentials over their sums over some dims, which all devices with some of these share."""
+    total = run.total("exponential", exponentials.sum(over))
+    return exponentials * run.shared("product", Var((), 1.0) / total)
 
 
 class Attention(Op):
@@ -281,19 +272,23 @@ class Attention(Op):
         """
         self._check(inputs)
         asking = [one for one, _ in _pairs(inputs)]
-        rows, keys = _rows(inputs[0]), prefixed(CONTRACTED, {dim: inputs[1][dim] for dim in self.over})
+        rows, (keys, further) = (
+            _rows(inputs[0]),
+            prefixed(CONTRACTED, {dim: inputs[1][dim] for dim in self.over}),
+        )
         features = [prefixed(MADE if at == 2 else READ, _features(own)) for at, own in enumerate(inputs)]
-        contracted = {dim: size for at in (0, 2, *asking[1:]) for dim, size in features[at][1].items()}
-        by = [own if at in asking else {**own, **keys[0]} for at, (own, _) in enumerate(features)]
-        num_rows, scores = elements_of(rows), elements_of(rows) * elements_of(keys[1])
+        contracted = {dim: size for _, own in features for dim, size in own.items()}
+        by = [own if at in asking else {**own, **keys} for at, (own, _) in enumerate(features)]
+        kept = ("batch", *rows)
+        num_rows, scores = math.prod(rows.values()), math.prod([*rows.values(), *further.values()])
         return {
-            "loops": {**rows, **keys[1], **contracted},
+            "loops": {**rows, **further, **contracted},
             "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
             "made": {**rows, **features[2][0]},
-            "products": tuple(("batch", *rows, *keys[1], dim) for dim in contracted),
+            "products": tuple((*kept, *further, dim) for dim in contracted),
             "fraction": 0.5 if self.causal else 1.0,
             "whole": frozenset(contracted),
-            "sums": sums_of(("batch", *rows)),
+            "sums": {"exponential": Sum(kept), "product": Sum(kept, backward=True)},
             "saved": Saved(input=True, output=self.flash, elements=num_rows if self.flash else scores),
             "more": (0, 0) if self.flash else (4 * scores, 7 * scores),
         }
@@ -336,7 +331,7 @@ class Attention(Op):
             )
             seen = last - key
             exponentials = exponentials * Var(seen.dims, seen.value >= 0)
-        return product((exponentials * divisors(run, exponentials, further), read[2]), nest.result.dims)
+        return product((shares(run, exponentials, further), read[2]), nest.result.dims)
 
 
 def _pairs(inputs: Sequence[object]) -> tuple[tuple[int, int], ...]:
