@@ -113,9 +113,9 @@ def step_from(graph: LayerGraph, begin: Start) -> Step:
 def first_values(nest: Nest, random: np.random.Generator) -> dict[str, Array]:
     """Return first values of the trained tensors of an op, such that activations stay near 1."""
     terms = max(1.0, nest.macs / math.prod(nest.result.shape))
+    means = {"weight": (0.0, 1 / math.sqrt(terms))} if nest.weight else {"weight": (1.0, 0.1)}
     return {
-        name: random.normal(own.start, 1 / math.sqrt(terms) if own.role == "weight" else 0.1, own.shape)
-        for name, own in nest.trained.items()
+        name: random.normal(*means.get(name, (0.0, 0.1)), own.shape) for name, own in nest.trained.items()
     }
 
 

@@ -123,8 +123,6 @@ class Op(Record):
         facts["operations"] *= elements
         if mask:
             facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements)
-        if "elements" in facts:
-            facts["input_elements"] = batch * facts.pop("elements")
         if "fraction" in facts:
             facts.setdefault("products", (("batch", *loops),))
         return Nest.of(batch, loops, read, made, **facts)

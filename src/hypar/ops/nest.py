@@ -11,7 +11,7 @@ from hypar.ops.dims import CUTTABLE, KERNEL, atom_of, in_order
 from hypar.ops.operands import Axes, Operand, Projection, Saved, Sum, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hypar.ops.windows import Window
 
@@ -91,12 +91,12 @@ class Nest:
         inputs: Sequence[Axes],
         output: Axes,
         *,
-        weight: Iterable[str] = (),
+        weight: Collection[str] = (),
         trained: Mapping[str, Axes] | None = None,
-        start: float = 0.0,
+        elements: int = 0,
         **facts: Any,
     ) -> Nest:
-        """Return the nest of an op.
+        """Return the nest of an op, of which facts of memory and operations are those of one sample.
 
         Args:
             batch: samples in a mini-batch, the first loop and the first axis of inputs and output.
@@ -105,25 +105,23 @@ class Nest:
             output: those of the output.
             weight: the loop dims of a weight that is contracted.
             trained: the axes of each other trained tensor.
-            start: the mean of the first values of a ``weight`` among these.
-            facts: other attributes; those of memory and operations are of one sample.
+            elements: those that a sample of the input counts as, if not its own.
+            facts: other attributes.
         """
         sizes = {"batch": batch, **loops}
-        operands = {
-            operand_name(at): Operand.of({"batch": batch, **axes}, sizes) for at, axes in enumerate(inputs)
-        }
+        samples = {operand_name(at): {"batch": batch, **axes} for at, axes in enumerate(inputs)}
+        operands = {name: Operand.of(axes, sizes) for name, axes in samples.items()}
+        if weight:
+            operands["weight"] = Operand.of({dim: dim for dim in weight}, sizes, "weight")
+        operands |= {name: Operand.of(axes, sizes, "parameter") for name, axes in (trained or {}).items()}
         read, whole = operands["input"], facts.get("whole", ())
-        if own := tuple(weight):
-            operands["weight"] = Operand.of({dim: dim for dim in own}, sizes, "weight")
-        for name, axes in (trained or {}).items():
-            operands[name] = Operand.of(axes, sizes, "parameter", start * (name == "weight"))
         slid = [dim for dim in ("height", "width") if dim in read.windows and dim not in whole]
         saved, (forward, backward) = facts.pop("saved", Saved()), facts.pop("more", (0, 0))
         return cls(
             sizes=sizes,
             operands=operands,
             result=Operand.of({"batch": batch, **output}, sizes),
-            input_elements=facts.pop("input_elements", math.prod(read.shape)),
+            input_elements=batch * elements or math.prod(read.shape),
             input_sizes={dim: read.axes[dim].size for dim in slid if read.axes[dim].dims[0] == dim},
             saved=saved._replace(elements=batch * saved.elements, mask_bytes=batch * saved.mask_bytes),
             operations=batch * facts.pop("operations", 0),

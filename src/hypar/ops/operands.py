@@ -40,19 +40,15 @@ class Operand(NamedTuple):
     Attributes:
         axes: how its axes are indexed, by their own names, in the order of its array.
         role: what it is.
-        start: of a trained tensor, the mean of its first values.
     """
 
     axes: Mapping[str, Projection]
     role: Role = "activation"
-    start: float = 0.0
 
     @classmethod
-    def of(
-        cls, axes: Axes, sizes: Mapping[str, int], role: Role = "activation", start: float = 0.0
-    ) -> Operand:
+    def of(cls, axes: Axes, sizes: Mapping[str, int], role: Role = "activation") -> Operand:
         """Return an operand of some axes; ``sizes`` are those of the loop dims."""
-        return cls({axis: _projection(axis, own, sizes) for axis, own in axes.items()}, role, start)
+        return cls({axis: _projection(axis, own, sizes) for axis, own in axes.items()}, role)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -160,15 +160,13 @@ class Run:
 
     # Sums over devices
 
-    def members(self, dim: str, size: int) -> Indices:
-        """Return the indices of a dim whose sums a piece needs, where runs of some size need each other's."""
-        own, every = self.index(dim), np.arange(self.nest.sizes[dim])
-        return every[np.isin(every // size, own // size)] if self.sums else own
-
     def _ends(self, own: Sum) -> tuple[list[str], Box]:
-        """Return the dims of a sum as a piece needs it, those with more than its own indices as ``members``, and its box."""
-        dims = ["members" if dim in own.together else dim for dim in own.dims]
-        return dims, tuple(self.members(dim, own.together.get(dim, 1)) for dim in own.dims)
+        """Return the dims of a sum as a piece needs it, those with more than its own indices as ``every``, and its box."""
+        dims = ["every" if dim in own.together else dim for dim in own.dims]
+        sizes = self.nest.sizes
+        return dims, tuple(
+            np.arange(sizes[dim]) if dim in own.together else self.index(dim) for dim in own.dims
+        )
 
     def total(self, name: str, terms: Var) -> Var:
         """Return a sum of the forward phase, of which a piece has terms."""
@@ -176,9 +174,8 @@ class Run:
         terms, indices = terms.ordered(own.dims), tuple(map(self.index, own.dims))
         self.terms[name] = put(self._shape(own), indices, terms.value)
         dims, box = self._ends(own)
-        value = np.full(terms.value.shape, np.nan) if self.sums is None else terms.value
-        if self.sums and name in self.sums:
-            value = take(self.sums[name], box)
+        known = self.terms if self.sums is not None and name not in self.sums else self.sums
+        value = np.full([*map(len, box)], np.nan) if known is None else take(known[name], box)
         at = tuple(map(np.searchsorted, box, indices))
         return Var(dims, value, (terms, lambda error: take(error, at)))
 

@@ -188,12 +188,10 @@ class Trained(Op):
     """A function of each element and a trained number of the dims ``over``, which all elements share along the other dims.
 
     Attributes:
-        start: the mean of the first trained numbers.
         single: whether there is one number for all, a table of one row, where ``over`` is not given; else one for each element.
     """
 
     operations = 1
-    start: ClassVar[float] = 0.0
     single: ClassVar[bool] = False
     over: Names | None = None
 
@@ -206,7 +204,7 @@ class Trained(Op):
         others = tuple(dim for dim in shape if dim not in own)
         table = {"rows": Projection(rows, others, turns=True)} if rows else {}
         trained = {"weight": {**table, **{dim: dim for dim in own}}}
-        return {"trained": trained, "start": self.start, "sums": {"weight": Sum(own, backward=True)}}
+        return {"trained": trained, "sums": {"weight": Sum(own, backward=True)}}
 
 
 class Position(Trained):
@@ -226,7 +224,6 @@ class LayerScale(Trained):
     Source: Touvron and others, Going deeper with image transformers (ICCV 2021), section 2.
     """
 
-    start = 1.0
     saved = Saved(input=True)
     over: Names | None = ("channels",)
 
@@ -237,7 +234,6 @@ class Prelu(Trained):
     Source: He and others, Delving Deep into Rectifiers (ICCV 2015), section 2.1.
     """
 
-    start = 0.25
     single = True
     saved = Saved(input=True)
 

@@ -58,7 +58,7 @@ class Norm(Op):
         positions = math.prod(shape[dim] for dim in kept if dim != "batch")
         each = math.prod(together.values())
         saved = Saved(input=True, elements=(1 + self.centred) * positions // each)
-        return {"trained": trained, "start": 1.0, "sums": forward | error | gradients, "saved": saved}
+        return {"trained": trained, "sums": forward | error | gradients, "saved": saved}
 
     @property
     def back(self) -> tuple[str, ...]:
@@ -93,21 +93,17 @@ def _scaled(values: list[Var], trained: dict[str, Var]) -> list[Var]:
 
 
 def _grouped(run: Run, total: Var) -> Var:
-    """Return the means of the sums of the channels of each member's group, where groups are normalised together."""
-    if "members" not in total.dims:
+    """Return the means of the sums of the channels of each one's group, where groups are normalised together."""
+    if "every" not in total.dims:
         return total
-    size = run.nest.sums["square"].together["channels"]
-    groups = run.members("channels", size) // size
-    same = Var(("members", "group"), (groups[:, None] == groups) / size)
-    return product((total, same), ("batch", "group")).renamed(group="members")
+    size, count = run.nest.sums["square"].together["channels"], run.nest.sizes["channels"]
+    means = total.split("every", {"group": count // size, "member": size}).sum(["member"]) * (1 / size)
+    return means.gather("group", np.arange(count) // size, ("every",))
 
 
 def _of_own(run: Run, value: Var) -> Var:
-    """Return the statistics of the channels that a piece has, of those of the members of their groups."""
-    if "members" not in value.dims:
-        return value
-    every = run.members("channels", run.nest.sums["square"].together["channels"])
-    return value.gather("members", np.searchsorted(every, run.index("channels")), ("channels",))
+    """Return the statistics of the channels that a piece has, of those of all."""
+    return value.gather("every", run.index("channels"), CHANNELS) if "every" in value.dims else value
 
 
 class LayerNorm(Norm):
