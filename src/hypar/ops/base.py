@@ -186,18 +186,14 @@ class Weighted(Op):
     input_zeros: Zeros | None = None
     output_zeros: Zeros | None = None
 
-    @property
-    def zeros(self) -> Mapping[str, float]:
-        """The fraction of zeros in F_in and F_out, where it is known."""
-        given = {"input": self.input_zeros, "output": self.output_zeros}
-        return {tensor: zeros for tensor, zeros in given.items() if zeros is not None}
-
     def contraction(self, loops: Shape, read: Axes, made: Axes, weight: Iterable[str], **facts: Any) -> Facts:
         """Return the facts of a product of one input with a weight; a bias has the axes that the weight makes."""
         bias = {axis: own for axis, own in made.items() if not isinstance(own, int)}
         trained = {"bias": bias} if getattr(self, "bias", False) else {}
+        given = {"input": self.input_zeros, "output": self.output_zeros}
+        zeros = {tensor: part for tensor, part in given.items() if part is not None}
         own = {"loops": loops, "read": [read], "made": made, "weight": weight, "trained": trained}
-        return {**own, "zeros": self.zeros, **facts}
+        return {**own, "zeros": zeros, **facts}
 
 
 def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:

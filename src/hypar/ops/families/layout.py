@@ -39,8 +39,7 @@ class Stated(Op):
     def _stated(self) -> Shape:
         if self.shape is not None:
             return dict(self.shape)
-        places = {"depth": self.depth, "height": self.height, "width": self.width}
-        given = {dim: size for dim, size in places.items() if size is not None}
+        given = {dim: size for dim in VOLUME[1:] if (size := getattr(self, dim)) is not None}
         fits(len({*given} & {"height", "width"}) != 1, "one of height and width", "both or neither")
         fits([*given] != ["depth"], "depth without height and width", "both or neither")
         return {"channels": self.channels or 1, **given}
