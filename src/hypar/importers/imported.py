@@ -118,9 +118,8 @@ class Imported:
         lines += [f"dims: {_flow(said['dims'])}"] if "dims" in said else []
         lines += ["blocks:"] if said.get("blocks") else []
         for name, block in said.get("blocks", {}).items():
-            parameters = [f"    parameters: {_flow(block['parameters'])}"] if "parameters" in block else []
             entries = (f"      - {_flow(entry)}" for entry in block["layers"])
-            lines += [f"  {name}:", *parameters, "    layers:", *entries]
+            lines += [f"  {name}:", "    layers:", *entries]
         return "\n".join([*lines, "layers:", *(f"  - {_flow(entry)}" for entry in said["layers"]), ""])
 
 

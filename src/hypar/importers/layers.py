@@ -67,11 +67,6 @@ class LayerDraft:
         """The function of a layer that is pointwise; empty for any other."""
         return str(self.fields["function"]) if self.op == "pointwise" else ""
 
-    @property
-    def naming(self) -> tuple[str, ...]:
-        """The fields that name dims."""
-        return tuple("in" if field == "contracted" else field for field in (*self.roles, *self.pairs))
-
 
 @dataclass(frozen=True, slots=True)
 class TensorAxes:
