@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.trace import ROW, dims_of
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
@@ -140,12 +139,14 @@ class OpContext:
     @property
     def read(self) -> Shape:
         """Shape of a sample of the first value as a vector, an image, a row or a volume; empty if it is none."""
-        return self.shape(self.held[self.data[0]]) or {}
+        return self.shape(self.held[self.data[0]])
 
     @property
     def made(self) -> Shape:
-        """Shape of a sample of the result as a vector, an image, a row or a volume; empty if it is none."""
-        return self.trace.sample(self.node.result) or {}
+        """Shape of a sample of the result, whose axes are those of the first value; empty if it has others."""
+        names, sizes = self.names(self.held[self.data[0]]), self.sizes()
+        own = dict(zip(names, sizes, strict=False)) if len(names) == len(sizes) else {}
+        return {name: own.get(name, size) for name, size in self.read.items() if own}
 
     def sizes(self, value: str = "") -> tuple[int, ...]:
         """Return the shape of a value; of the result unless one is named."""
@@ -169,19 +170,19 @@ class OpContext:
         found = len(over) == 1 and over[0] in self.dims(held) and over[0] not in self.atoms.fixed
         return over[0] if found else None
 
-    def shape(self, held: TensorAxes) -> Shape | None:
-        """Return the shape of a sample of a tensor that is a vector, an image, a row or a volume as the framework has them."""
-        atoms, own_dims = self.atoms, self.dims(held)
+    def names(self, held: TensorAxes) -> tuple[str, ...]:
+        """Return the names of the axes of a vector, an image, a row or a volume; none where a tensor is no such."""
+        atoms, dims = self.atoms, (BATCH, *self.dims(held))
         axes = [atoms.leaves(axis) for axis in held.axes]
-        names = self.trace.images.get(len(axes))
-        if not names or any(len(axis) != 1 for axis in axes):
-            return None
-        own = {atoms.fixed.get(axis[0]): axis[0] for axis in axes}
-        rest = {*own_dims} - {*own.values()}
-        if tuple(own) != names or {*own.values()} - {BATCH, *own_dims} or len(rest) > (len(names) == ROW):
-            return None
-        found = {"height": 1, **{str(name): atoms.size((atom,)) for name, atom in own.items()}}
-        return {name: found[name] for name in dims_of(len(names))}
+        rest = {*dims}.difference(*axes)
+        known = {*dims} <= atoms.fixed.keys() and all(atoms.size((atom,)) == 1 for atom in rest)
+        whole = all(len(axis) == 1 and axis[0] in dims for axis in axes)
+        return tuple(atoms.fixed[axis[0]] for axis in axes) if known and whole else ()
+
+    def shape(self, held: TensorAxes) -> Shape:
+        """Return the shape of a sample of a vector, an image, a row or a volume; nothing where a tensor is no such."""
+        dims = self.dims(held) if self.names(held) else ()
+        return {self.atoms.fixed[atom]: self.atoms.size((atom,)) for atom in dims}
 
     def put(self, op: str, reads: Sequence[TensorAxes], axes: Axes, dims: Axis, **said: Any) -> TensorAxes:
         """Add a layer and return its result; ``said`` are further attributes of the draft.
@@ -216,7 +217,7 @@ class OpContext:
 
         None where the op does not give that shape, or its parameters are not all trained tensors.
         """
-        fields, inputs = short(op, fields), tuple(self.shape(held) or {} for held in reads)
+        fields, inputs = short(op, fields), tuple(map(self.shape, reads))
         weights = said.get("weights", frozenset[str]().union(*self.weights.values()))
         try:
             own_op: Op = load_plugin("ops", op)(**fields)
@@ -225,19 +226,14 @@ class OpContext:
                 return None
         except (ShapeError, ValidationError):
             return None
-        own = {name: self.atoms.new(size, name) for name, size in shape.items()}
-        ranks = (len(self.sizes()), len(reads[0].axes))
-        rank = next((one for one in ranks if one in self.trace.images and dims_of(one) == tuple(shape)), 2)
-        return self.put(op, reads, self.as_image(own, rank), (*own.values(),), fields=fields, **said)
+        dims = tuple(self.atoms.new(size, name) for name, size in shape.items())
+        axes = self.image_axes(dims, self.names(reads[0]))
+        return self.put(op, reads, axes, dims, fields=fields, **said)
 
-    def image_atoms(self, number: int) -> dict[str, int]:
-        """Return the atoms of a layer's output by the names of the dims of images."""
-        return {self.atoms.fixed[atom]: atom for atom in self.layers.dims(number) if atom in self.atoms.fixed}
-
-    def as_image(self, own: Mapping[str, int], rank: int) -> Axes:
-        """Return the axes of an image of some rank whose dims are some atoms."""
-        of_axis = {"batch": BATCH, **own}
-        return tuple((of_axis[name],) for name in self.trace.images[rank])
+    def image_axes(self, dims: Axis, names: Sequence[str]) -> Axes:
+        """Return the axes of a vector, an image, a row or a volume of some dims in the order of names."""
+        own = {self.atoms.fixed[atom]: atom for atom in (BATCH, *dims)}
+        return tuple((own[name],) for name in names if name in own)
 
 
 def short(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:

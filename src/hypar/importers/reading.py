@@ -12,12 +12,12 @@ from hypar.importers.atoms import BATCH, Atoms
 from hypar.importers.fusion import fused
 from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes
 from hypar.importers.trace import Node
+from hypar.ops.base import VOLUME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.importers.trace import Trace
-    from hypar.ops.base import Shape
 
 
 Unary = Callable[[OpContext, TensorAxes], "TensorAxes | None"]
@@ -79,7 +79,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
 class _OpaqueRegion:
     """A value whose shape a model file cannot say: the layers that it depends on, and the operations that no layer holds yet.
 
-    ``named`` says whether one of the layers has named dims.
+    ``named`` says whether one of them is no vector, image, row or volume.
     """
 
     reads: tuple[int, ...]
@@ -171,8 +171,8 @@ class _Reader:
             allowed = "one size at least: --input 784, --input 3x224x224 or --input 128:int64"
             raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
         node = Node(kind="input", operands={}, attributes={}, result=value)
-        shape = None if value in self.trace.tokens else self.trace.sample(value)
-        self.known[value] = self.sized(self.view(node, {}), shape, op="input", fields={}, reads=())
+        names = () if value in self.trace.tokens else self.trace.images.get(len(sizes), ())
+        self.known[value] = self.sized(self.view(node, {}), names, op="input", fields={}, reads=())
 
     def result(self) -> int:
         """Return the number of the layer that is the network's result.
@@ -241,14 +241,14 @@ class _Reader:
         )
         if not sizes or sizes[0] != self.trace.batch or not all(sizes):
             return region
-        shape = None if region.named else self.trace.sample(node.result)
-        if shape is None and max(sizes[1:], default=1) == 1:
+        names = () if region.named else self.trace.images.get(len(sizes), ())
+        if not names and max(sizes[1:], default=1) == 1:
             return region
         kind = "-".join(dict.fromkeys(region.kinds))[:100]
         parameters = sum(self.sizes[identity] for identity in region.weights)
         fields = {"kind": kind, **({"trained": parameters} if parameters else {})}
         return self.sized(
-            view, shape, op=OPAQUE, fields=fields, reads=region.reads, kind=kind, weights=region.weights,
+            view, names, op=OPAQUE, fields=fields, reads=region.reads, kind=kind, weights=region.weights,
             flop=region.flop, scope=node.scope, node=node,
         )  # fmt: skip
 
@@ -259,18 +259,20 @@ class _Reader:
             self.known[value] = _OpaqueRegion(at.reads, at.named)
             return at
         held = view.held[value]
-        return _OpaqueRegion((held.number,), view.shape(held) is None)
+        return _OpaqueRegion((held.number,), view.names(held) != self.trace.images.get(len(held.axes)))
 
     def sized(
-        self, view: OpContext, shape: Shape | None, *, fields: dict[str, Any], **said: Any
+        self, view: OpContext, names: Sequence[str], *, fields: dict[str, Any], **said: Any
     ) -> TensorAxes:
-        """Add a layer whose fields are the sizes of its output, those of an image if it has a shape."""
+        """Add a layer whose fields are the sizes of its output, by the names of its axes if it is an image."""
         atoms, sizes = self.layers.atoms, view.sizes()
-        if shape is not None:
-            own = {name: atoms.new(size, name) for name, size in shape.items()}
-            draft = LayerDraft(fields={**fields, **shape}, dims=(*own.values(),), **said)
-            return TensorAxes(self.layers.put(draft), view.as_image(own, len(sizes)))
-        axes = ((BATCH,), *map(atoms.axis, sizes[1:]))
-        dims = tuple(atom for axis in axes[1:] for atom in axis)
-        draft = LayerDraft(fields=fields, dims=dims, roles={"shape": dims}, **said)
-        return TensorAxes(self.layers.put(draft), axes)
+        if not names:
+            axes = ((BATCH,), *map(atoms.axis, sizes[1:]))
+            dims = tuple(atom for axis in axes[1:] for atom in axis)
+            draft = LayerDraft(fields=fields, dims=dims, roles={"shape": dims}, **said)
+            return TensorAxes(self.layers.put(draft), axes)
+        own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
+        shape = {name: own[name] for name in VOLUME if name in own}
+        dims = tuple(atoms.new(size, name) for name, size in shape.items())
+        draft = LayerDraft(fields={**fields, **shape}, dims=dims, **said)
+        return TensorAxes(self.layers.put(draft), view.image_axes(dims, names))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.atoms import BATCH
 from hypar.importers.layers import JOINED, TensorAxes
 from hypar.importers.positions import beside, one_of, patches, scored_by, tokens
-from hypar.importers.trace import DIMS, ROW
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from hypar.importers.atoms import Axes, Axis
     from hypar.importers.layers import OpContext
@@ -113,16 +113,21 @@ def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **field
 
 
 def pool(view: OpContext, held: TensorAxes) -> TensorAxes | None:
-    """Say a sliding pool; a stride that equals the kernel is left out."""
-    node, up = view.node, view.node.get("up", False)
-    kernel, stride, padding = (node.get(name) for name in ("kernel", "stride", "padding"))
-    if not view.read or padding is None or len(kernel) + 1 > max(len(view.read), ROW):
+    """Say a sliding pool, whose sizes are those of the last axes; a stride that equals the kernel is left out."""
+    node, up, (_, *places) = view.node, view.node.get("up", False), view.read or ("",)
+    if not places or node.get("padding") is None:
         return None
-    if len(kernel) == 1:
-        kernel, stride, padding = [1, *kernel], [1, *stride], [0, *padding]
+
+    def along(name: str, plain: int) -> list[int]:
+        of_axis = dict(zip(reversed(view.names(held)), reversed(node.get(name)), strict=False))
+        return [of_axis.get(place, plain) for place in places]
+
+    kernel, stride = along("kernel", 1), along("stride", 1)
+    if math.prod(kernel) != math.prod(node.get("kernel")):
+        return None
     moves = {} if stride == kernel else {"stride": stride}
-    fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": padding}
-    if len(kernel) == len(DIMS[1:]):
+    fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": along("padding", 0)}
+    if "depth" in places:
         return None if up else view.image("pool3d", [held], fields, view.made)
     return view.image("pool", [held], {**fields, "rounding": "up" if up else "down"}, view.made)
 
@@ -130,9 +135,9 @@ def pool(view: OpContext, held: TensorAxes) -> TensorAxes | None:
 def adaptive(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a pool to a given size, which is no layer where that is the size."""
     old, new = view.read, view.made
-    if len(old) < ROW or old == new:
+    if len(old) < 3 or old == new:
         return held if old else None
-    return pooled_to(view, held, view.node.get("mode"), new) if len(new) == len(old) else None
+    return pooled_to(view, held, view.node.get("mode"), new) if new else None
 
 
 def pooled_to(view: OpContext, held: TensorAxes, mode: str, new: Shape) -> TensorAxes | None:
@@ -154,29 +159,23 @@ def reduced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     node, read = view.node, view.read
     if node.op == "max" and not {"dim", "axes", "axis"} & {*node.attributes}:
         return view.same("relu")
-    if len(read) < ROW or not image_axes(view, node.axes()):
+    names = view.names(held)
+    if len(read) < 3 or {names[axis] for axis in node.axes()} != {*names} - {"batch", "channels"}:
         return None
     ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
     found = pooled_to(view, held, "max" if node.op == "max" else "average", ones)
-    return found if found is None or len(view.made) == len(read) else flattened(view, found)
-
-
-def image_axes(view: OpContext, axes: Sequence[int]) -> bool:
-    """Return whether axes of the only tensor are all of an image, of a row or of a volume but samples and channels."""
-    rank = len(view.sizes(view.data[0]))
-    over = {ROW: {2}, 4: {*view.trace.layout[2:]}, 5: {2, 3, 4}}
-    return rank in over and {axis % rank for axis in axes} == over[rank]
+    return found if found is None or len(view.sizes()) == len(names) else flattened(view, found)
 
 
 def flattened(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say an image as a vector."""
-    return view.image("flatten", [held], {}, view.made, weights=frozenset(), flop=0)
+    return view.image("flatten", [held], {}, {"channels": view.sizes()[-1]}, weights=frozenset(), flop=0)
 
 
 def resized(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say an interpolation to a multiple of the size."""
     old, new, mode, dims = view.read, view.made, view.node.get("mode"), ("height", "width")
-    if mode is None or not len(old) == len(new) == ROW or any(new[dim] % old[dim] for dim in dims):
+    if mode is None or not len(old) == len(new) == 3 or any(new[dim] % old[dim] for dim in dims):
         return None
     scale = [new[dim] // old[dim] for dim in dims]
     return view.image("upsample", [held], {"mode": mode, "scale": scale}, new)
@@ -184,16 +183,19 @@ def resized(view: OpContext, held: TensorAxes) -> TensorAxes | None:
 
 def channels(view: OpContext, axis: int) -> bool:
     """Return whether an axis of the first tensor is that of its channels."""
-    rank = len(view.sizes(view.data[0]))
-    return axis % rank == (view.trace.layout[1] if rank == 4 else 1)
+    names = view.names(view.held[view.data[0]])
+    return bool(names) and names[axis] == "channels"
+
+
+TRAINED = {"scale": "weight", "shift": "bias"}
+"""Fields of a normalisation, with the operands that are trained tensors where these are true."""
 
 
 def norm(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a normalisation over some axes, over groups of channels, or over samples and places."""
     node = view.node
     kind, axes, groups = (node.get(name) for name in ("kind", "over", "groups"))
-    names = {"scale": "weight", "shift": "bias"}
-    trained = {field: node.operand(name) in view.weights for field, name in names.items()}
+    trained = {field: node.operand(name) in view.weights for field, name in TRAINED.items()}
     if "other" in node.operands:
         return None
     if kind == "rms_norm":
@@ -203,9 +205,8 @@ def norm(view: OpContext, held: TensorAxes) -> TensorAxes | None:
             return None
         own = {"groups": groups or view.read["channels"]} if kind == "group_norm" else {}
         return view.image(kind, [held], {**own, **trained}, view.made)
-    rank = len(held.axes)
-    place = view.trace.layout[1] if rank > 2 else 1
-    if kind == "layer_norm" and view.read and {axis % rank for axis in axes} == {*range(rank)} - {place}:
+    names = view.names(held)
+    if kind == "layer_norm" and names and {names[axis] for axis in axes} == {*names} - {"channels"}:
         return view.image("batch_norm", [held], trained, view.made)
     over = view.atoms.leaves(atom for axis in axes for atom in held.axes[axis])
     if not over or BATCH in over or not {*over} <= {*view.dims(held)}:
@@ -317,7 +318,8 @@ def inlined(view: OpContext, value: str) -> list[TensorAxes]:
     draft = view.draft(held)
     if draft.op != "concat" or len(view.trace.readers[value]) > 1:
         return [held]
-    return [TensorAxes(number, view.as_image(view.image_atoms(number), 4)) for number in draft.reads]
+    names, dims = view.names(held), view.layers.dims
+    return [TensorAxes(number, view.image_axes(dims(number), names)) for number in draft.reads]
 
 
 def features(view: OpContext, axis: int) -> TensorAxes | None:
@@ -339,10 +341,7 @@ def features(view: OpContext, axis: int) -> TensorAxes | None:
 
 def reshaped(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
-    read, made = view.read, view.made
-    if read and read == made:
-        return TensorAxes(held.number, view.as_image(view.image_atoms(held.number), len(view.sizes())))
-    if len(read) > 1 and len(made) == 1:
+    if len(view.read) > 1 and len(view.sizes()) == 2 and view.sizes()[0] == view.trace.batch:
         return flattened(view, held)
     axes = view.atoms.regroup(held.axes, view.sizes())
     return None if axes is None else patches(view, TensorAxes(held.number, axes))

@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.ops.base import Shape
-
 Sizes = tuple[int, ...]
 Letters = tuple[int, ...]
 """A letter for each axis of a tensor; axes with one letter are the same index."""
 
 CHANNELS_FIRST = (0, 1, 2, 3)
-DIMS = ("channels", "depth", "height", "width")
-"""The dims of a volume, of which an image lacks the second, and a vector all but the first."""
-
-ROW = 3
-"""Axes of images of one row, which have no height."""
-
 FRAMEWORKS = {
     "add": ("add", "add_any"),
     "sub": ("sub", "rsub"),
@@ -237,7 +229,7 @@ class Trace:
 
     @cached_property
     def images(self) -> dict[int, tuple[str, ...]]:
-        """The dims of the axes of a vector, an image, a row or a volume, by their number.
+        """Names of the axes of a vector, an image, a row or a volume, by their number.
 
         Tensors of three axes are rows, and those of five volumes, where a convolution reads such an input; of three they
         are a sequence in place of rows where their axes change places.
@@ -246,22 +238,14 @@ class Trace:
         found = {2: dims[:2], 4: tuple(name for _, name in sorted(zip(self.layout, dims, strict=True)))}
         convolved = {node.read[0] for node in self.nodes if node.op == "conv"}
         ranks = {len(self.shapes[value]) for value in convolved.intersection(self.inputs)}
-        turned = any(node.op == "transpose" and len(self.shapes[node.result]) == ROW for node in self.nodes)
-        if ROW in ranks and not turned:
-            found[ROW] = ("batch", "channels", "width")
-        return {**found, 5: ("batch", *DIMS)} if 5 in ranks else found
+        turned = any(node.op == "transpose" and len(node.made) == 3 for node in self.nodes)
+        rows = {3: ("batch", "channels", "width")} if 3 in ranks and not turned else {}
+        volumes = {5: (*dims[:2], "depth", *dims[2:])} if 5 in ranks else {}
+        return {**found, **rows, **volumes}
 
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""
         return math.prod(self.shapes[value])
-
-    def sample(self, value: str) -> Shape | None:
-        """Return the shape of one sample as a model file says it: a vector, an image, a row or a volume; None for any other."""
-        sizes, names = self.shapes[value], self.images.get(len(self.shapes[value]))
-        if not names or sizes[0] != self.batch or not all(sizes):
-            return None
-        found = {"height": 1, **dict(zip(names, sizes, strict=True))}
-        return {name: found[name] for name in dims_of(len(names))}
 
     def causal(self, node: Node, operand: str = "") -> bool:
         """Return whether an operation hides later positions: says so, or has an operand that compares positions.
@@ -288,11 +272,6 @@ class Trace:
                 return value not in self.parameters and value not in self.full
             waiting += maker.read if maker else ()
         return False
-
-
-def dims_of(rank: int) -> tuple[str, ...]:
-    """Return the dims of a sample of a vector, a row, an image or a volume of some axes, in their order in model files."""
-    return {2: DIMS[:1], 5: DIMS}.get(rank, (DIMS[0], *DIMS[2:]))
 
 
 def matrix_letters(left: int, right: int) -> dict[str, Letters]:
