@@ -247,9 +247,9 @@ def lookup(view: OpContext) -> TensorAxes | None:
 
 
 def loss(view: OpContext) -> TensorAxes | None:
-    """Say a mean cross-entropy of scores, whose classes are the second axis."""
-    held = view.held[view.data[0]]
-    if len(held.axes) < 2:
+    """Say a mean cross-entropy of scores, whose classes are the second axis unless another is said."""
+    held, (axis,) = view.held[view.data[0]], view.node.axes(1)
+    if axis >= len(held.axes):
         return None
-    over = view.atoms.leaves(held.axes[1])
+    over = view.atoms.leaves(held.axes[axis])
     return view.put("cross_entropy", [held], (), view.dims(held), roles={"over": over})
