@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
 from hypar.importers.layers import JOINED, TensorAxes
-from hypar.importers.positions import scored_by
-from hypar.importers.trace import matrix_letters
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
@@ -32,6 +30,9 @@ def dot(view: OpContext) -> TensorAxes | None:
     if not left or not right or roles["left"] is None or node.get("scaled", False):
         return None
     if left in view.held and right in view.held:
+        if node.get("scores") and BATCH in view.atoms.leaves(view.held[right].axes[-2]):
+            found = "found an attention over its first axis, that of the samples"
+            raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
         return None if bias else activations(view, view.held[left], view.held[right], roles)
     if right in view.held:
         left, right, roles = right, left, {**roles, "left": roles["right"], "right": roles["left"]}
@@ -93,7 +94,7 @@ def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
 
 
 def activations(
-    view: OpContext, left: TensorAxes, right: TensorAxes, roles: Mapping[str, Letters], **said: Any
+    view: OpContext, left: TensorAxes, right: TensorAxes, roles: Mapping[str, Letters]
 ) -> TensorAxes | None:
     """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
     atoms, of_left, of_right = view.atoms, roles["left"], roles["right"]
@@ -133,48 +134,7 @@ def activations(
     dims = (*(atom for atom in first if atom not in mine), *(atom for atom in others if atom not in first))
     pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
     pairs = {field: pair for field, pair in pairs.items() if pair}
-    return view.put("matmul", [left, right], axes, dims, pairs=pairs, weights=frozenset(), **said)
-
-
-def attention(view: OpContext) -> TensorAxes | None:
-    """Say an attention that is one operation, as two products with a softmax and what is trained of its mask between.
-
-    The second product makes it an attention where queries, keys and values are as that op has them.
-    """
-    node, atoms = view.node, view.atoms
-    values = [node.operand(name) for name in ("query", "key", "value")]
-    if any(value not in view.held for value in values):
-        return None
-    q, k, v = (view.held[value] for value in values)
-    rank, mask = len(q.axes), node.operand("mask")
-    if {len(k.axes), len(v.axes)} != {rank} or rank < len(("batch", "sequence", "features")):
-        return None
-    for place, axis in enumerate(q.axes[:-2]):
-        heads, other = k.axes[place], v.axes[place]
-        groups = atoms.size(axis) // atoms.size(heads)
-        repeated = () if groups == 1 else (atoms.new(groups),)
-        if not (atoms.unite(axis, (*heads, *repeated)) and atoms.unite(axis, (*other, *repeated))):
-            return None
-    if BATCH in atoms.leaves(k.axes[-2]):
-        found = "found an attention over its first axis, that of the samples"
-        raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
-    if not atoms.unite(q.axes[-1], k.axes[-1]) or not atoms.unite(k.axes[-2], v.axes[-2]):
-        return None
-    q, k, v = (replace(held, axes=(*q.axes[:-2], *held.axes[-2:])) for held in (q, k, v))
-    flop = node.flop
-    of_scores = flop * atoms.size(q.axes[-1]) // (atoms.size(q.axes[-1]) + atoms.size(v.axes[-1]))
-    letters = matrix_letters(rank, rank)
-    *before, inner, column = letters["right"]
-    turned = {**letters, "right": (*before, column, inner)}
-    scores = activations(view, q, k, turned, flop=of_scores)
-    if scores is None:
-        return None
-    if mask in view.weights:
-        scores = scored_by(view, scores, mask) or scores
-    roles = {"over": atoms.leaves(scores.axes[-1])}
-    said: dict[str, Any] = {"roles": roles, "weights": frozenset(), "flop": 0}
-    shares = view.put("softmax", [scores], scores.axes, view.dims(scores), **said)
-    return activations(view, shares, v, letters, flop=flop - of_scores)
+    return view.put("matmul", [left, right], axes, dims, pairs=pairs, weights=frozenset())
 
 
 def _scores(view: OpContext, number: int) -> tuple[int, list[int]]:
@@ -200,7 +160,7 @@ def _attention_of(
     if leaves(softmax[0].roles["over"]) != keys[0] or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]:
         return None
     masked = [node for one in between if (node := rows[one].node)]
-    causal = any(view.trace.causal(node, "mask" if node.op == "attention" else "") for node in masked)
+    causal = any(map(view.trace.causal, masked))
     parts, dims = _parts(view, scores.reads, values.number), view.layers.dims
     numbers = [*parts[:2], values.number, *parts[2:]]
     sizes = [{str(atom): view.atoms.size((atom,)) for atom in dims(number)} for number in numbers]
@@ -212,10 +172,9 @@ def _attention_of(
     if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
         for maker, name in zip(makers, ("q", "k", "v"), strict=True):
             maker.scope = (*maker.scope, name)
-    flop = view.node.flop + (scores.flop if view.node.op == "dot" else 0)
     return view.put(
         "attention", [TensorAxes(number, ()) for number in numbers], (), (*dims(numbers[0])[:-1], dims(values.number)[-1]),
-        roles={"over": keys[1]}, weights=frozenset(), fields={"causal": causal}, flop=flop,
+        roles={"over": keys[1]}, weights=frozenset(), fields={"causal": causal}, flop=view.node.flop + scores.flop,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError
 from hypar.importers import experts, products, rules
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.fusion import fused
+from hypar.importers.fusion import fused, in_steps
 from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes
 from hypar.importers.trace import Node
 from hypar.ops.base import VOLUME
@@ -60,7 +60,6 @@ RULES: Mapping[str, Sequence[Rule]] = {
     **{op: [*map(one, several)] for op, several in UNARY.items()},
     **dict.fromkeys(rules.FUNCTIONS, (rules.function,)),
     "add": [rules.elementwise],
-    "attention": [products.attention],
     "concat": [rules.concat],
     "divide": [rules.elementwise],
     "dot": [experts.batched, products.dot],
@@ -112,7 +111,7 @@ def read_trace(trace: Trace) -> Reading:
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
-    trace = replace(trace, nodes=trace.behind(trace.output))
+    trace = in_steps(replace(trace, nodes=trace.behind(trace.output)))
     reader = _Reader(trace)
     for value in trace.inputs:
         reader.feed(value)

@@ -99,9 +99,6 @@ class Node:
         """Floating-point operations of a contraction over the whole example, two for each product; else 0."""
         if self.op == "grouped":
             return 2 * math.prod(self.made) * self.sizes("input")[-1]
-        if self.op == "attention":
-            queries, keys, values = (self.sizes(name) for name in ("query", "key", "value"))
-            return 2 * math.prod(queries[:-1]) * keys[-2] * (queries[-1] + values[-1])
         if self.op == "conv":
             filters, turned = self.sizes("weight"), self.get("transposed", False)
             each = math.prod(filters) // (filters[0] if turned else int(self.get("out")))
@@ -205,6 +202,15 @@ class Trace:
         found = set(self.inputs)
         for node in self.nodes:
             if not found.isdisjoint(node.read):
+                found.add(node.result)
+        return frozenset(found)
+
+    @cached_property
+    def weights(self) -> frozenset[str]:
+        """The values that depend on trained tensors and on no input."""
+        found = set(self.parameters)
+        for node in self.nodes:
+            if node.result not in self.dependent and not found.isdisjoint(node.read):
                 found.add(node.result)
         return frozenset(found)
 
