@@ -16,11 +16,10 @@ from hypar.errors import ModelError, OptionError, Where, field_name, shown, sugg
 from hypar.files.record import Record, one_of
 from hypar.files.text import read_json
 from hypar.files.validation import validated
-from hypar.importers.formats import BATCH
+from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import Coverage, Imported, imported
 from hypar.importers.torch_module import EXAMPLE, capture
 from hypar.importers.trace import Node
-from hypar.importers.user_code import one_line, package
 from hypar.network.graph import LayerGraph, load_model
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.ops.dims import LARGEST, DimSize

@@ -11,10 +11,9 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write
-from hypar.importers.blocks import content
 from hypar.importers.layers import OPAQUE
-from hypar.importers.naming import named
 from hypar.importers.reading import read_trace
+from hypar.importers.writing import content, named
 from hypar.network.graph import load_model
 from hypar.units import format_count
 

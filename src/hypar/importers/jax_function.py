@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
+from hypar.importers.formats import named_object, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted
-from hypar.importers.user_code import named_object, one_line, package
 from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers import experts, products, rules
+from hypar.importers import experts, rules, sequences
 from hypar.importers.atoms import BATCH, Atoms
 from hypar.importers.fusion import fused, in_steps
 from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes
@@ -62,13 +62,13 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "add": [rules.elementwise],
     "concat": [rules.concat],
     "divide": [rules.elementwise],
-    "dot": [experts.batched, products.dot],
+    "dot": [experts.batched, sequences.dot],
     "gather": [experts.gathered],
     "grouped": [experts.grouped],
     "index": [experts.indexed],
     "index_put": [experts.placed],
-    "lookup": [products.lookup],
-    "loss": [products.loss],
+    "lookup": [sequences.lookup],
+    "loss": [sequences.loss],
     "multiply": [experts.weighed, rules.elementwise],
 }
 """The rules of all operations of the vocabulary."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.importers.atoms import BATCH
 from hypar.importers.layers import JOINED, TensorAxes
-from hypar.importers.positions import beside, one_of, patches, scored_by, tokens
+from hypar.importers.sequences import beside, one_of, patches, scored_by, tokens
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
