@@ -8,7 +8,6 @@ a position takes the ``best``.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from hypar.importers.atoms import BATCH
@@ -16,8 +15,6 @@ from hypar.importers.layers import OPAQUE, TensorAxes
 from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.importers.atoms import Axis
     from hypar.importers.layers import OpContext
 
@@ -109,14 +106,12 @@ def interleaved(view: OpContext, held: TensorAxes) -> TensorAxes | None:
 
 
 def indexed(view: OpContext) -> TensorAxes | None:
-    """Say routed positions of a tensor, or the matrix of an expert for each of them."""
+    """Say routed positions of a tensor."""
     values, index = view.node.operand("self"), view.held.get(view.node.operand("indices"))
-    if not values or index is None or len(index.axes) != 1 or _choices(view, index) is None:
+    if values not in view.held or index is None or len(index.axes) != 1 or _choices(view, index) is None:
         return None
     if view.sizes()[1:] != view.sizes(values)[1:]:
         return None  # rows of another axis
-    if values in view.weights:
-        return TensorAxes(index.number, (*index.axes, *map(view.atoms.axis, view.sizes(values)[1:])))
     held = view.held[values]
     if _choices(view, held) is not None:
         return held  # in another order
@@ -126,24 +121,20 @@ def indexed(view: OpContext) -> TensorAxes | None:
 def grouped(view: OpContext) -> TensorAxes | None:
     """Say a product of routed positions with the matrices of all experts, which stand one behind the other."""
     held, weight = view.held.get(view.node.operand("input")), view.node.operand("weight")
-    if held is None or weight not in view.weights or len(view.sizes(weight)) != 3:
+    choices = None if held is None else _choices(view, held)
+    if held is None or choices is None or weight not in view.weights:
         return None
-    return _matrices(view, held, view.weights[weight], view.sizes(weight))
-
-
-def batched(view: OpContext) -> TensorAxes | None:
-    """Say a product of the matrix of an expert for each routed position, and that position as a column."""
-    left, right = view.node.operand("left"), view.held.get(view.node.operand("right"))
-    maker = view.trace.makers.get(left)
-    weight = maker.operand("self") if maker and maker.op == "index" else ""
-    if weight not in view.trace.parameters or right is None or len(right.axes) != 3 or right.axes[2]:
+    atoms, (experts, *_, width) = view.atoms, view.sizes(weight)
+    sent = held if _slots(view, held.number) else _sent(view, held)
+    if sent is None or experts != atoms.size((_experts(view, choices),)):
         return None
-    first, (count, made, read) = view.held[left].axes[0], view.sizes(weight)
-    if not view.atoms.unite(first, right.axes[0]):
+    contracted, made = atoms.leaves(sent.axes[-1]), atoms.axis(width)
+    dims = tuple(atom for atom in view.dims(sent) if atom not in contracted)
+    if view.trained(weight) != view.trace.elements(weight) or not made or not contracted:
         return None
-    trained = frozenset([view.trace.parameters[weight]])
-    found = _matrices(view, TensorAxes(right.number, (first, right.axes[1])), trained, (count, read, made))
-    return None if found is None else TensorAxes(found.number, (*found.axes, ()))
+    roles = {"contracted": contracted, "out": made, "each": (_experts(view, choices),)}
+    axes = (*sent.axes[:-1], made)
+    return view.put("linear", [sent], axes, (*dims, *made), roles=roles, fields={"bias": False})
 
 
 def weighed(view: OpContext) -> TensorAxes | None:
@@ -221,24 +212,3 @@ def _sent(view: OpContext, held: TensorAxes) -> TensorAxes | None:
         roles={"over": (positions[0],), "slots": (slots,), "to": (experts,)}, fields={"count": count},
         weights=frozenset(), flop=0, node=None, notes={"choices": choices},
     )  # fmt: skip
-
-
-def _matrices(
-    view: OpContext, held: TensorAxes, weights: frozenset[str], sizes: Sequence[int]
-) -> TensorAxes | None:
-    """Say the product of a routed tensor with a matrix of each expert, of sizes experts, read and made."""
-    atoms, choices = view.atoms, _choices(view, held)
-    if choices is None or sizes[0] != atoms.size((_experts(view, choices),)):
-        return None
-    sent = held if _slots(view, held.number) else _sent(view, held)
-    if sent is None:
-        return None
-    contracted, made = atoms.leaves(sent.axes[-1]), atoms.axis(sizes[2])
-    dims = tuple(atom for atom in view.dims(sent) if atom not in contracted)
-    if sum(view.trace.trained[one] for one in weights) != math.prod(sizes) or not made or not contracted:
-        return None
-    roles = {"contracted": contracted, "out": made, "each": (_experts(view, choices),)}
-    axes = (*sent.axes[:-1], made)
-    return view.put(
-        "linear", [sent], axes, (*dims, *made), roles=roles, weights=weights, fields={"bias": False}
-    )

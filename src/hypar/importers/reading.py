@@ -62,7 +62,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "add": [rules.elementwise],
     "concat": [rules.concat],
     "divide": [rules.elementwise],
-    "dot": [experts.batched, sequences.dot],
+    "dot": [sequences.dot],
     "gather": [experts.gathered],
     "grouped": [experts.grouped],
     "index": [experts.indexed],
