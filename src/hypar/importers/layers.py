@@ -25,6 +25,16 @@ JOINED = "joined"
 Pairs = tuple[tuple[int, int], ...]
 
 
+class Unsaid(Exception):  # noqa: N818 (no error, but another rule's turn)
+    """Says that a rule has no layer for an operation, as None does."""
+
+
+def refuse(fact: object) -> None:
+    """Leave an operation to other rules where a fact holds."""
+    if fact:
+        raise Unsaid
+
+
 @dataclass(slots=True, kw_only=True)
 class LayerDraft:
     """A layer before it has a name.
@@ -132,11 +142,6 @@ class OpContext:
         return tuple(value for value in self.node.read if value in self.held)
 
     @property
-    def only(self) -> TensorAxes | None:
-        """The only value that depends on the input; None if there are several."""
-        return self.held[self.data[0]] if len(self.data) == 1 else None
-
-    @property
     def read(self) -> Shape:
         """Shape of a sample of the first value as a vector, an image, a row or a volume; empty if it is none."""
         return self.shape(self.held[self.data[0]])
@@ -164,11 +169,16 @@ class OpContext:
         """Return the layer that makes a tensor."""
         return self.layers.rows[held.number]
 
-    def positions(self, held: TensorAxes, axis: int) -> int | None:
-        """Return the atom of an axis of positions, which a layer may make longer or shorter; None if it is none."""
+    def tensor(self, operand: str) -> TensorAxes:
+        """Return an operand that depends on the input."""
+        refuse(self.node.operand(operand) not in self.held)
+        return self.held[self.node.operand(operand)]
+
+    def positions(self, held: TensorAxes, axis: int) -> int:
+        """Return the atom of an axis of positions, which a layer may make longer or shorter."""
         over = self.atoms.leaves(held.axes[axis])
-        found = len(over) == 1 and over[0] in self.dims(held) and over[0] not in self.atoms.fixed
-        return over[0] if found else None
+        refuse(len(over) != 1 or over[0] not in self.dims(held) or over[0] in self.atoms.fixed)
+        return over[0]
 
     def names(self, held: TensorAxes) -> tuple[str, ...]:
         """Return the names of the axes of a vector, an image, a row or a volume; none where a tensor is no such."""
@@ -203,29 +213,28 @@ class OpContext:
         )
         return TensorAxes(self.layers.put(draft), axes)
 
-    def same(self, op: str, **said: Any) -> TensorAxes | None:
-        """Add a layer whose output is as its only input; None where it is not, or there are several."""
-        held = self.only
-        if held is None or self.sizes(self.data[0]) != self.sizes():
-            return None
+    def same(self, op: str, **said: Any) -> TensorAxes:
+        """Add a layer whose output is as its only input."""
+        refuse(len(self.data) != 1 or self.sizes(self.data[0]) != self.sizes())
+        held = self.held[self.data[0]]
         return self.put(op, [held], held.axes, self.dims(held), **said)
 
     def image(
         self, op: str, reads: Sequence[TensorAxes], fields: Mapping[str, Any], shape: Shape, **said: Any
-    ) -> TensorAxes | None:
+    ) -> TensorAxes:
         """Add a layer that reads and gives vectors, images, rows or volumes.
 
-        None where the op does not give that shape, or its parameters are not all trained tensors.
+        The op has to give that shape, and to have as many parameters as there are in trained tensors.
         """
         fields, inputs = short(op, fields), tuple(map(self.shape, reads))
         weights = said.get("weights", frozenset[str]().union(*self.weights.values()))
+        refuse(not all(inputs))
         try:
             own_op: Op = load_plugin("ops", op)(**fields)
-            fits = all(inputs) and own_op.output_shape(inputs) == shape
-            if not fits or own_op.num_parameters(inputs) != sum(self.trace.trained[one] for one in weights):
-                return None
+            refuse(own_op.output_shape(inputs) != shape)
+            refuse(own_op.num_parameters(inputs) != sum(self.trace.trained[one] for one in weights))
         except (ShapeError, ValidationError):
-            return None
+            raise Unsaid from None
         dims = tuple(self.atoms.new(size, name) for name, size in shape.items())
         axes = self.image_axes(dims, self.names(reads[0]))
         return self.put(op, reads, axes, dims, fields=fields, **said)

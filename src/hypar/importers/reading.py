@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from hypar.errors import ModelError
 from hypar.importers import experts, rules, sequences
 from hypar.importers.atoms import BATCH, Atoms
 from hypar.importers.fusion import fused, in_steps
-from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes
+from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes, Unsaid
 from hypar.importers.trace import Node
 from hypar.ops.base import VOLUME
 
@@ -53,7 +54,7 @@ UNARY: Mapping[str, Sequence[Unary]] = {
 
 def one(rule: Unary) -> Rule:
     """Return the rule of an operation of one tensor, which says none of several."""
-    return lambda view: None if view.only is None else rule(view, view.only)
+    return lambda view: rule(view, view.held[view.data[0]]) if len(view.data) == 1 else None
 
 
 RULES: Mapping[str, Sequence[Rule]] = {
@@ -204,7 +205,9 @@ class _Reader:
             return
         self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
         view = self.view(node, {value: self.said_of(value, own) for value, own in weights.items()})
-        said = self.said(view) if view.data == tuple(data) else None
+        said = None
+        with suppress(Unsaid):
+            said = self.said(view) if view.data == tuple(data) else None
         self.known[node.result] = said or self.opaque(view, data)
 
     def said_of(self, value: str, identities: frozenset[str]) -> frozenset[str]:
@@ -221,11 +224,14 @@ class _Reader:
         )
 
     def said(self, view: OpContext) -> TensorAxes | None:
-        """Add the layers that say an operation, and return the result; None where no layer can."""
+        """Add the layers that say an operation, and return the result; None, or ``Unsaid``, where no layer can."""
         op = view.node.op
-        found = next((said for rule in RULES.get(op, ()) if (said := rule(view)) is not None), None)
-        other = found is None and op != "pool" and not view.weights and not view.node.flop
-        return view.same("pointwise", fields=rules.OTHER) if other else found
+        for rule in RULES.get(op, ()):
+            with suppress(Unsaid):
+                if (found := rule(view)) is not None:
+                    return found
+        other = op != "pool" and not view.weights and not view.node.flop
+        return view.same("pointwise", fields=rules.OTHER) if other else None
 
     def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | _OpaqueRegion:
         """Add what no layer says as an opaque one, together with what it reads of opaque regions."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import JOINED, TensorAxes
+from hypar.importers.layers import JOINED, TensorAxes, refuse
 from hypar.importers.trace import VIEWS
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
@@ -60,22 +60,19 @@ def _side_by_side(view: OpContext, number: int) -> bool:
 def tokens(view: OpContext, axis: int) -> TensorAxes | None:
     """Say a concatenation of trained tokens and the positions behind them."""
     *first, last = view.node.read
-    if last not in view.held or [*view.weights] != first:
-        return None
-    held: TensorAxes | None = view.held[last]
+    refuse(last not in view.held or [*view.weights] != first)
+    held = view.held[last]
     for value in reversed(first):
-        held = None if held is None else _token(view, held, value, axis % len(view.sizes(last)))
+        held = _token(view, held, value, axis % len(view.sizes(last)))
     return held
 
 
-def _token(view: OpContext, held: TensorAxes, value: str, axis: int) -> TensorAxes | None:
+def _token(view: OpContext, held: TensorAxes, value: str, axis: int) -> TensorAxes:
     """Say trained tokens before the positions of an axis."""
     atoms, dims, over = view.atoms, view.dims(held), view.positions(held, axis)
     count, trained = view.sizes(value)[axis], view.weights[value]
-    if over is None or count > MOST_TOKENS:
-        return None
-    if view.trained(value) != count * atoms.size(dims) // atoms.size((over,)):
-        return None
+    refuse(count > MOST_TOKENS)
+    refuse(view.trained(value) != count * atoms.size(dims) // atoms.size((over,)))
     for _ in range(count):
         longer = atoms.resized(over, atoms.size((over,)) + 1)
         dims = tuple(longer if atom == over else atom for atom in dims)
@@ -88,8 +85,6 @@ def _token(view: OpContext, held: TensorAxes, value: str, axis: int) -> TensorAx
 def one_of(view: OpContext, held: TensorAxes, axis: int, index: int, *, drop: bool) -> TensorAxes | None:
     """Say one of the positions of an axis, which is then left out or has one element."""
     over = view.positions(held, axis)
-    if over is None:
-        return None
     left = view.atoms.resized(over, 1)
     axes = (*held.axes[:axis], *(() if drop else ((),)), *held.axes[axis + 1 :])
     dims = tuple(left if atom == over else atom for atom in view.dims(held))
@@ -113,8 +108,7 @@ def beside(view: OpContext, op: str, own: tuple[int, ...] = ()) -> TensorAxes | 
         return _added(view, op, view.held[value], weight, [len(sizes) - 1], fields) if table else None
     own = own or (1,) * (len(sizes) - len(trained)) + trained
     places = [place for place, size in enumerate(own) if size > 1]
-    if any(own[place] != sizes[place] for place in places) or (op == "layer_scale" and not places):
-        return None
+    refuse(any(own[place] != sizes[place] for place in places) or (op == "layer_scale" and not places))
     return _added(view, op, view.held[value], weight, places)
 
 
@@ -159,8 +153,7 @@ def dot(view: OpContext) -> TensorAxes | None:
     node = view.node
     left, right, bias = (node.operand(name) for name in ("left", "right", "bias"))
     roles = {name: node.get(name) for name in ("left", "right", "made")}
-    if not left or not right or roles["left"] is None or node.get("scaled", False):
-        return None
+    refuse(not left or not right or roles["left"] is None or node.get("scaled", False))
     if left in view.held and right in view.held:
         if node.get("scores") and BATCH in view.atoms.leaves(view.held[right].axes[-2]):
             found = "found an attention over its first axis, that of the samples"
@@ -168,8 +161,7 @@ def dot(view: OpContext) -> TensorAxes | None:
         return None if bias else activations(view, view.held[left], view.held[right], roles)
     if right in view.held:
         left, right, roles = right, left, {**roles, "left": roles["right"], "right": roles["left"]}
-    if left not in view.held or right not in view.weights or (bias and bias not in view.weights):
-        return None
+    refuse(left not in view.held or right not in view.weights or (bias and bias not in view.weights))
     return _linear(view, view.held[left], right, roles, bias=bool(bias))
 
 
@@ -182,12 +174,10 @@ def _linear(
     axes: dict[int, Axis] = dict(zip(of_data, held.axes, strict=True))
     read = [letter for letter in of_data if letter in sizes and letter not in of_result]
     made = [letter for letter in sizes if letter not in of_data]
-    if any(letter in sizes and letter in of_result and sizes[letter] > 1 for letter in of_data):
-        return None
+    refuse(any(letter in sizes and letter in of_result and sizes[letter] > 1 for letter in of_data))
     contracted = atoms.leaves(atom for letter in read for atom in axes[letter])
     own = view.dims(held)
-    if not {*contracted} <= {*own} or not contracted or BATCH in contracted:
-        return None
+    refuse(not {*contracted} <= {*own} or not contracted or BATCH in contracted)
     if len(view.read) == 1 and len(sizes) == 2:
         out = {"out_features": sizes[made[0]], "bias": bias}
         return view.image("linear", [held], out, {"channels": sizes[made[0]]})
@@ -196,8 +186,7 @@ def _linear(
         tuple(atom for letter in made for atom in axes[letter]),
         tuple(axes[letter] for letter in of_result),
     )
-    if not new:
-        return None
+    refuse(not new)
     order = tuple(atom for atom in own if atom in contracted)
     kept = tuple(atom for atom in own if atom not in contracted)
     if [atoms.fixed.get(atom) for atom in (*order, *kept)] == ["channels", "height", "width"]:
@@ -237,15 +226,13 @@ def activations(
     contracted = [letter for letter in both if letter not in roles["made"]]
     for letter in both:
         joined = atoms.unite(one[letter], two[letter])
-        if not joined and not (letter in contracted and atoms.align(one[letter], two[letter])):
-            return None
+        refuse(not joined and not (letter in contracted and atoms.align(one[letter], two[letter])))
     mine, theirs = (
         atoms.leaves(atom for letter in contracted for atom in side[letter]) for side in (one, two)
     )
     shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
     first, second = view.dims(left), view.dims(right)
-    if BATCH not in shared or not {*mine} <= {*first} or not {*theirs} <= {*second}:
-        return None
+    refuse(BATCH not in shared or not {*mine} <= {*first} or not {*theirs} <= {*second})
     found = _attention_of(view, left, right, (mine, theirs))
     taken = {atoms.first(atom) for atom in first}
     names = {
@@ -329,8 +316,7 @@ def _parts(view: OpContext, factors: tuple[int, ...], values: int) -> list[int]:
 def lookup(view: OpContext) -> TensorAxes | None:
     """Say a table whose rows are looked up by the input."""
     table, tokens = view.node.operand("table"), view.node.operand("tokens")
-    if table not in view.weights or tokens not in view.held:
-        return None
+    refuse(table not in view.weights or tokens not in view.held)
     held, (rows, width) = view.held[tokens], view.sizes(table)
     over, out = (view.atoms.new(rows),), (view.atoms.new(width),)
     axes: Axes = (*held.axes[: len(view.sizes()) - 1], out)
@@ -340,7 +326,6 @@ def lookup(view: OpContext) -> TensorAxes | None:
 def loss(view: OpContext) -> TensorAxes | None:
     """Say a mean cross-entropy of scores, whose classes are the second axis unless another is said."""
     held, (axis,) = view.held[view.data[0]], view.node.axes(1)
-    if axis >= len(held.axes):
-        return None
+    refuse(axis >= len(held.axes))
     over = view.atoms.leaves(held.axes[axis])
     return view.put("cross_entropy", [held], (), view.dims(held), roles={"over": over})
