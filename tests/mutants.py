@@ -163,6 +163,7 @@ MUTANTS = [
     Mutant("what moves otherwise than counted speaks against a plan", "studies/verify.py", "return not (self.mismatches or self.changes)", "return not self.changes"),
     Mutant("a choice is planned anew in its neighbours", "studies/alternatives.py", "0, least - least.min())", "0, 0 * least)"),
     # importers of frameworks
+    Mutant("a tensor that is filled by parts is filled whole", "importers/torch_module.py", "if end != sizes[axis] or", "if"),
     Mutant("parts of a layer are layers though the whole is read", "importers/rules.py", """ or not view.trace.uses(whole) <= {"part", "slice"}""", ""),
     # what tests of parts held
     Mutant("devices count half of a causal attention", "ops/nest.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),

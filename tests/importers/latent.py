@@ -33,7 +33,9 @@ class Latent(nn.Module):
             q, k = torch.cat([rotated(turned), plain], -1), torch.cat([shared, keys], -1)
             x = (q @ k.transpose(2, 3) / (D + R) ** 0.5).softmax(-1) @ values
         else:
-            k = torch.cat([keys, shared], -1)
+            k = keys.new_empty(b, N, s, D + R)
+            k[..., :D] = keys
+            k[..., D:] = shared
             x = F.scaled_dot_product_attention(q, k, values)
         return self.o(x.transpose(1, 2).reshape(b, s, N * D))
 

@@ -207,6 +207,10 @@ DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
 """Operations of several results, each of which stands for itself."""
 
 
+EMPTY = frozenset({"empty", "empty_like", "new_empty", "new_zeros", "zeros", "zeros_like"})
+"""Operations whose result has no values that matter."""
+
+
 def from_torch(
     module: Any,
     example_inputs: Any,
@@ -296,11 +300,13 @@ class _Program:
 
     Attributes:
         alias: the value that a name stands for after operations in place.
+        parts: the copies into each tensor that was made empty along an axis, by their first element: value and size.
     """
 
     def __init__(self, torch: Any, module: Any, program: Any) -> None:
         self.torch, self.module, self.program = torch, module, program
         self.alias: dict[str, str] = {}
+        self.parts: dict[tuple[str, int], dict[int, tuple[str, int]]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.classes: dict[tuple[str, ...], str] = {}
 
@@ -373,10 +379,30 @@ class _Program:
             return None
         operands, attributes = self.arguments(maker)
         attributes |= {} if index is None else {"index": index}
+        if kind == "copy_" and (joined := self.filled(node)) is not None:
+            return joined
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
         return self.made(node, kind, operands, attributes)
+
+    def filled(self, node: Any) -> Node | None:
+        """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
+        part, source = node.args[:2]
+        if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY:
+            return None
+        _, axis, start = (*part.args, 0, 0)[:3]
+        parts = self.parts.setdefault((whole.name, axis), {})
+        parts[start or 0] = (self.true(source.name), self.shapes[part.name][axis])
+        end, sizes = 0, self.shapes[whole.name]
+        for begin, (_, size) in sorted(parts.items()):
+            end += size if begin == end else 0
+        if end != sizes[axis] or len(part.args) > len(("tensor", "axis", "start", "end")):
+            return None
+        self.shapes[node.name] = sizes
+        self.alias[whole.name] = node.name
+        sources = tuple(value for _, (value, _) in sorted(parts.items()))
+        return self.made(node, "cat", {"tensors": sources}, {"dim": axis})
 
     def made(
         self, node: Any, kind: str, operands: Mapping[str, tuple[str, ...]], attributes: Mapping[str, Any]
