@@ -53,7 +53,7 @@ class LayerDraft:
         tied: number of the layer whose weight it uses.
         node: the operation that it says.
         whole: result of the operation of which it says a part alone.
-        notes: what the rules of experts know of it.
+        notes: what the rules of experts know of it; of an opaque layer, whether it reads a tensor that is ``named`` otherwise than images.
     """
 
     op: str

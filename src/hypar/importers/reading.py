@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
 from hypar.importers import experts, rules, sequences
@@ -75,20 +75,6 @@ RULES: Mapping[str, Sequence[Rule]] = {
 """The rules of all operations of the vocabulary."""
 
 
-@dataclass(slots=True)
-class _OpaqueRegion:
-    """A value whose shape a model file cannot say: the layers that it depends on, and the operations that no layer holds yet.
-
-    ``named`` says whether one of them is no vector, image, row or volume.
-    """
-
-    reads: tuple[int, ...]
-    named: bool = False
-    kinds: list[str] = field(default_factory=list)
-    weights: frozenset[str] = frozenset()
-    flop: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The layers of a network and what is behind them.
@@ -147,13 +133,14 @@ def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
 class _Reader:
     """Goes through a trace.
 
-    ``known`` holds tensors, opaque regions, and the trained tensors behind what depends on these alone; constants are not in it.
+    ``known`` holds tensors, opaque layers whose shape a model file cannot say, with operations that no layer holds yet, and the
+    trained tensors behind what depends on these alone; constants are not in it.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.layers = trace, Layers(Atoms(trace.batch))
         self.sizes: dict[str, int] = {}
-        self.known: dict[str, TensorAxes | frozenset[str] | _OpaqueRegion] = {
+        self.known: dict[str, TensorAxes | frozenset[str] | LayerDraft] = {
             value: frozenset([identity]) for value, identity in trace.parameters.items()
         }
 
@@ -172,7 +159,9 @@ class _Reader:
             raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
         node = Node(kind="input", operands={}, attributes={}, result=value)
         names = () if value in self.trace.tokens else self.trace.images.get(len(sizes), ())
-        self.known[value] = self.sized(self.view(node, {}), names, op="input", fields={}, reads=())
+        self.known[value] = self.sized(
+            self.view(node, {}), names, LayerDraft(op="input", fields={}, reads=(), dims=())
+        )
 
     def result(self) -> int:
         """Return the number of the layer that is the network's result.
@@ -183,7 +172,7 @@ class _Reader:
         found = self.known.get(self.trace.output)
         if isinstance(found, TensorAxes):
             return found.number
-        if isinstance(found, _OpaqueRegion):
+        if isinstance(found, LayerDraft):
             sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
             allowed = "one that has samples, as the input"
             raise ModelError(self.trace.name, f"found a result of {sizes}", allowed)
@@ -233,51 +222,46 @@ class _Reader:
         other = op != "pool" and not view.weights and not view.node.flop
         return view.same("pointwise", fields=rules.OTHER) if other else None
 
-    def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | _OpaqueRegion:
-        """Add what no layer says as an opaque one, together with what it reads of opaque regions."""
+    def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | LayerDraft:
+        """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""
         node, sizes = view.node, view.sizes()
         behind = [self.region(view, value) for value in data]
-        region = _OpaqueRegion(
+        kinds = [*(one.kind for one in reversed(behind) if one.kind), node.kind]
+        region = LayerDraft(
+            op=OPAQUE, fields={}, dims=(), kind="-".join(dict.fromkeys("-".join(kinds).split("-")))[:100], scope=node.scope, node=node,
             reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
-            named=any(one.named for one in behind),
-            kinds=[*(kind for one in reversed(behind) for kind in one.kinds), node.kind],
             weights=frozenset[str]().union(*view.weights.values(), *(one.weights for one in behind)),
-            flop=node.flop + sum(one.flop for one in behind),
-        )
+            flop=node.flop + sum(one.flop for one in behind), notes={key: 1 for one in behind for key in one.notes},
+        )  # fmt: skip
         if not sizes or sizes[0] != self.trace.batch or not all(sizes):
             return region
-        names = () if region.named else self.trace.images.get(len(sizes), ())
+        names = () if region.notes else self.trace.images.get(len(sizes), ())
         if not names and max(sizes[1:], default=1) == 1:
             return region
-        kind = "-".join(dict.fromkeys(region.kinds))[:100]
         parameters = sum(self.sizes[identity] for identity in region.weights)
-        fields = {"kind": kind, **({"trained": parameters} if parameters else {})}
-        return self.sized(
-            view, names, op=OPAQUE, fields=fields, reads=region.reads, kind=kind, weights=region.weights,
-            flop=region.flop, scope=node.scope, node=node,
-        )  # fmt: skip
+        region.fields = {"kind": region.kind, **({"trained": parameters} if parameters else {})}
+        return self.sized(view, names, region)
 
-    def region(self, view: OpContext, value: str) -> _OpaqueRegion:
-        """Return what a value adds to an opaque region; a second reader of one holds the same operations no more."""
-        at = self.known[value]
-        if isinstance(at, _OpaqueRegion):
-            self.known[value] = _OpaqueRegion(at.reads, at.named)
+    def region(self, view: OpContext, value: str) -> LayerDraft:
+        """Return what a value adds to an opaque layer; a second reader of one holds the same operations no more."""
+        at, found = self.known[value], LayerDraft(op=OPAQUE, fields={}, dims=(), reads=())
+        if isinstance(at, LayerDraft):
+            self.known[value] = replace(found, reads=at.reads, notes=at.notes)
             return at
         held = view.held[value]
-        return _OpaqueRegion((held.number,), view.names(held) != self.trace.images.get(len(held.axes)))
+        whole = view.names(held) == self.trace.images.get(len(held.axes))
+        return replace(found, reads=(held.number,), notes={} if whole else {"named": 1})
 
-    def sized(
-        self, view: OpContext, names: Sequence[str], *, fields: dict[str, Any], **said: Any
-    ) -> TensorAxes:
+    def sized(self, view: OpContext, names: Sequence[str], draft: LayerDraft) -> TensorAxes:
         """Add a layer whose fields are the sizes of its output, by the names of its axes if it is an image."""
         atoms, sizes = self.layers.atoms, view.sizes()
-        if not names:
-            axes = ((BATCH,), *map(atoms.axis, sizes[1:]))
-            dims = tuple(atom for axis in axes[1:] for atom in axis)
-            draft = LayerDraft(fields=fields, dims=dims, roles={"shape": dims}, **said)
-            return TensorAxes(self.layers.put(draft), axes)
-        own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
-        shape = {name: own[name] for name in VOLUME if name in own}
-        dims = tuple(atoms.new(size, name) for name, size in shape.items())
-        draft = LayerDraft(fields={**fields, **shape}, dims=dims, **said)
-        return TensorAxes(self.layers.put(draft), view.image_axes(dims, names))
+        if names:
+            own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
+            shape = {name: own[name] for name in VOLUME if name in own}
+            draft.fields |= shape
+            draft.dims = tuple(atoms.new(size, name) for name, size in shape.items())
+            return TensorAxes(self.layers.put(draft), view.image_axes(draft.dims, names))
+        axes = ((BATCH,), *map(atoms.axis, sizes[1:]))
+        draft.dims = tuple(atom for axis in axes[1:] for atom in axis)
+        draft.roles = {"shape": draft.dims}
+        return TensorAxes(self.layers.put(draft), axes)

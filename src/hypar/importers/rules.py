@@ -321,12 +321,13 @@ def reshaped(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
     if len(view.read) > 1 and len(view.sizes()) == 2 and view.sizes()[0] == view.trace.batch:
         return flattened(view, held)
-    axes: Axes | None = ()
+    axes: Axes = ()
     if view.read and len(view.sizes()) != len(held.axes):  # a row with its height, or without
         axes = view.image_axes(view.dims(held), view.trace.images.get(len(view.sizes()), ()))
     if tuple(map(view.atoms.size, axes)) != view.sizes():
-        axes = view.atoms.regroup(held.axes, view.sizes())
-    return None if axes is None else patches(view, TensorAxes(held.number, axes))
+        axes = view.atoms.regroup(held.axes, view.sizes()) or ()
+        refuse(not axes)
+    return patches(view, TensorAxes(held.number, axes))
 
 
 def transposed(view: OpContext, held: TensorAxes) -> TensorAxes:
