@@ -110,22 +110,11 @@ class _Reader:
         if not outputs or not inputs or not self.shapes[inputs[0]]:
             raise ModelError(self.where, "found no input or no result", "an array each, samples first")
         formats = [str(variable.aval.dtype) for variable in jaxpr.invars]
-        whole = {value for value, one in zip(fed, formats, strict=True) if "float" not in one}
-        first = formats[len(params)]
-        return Trace(
-            name=name,
-            source=f"imported from JAX: {name}",
-            batch=self.shapes[inputs[0]][0],
-            dtype=next((one for one in [first, *formats] if "float" in one), first),
-            tokens=frozenset(whole.intersection(inputs)),
-            inputs=tuple(inputs),
-            parameters=self.parameters,
-            shapes=self.shapes,
-            nodes=tuple(self.nodes),
-            output=outputs[0],
-            layout=self.layout,
-            unused_outputs=len(outputs) - 1,
-        )
+        given = dict(zip(inputs, formats[len(params) :], strict=True))
+        return Trace.of(
+            given, formats, outputs, name=name, source=f"imported from JAX: {name}", parameters=self.parameters,
+            shapes=self.shapes, nodes=tuple(self.nodes), layout=self.layout,
+        )  # fmt: skip
 
     def new(self, variable: Any) -> str:
         """Return a name for a variable."""

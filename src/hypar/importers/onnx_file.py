@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import DocumentError, ModelError, shown
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, matrix_letters
+from hypar.importers.trace import Node, Trace, adapted, matrix_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,11 +61,6 @@ def _gemm(node: Node) -> Node:
     left, right = (1, 0) if node.get("transA", 0) else (0, 1), (2, 1) if node.get("transB", 0) else (1, 2)
     scaled = node.get("alpha", 1) != 1 or node.get("beta", 1) != 1
     return node.called("dot", names, left=left, right=right, made=(0, 2), scaled=scaled)
-
-
-def _matmul(node: Node) -> Node:
-    letters = matrix_letters(*(len(node.sizes(name)) for name in ("A", "B")))
-    return node.called("dot", {"left": "A", "right": "B"}, **letters)
 
 
 def _gather(node: Node) -> Node:
@@ -124,7 +119,7 @@ def _attention(node: Node) -> Node:
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("Conv", "ConvTranspose"), _conv),
     "Gemm": _gemm,
-    "MatMul": _matmul,
+    "MatMul": partial(matrix_product, {"left": "A", "right": "B"}),
     "BatchNormalization": partial(_norm, "batch_norm"),
     **dict.fromkeys(("GroupNormalization", "InstanceNormalization"), partial(_norm, "group_norm")),
     "LayerNormalization": partial(_norm, "layer_norm"),
@@ -238,20 +233,13 @@ class _File:
         self.require_sound(model)
         versions = {entry.domain: entry.version for entry in self.model.opset_import}
         nodes = [one for node in graph.node for one in self.node(node, shapes, versions)]
-        return Trace(
-            name=self.file.stem,
-            source=f"imported from ONNX: {self.file.name}",
-            batch=first[0],
-            dtype=self.number_format(fed),
-            tokens=frozenset(one.name for one in fed if not self.is_real(one.type.tensor_type.elem_type)),
-            full=frozenset(self.full),
-            inputs=tuple(value.name for value in fed),
-            parameters={name: name for name, sizes in self.weights.items() if self.is_trained(name)},
-            shapes=shapes,
-            nodes=tuple(nodes),
-            output=graph.output[0].name,
-            unused_outputs=len(graph.output) - 1,
-        )
+        given = {one.name: self.number_format(one.type.tensor_type.elem_type) for one in fed}
+        formats = (self.number_format(one.data_type) for one in graph.initializer)
+        return Trace.of(
+            given, formats, [one.name for one in graph.output], name=self.file.stem,
+            source=f"imported from ONNX: {self.file.name}", full=frozenset(self.full), shapes=shapes,
+            parameters={name: name for name in self.weights if self.is_trained(name)}, nodes=tuple(nodes),
+        )  # fmt: skip
 
     def require_names(self) -> None:
         """Raise on a name that is not UTF-8, which protobuf gives as bytes."""
@@ -287,15 +275,10 @@ class _File:
         proto = self.onnx.TensorProto
         return element in {proto.FLOAT, proto.DOUBLE, proto.FLOAT16, proto.BFLOAT16}
 
-    def number_format(self, fed: Sequence[Any]) -> str:
-        """Return the number format of the first input, of the first trained tensor where that has whole numbers."""
-        formats = [
-            fed[0].type.tensor_type.elem_type,
-            *(one.data_type for one in self.model.graph.initializer),
-        ]
-        real = next((one for one in formats if self.is_real(one)), formats[0])
+    def number_format(self, element: int) -> str:
+        """Return the name of a number format."""
         with one_line(self.where, "an input has no number format of onnx:"):
-            name = str(self.onnx.TensorProto.DataType.Name(real)).lower()
+            name = str(self.onnx.TensorProto.DataType.Name(element)).lower()
         return {"float": "float32", "double": "float64"}.get(name, name)
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError
 from hypar.importers.formats import named_object, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, matrix_letters, numbers
+from hypar.importers.trace import Node, Trace, adapted, matrix_product, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,13 +45,6 @@ def _linear(node: Node) -> Node:
     return node.called(
         "dot", names, left=(*range(rank),), right=(rank, rank - 1), made=(*range(rank - 1), rank)
     )
-
-
-def _matrix(names: Mapping[str, str], node: Node) -> Node:
-    """Say a product of matrices, whose factors and bias are called by some names."""
-    letters = matrix_letters(len(node.sizes(names["left"])), len(node.sizes(names["right"])))
-    scaled = node.get("beta", 1) != 1 or node.get("alpha", 1) != 1
-    return node.called("dot", names, scaled=scaled, **letters)
 
 
 def _einsum(node: Node) -> Node:
@@ -165,7 +158,7 @@ def _each(*names: str) -> list[str]:
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys((*_each("conv{}d", "conv_transpose{}d"), "convolution"), _conv),
     "linear": _linear,
-    **{name: partial(_matrix, names) for name, names in MATRICES.items()},
+    **{name: partial(matrix_product, names) for name, names in MATRICES.items()},
     "einsum": _einsum,
     "tensordot": _tensordot,
     **{name: lambda node: node.called("grouped", GROUPED[node.kind]) for name in GROUPED},
@@ -284,7 +277,7 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
         with one_line(where, "torch.export cannot capture it:"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.export.export(module.train(), tuple(example), strict=False)
-            return _Program(torch, module, program).trace(example[0], name, where)
+            return _Program(torch, module, program).trace(name, where)
     finally:
         for part, mode in modes:
             part.training = mode
@@ -293,6 +286,10 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
 def kind_of(node: Any) -> str:
     """Return the name of an operation, without its overload."""
     return str(getattr(getattr(node.target, "overloadpacket", node.target), "__name__", node.target))
+
+
+def _format(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 class _Program:
@@ -310,7 +307,7 @@ class _Program:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.classes: dict[tuple[str, ...], str] = {}
 
-    def trace(self, first: Any, name: str, where: str) -> Trace:
+    def trace(self, name: str, where: str) -> Trace:
         nodes = []
         for node in self.program.graph.nodes:
             if "val" in node.meta:
@@ -320,21 +317,16 @@ class _Program:
         results = [self.true(str(output)) for output in self.program.graph_signature.user_outputs]
         if not results:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")
-        trained = (held.dtype for held in self.module.parameters())
-        own_format = first.dtype if first.is_floating_point() else next(trained, first.dtype)
-        return Trace(
+        return Trace.of(
+            {value: _format(one) for value, one in self.fed.items()},
+            map(_format, self.module.parameters()),
+            results,
             name=name,
             source=f"imported from PyTorch: {type(self.module).__module__}.{type(self.module).__qualname__}",
-            batch=int(first.shape[0]),
-            dtype=str(own_format).removeprefix("torch."),
-            inputs=tuple(self.fed),
             parameters=self.parameters(),
             shapes=self.shapes,
             nodes=tuple(nodes),
-            output=results[0],
             classes=self.classes,
-            unused_outputs=len(results) - 1,
-            tokens=frozenset(one for one, value in self.fed.items() if not value.is_floating_point()),
         )
 
     @cached_property

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Sizes = tuple[int, ...]
 Letters = tuple[int, ...]
@@ -177,6 +177,18 @@ class Trace:
     tokens: frozenset[str] = frozenset()
     full: frozenset[str] = frozenset()
 
+    @classmethod
+    def of(
+        cls, fed: Mapping[str, str], formats: Iterable[str], outputs: Sequence[str], *, shapes: Mapping[str, Sizes], **said: Any
+    ) -> Trace:  # fmt: skip
+        """Return a network with the number format of each value that is fed, those of trained tensors, and its results."""
+        known = [*[*fed.values()][:1], *formats]
+        return cls(
+            batch=shapes[next(iter(fed))][0], dtype=next((one for one in known if "float" in one), known[0]),
+            inputs=tuple(fed), tokens=frozenset(value for value, one in fed.items() if "float" not in one),
+            output=outputs[0], unused_outputs=len(outputs) - 1, shapes=shapes, **said,
+        )  # fmt: skip
+
     @cached_property
     def makers(self) -> dict[str, Node]:
         """The operation that makes each value."""
@@ -295,6 +307,13 @@ def matrix_letters(left: int, right: int) -> dict[str, Letters]:
         "right": (*before[rank - right :], inner, column) if right > 1 else (inner,),
         "made": (*before, *((row,) if left > 1 else ()), *((column,) if right > 1 else ())),
     }
+
+
+def matrix_product(names: Mapping[str, str], node: Node) -> Node:
+    """Say a product of matrices, whose factors and bias are called by some names."""
+    letters = matrix_letters(len(node.sizes(names["left"])), len(node.sizes(names["right"])))
+    scaled = node.get("beta", 1) != 1 or node.get("alpha", 1) != 1
+    return node.called("dot", names, scaled=scaled, **letters)
 
 
 def numbers(value: Any, dims: int) -> list[int]:

@@ -80,9 +80,11 @@ class _Names:
     def wanted(self) -> Iterator[tuple[Axis, str]]:
         """Yield axes with the name that each of their atoms should have, the surest first."""
         yield from (((atom,), name) for atom, name in self.atoms.fixed.items() if atom != BATCH)
-        rules = {"attention": self.of_attention, "matmul": self.of_products, "dispatch": self.of_experts}
+        rules = {"attention": self.of_attention, "matmul": self.of_products}
         for op, rule in rules.items():
             yield from (pair for draft in self.drafts if draft.op == op for pair in rule(draft))
+        experts = [draft.roles for draft in self.drafts if draft.op == "dispatch"]
+        yield from ((roles[field], name) for roles in experts for field, name in EXPERTS.items())
         yield from self.of_tables()
         for draft, dims in zip(self.drafts, self.tensors, strict=True):
             if draft.op in {"add", "layer_norm", "rms_norm"}:
@@ -118,9 +120,6 @@ class _Names:
             yield self.tensors[values][-1:], "head_dim"
             queries = self.tensors[scores.reads[0]]
             yield tuple(atom for atom in queries if atom in self.tensors[values]), "heads"
-
-    def of_experts(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
-        yield from ((draft.roles[field], name) for field, name in EXPERTS.items())
 
     def of_tables(self) -> Iterator[tuple[Axis, str]]:
         """Yield the dims of embeddings; the largest table is that of the vocabulary."""
@@ -311,7 +310,8 @@ class _Writer:
         """Return the name of a run's block, which is written where its form first occurs."""
         if (form := self.form(run)) not in self.block_of:
             kind = self.classes.get(run.path, "")
-            base = _word(_snake("_".join(run.path) if kind in CONTAINERS else kind)) or "block"
+            base = "_".join(run.path) if kind in CONTAINERS else kind
+            base = _word(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()) or "block"
             name = self.block_of[form] = _free(base, self.block_of.values())
             self.blocks[name] = {"layers": self.entries(run.members, run.path, run.read)}
         return self.block_of[form]
@@ -331,8 +331,3 @@ def _free(name: str, taken: Collection[str]) -> str:
 def _word(text: str) -> str:
     """Return a text as a name of a model file."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text).lstrip("-")[:LONGEST_NAME]
-
-
-def _snake(text: str) -> str:
-    """Return the name of a class in lower case, its words joined by ``_``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()
