@@ -7,6 +7,7 @@ nothing else. Which op it is follows from the set of its operations.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -40,20 +41,24 @@ def in_steps(trace: Trace) -> Trace:
     return replace(trace, nodes=tuple(nodes), shapes=shapes)
 
 
+def _step(
+    whole: Node, found: list[Node], shapes: dict[str, Sizes], op: str, read: dict[str, str], sizes: Sizes, **said: Any
+) -> str:  # fmt: skip
+    """Add a step of an operation; return the value that it makes."""
+    made = f"{whole.result} {len(found)}"
+    operands = {name: (one,) for name, one in read.items()}
+    found.append(replace(whole, op=op, operands=operands, attributes=said, result=made, shapes=shapes))
+    shapes[made] = sizes
+    return made
+
+
 def _steps(node: Node, shapes: dict[str, Sizes], trace: Trace) -> list[Node]:
     """Return the steps of an attention, whose mask is added where it is trained; any other operation alone."""
     query, key, value, mask = (node.operand(name) for name in ("query", "key", "value", "mask"))
     if node.op != "attention" or len({len(shapes[one]) for one in (query, key, value)}) > 1:
         return [node]
     found: list[Node] = []
-
-    def step(op: str, read: dict[str, str], sizes: Sizes, **said: Any) -> str:
-        made = f"{node.result} {len(found)}"
-        operands = {name: (one,) for name, one in read.items()}
-        found.append(replace(node, op=op, operands=operands, attributes=said, result=made, shapes=shapes))
-        shapes[made] = sizes
-        return made
-
+    step = partial(_step, node, found, shapes)
     (*before, row, _), heads = shapes[query], len(shapes[query]) - 3
     if heads > 0 and (groups := before[heads] // shapes[key][heads]) > 1:
         key, value = (
@@ -232,13 +237,7 @@ class _Finder:
 
 
 def _op_of(ops: set[str], *, reduced: bool, product: bool) -> str | None:
-    """Return the op that some operations are together.
-
-    Args:
-        ops: the operations.
-        reduced: whether there is a mean or a sum.
-        product: whether the last one is the product of two tensors.
-    """
+    """Return the op that some operations are together, with a mean or a sum, or a product of two tensors at their end."""
     found = {
         "softmax": reduced and {"exp", "divide"} <= ops <= SHARING,
         "layer_norm": reduced and {"root", "sub"} <= ops <= NORMALISING,

@@ -78,7 +78,7 @@ def coverage_of(reading: Reading) -> Coverage:
         said_flop=sum(draft.flop for draft in said),
         parameters=sum(reading.sizes.values()),
         said_parameters=sum(reading.sizes[identity] for identity in known),
-        opaque=dict(Counter(draft.kind for draft in reading.drafts if draft.op == OPAQUE)),
+        opaque=dict(Counter(draft.fields["kind"] for draft in reading.drafts if draft.op == OPAQUE)),
     )
 
 

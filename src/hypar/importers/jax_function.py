@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError
 from hypar.importers.formats import named_object, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction
 from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
@@ -240,15 +240,7 @@ def _conv(node: Node) -> Node:
 
 
 def _dot(node: Node) -> Node:
-    (mine, theirs), (before, beside) = node.get("dimension_numbers")
-    left = [*range(len(node.sizes("0")))]
-    right = [len(left) + axis for axis in range(len(node.sizes("1")))]
-    for own, other in ((mine, theirs), (before, beside)):
-        for one, two in zip(own, other, strict=True):
-            right[two] = left[one]
-    free = [axis for axis in left if axis not in {*mine, *before}]
-    made = (*before, *free, *(letter for letter in right if letter not in left))
-    return node.called("dot", {"left": "0", "right": "1"}, left=(*left,), right=(*right,), made=made)
+    return contraction({"left": "0", "right": "1"}, node, *node.get("dimension_numbers"))
 
 
 def _gather(node: Node) -> Node:

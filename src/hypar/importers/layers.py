@@ -47,7 +47,6 @@ class LayerDraft:
         roles: atoms of the fields that name dims.
         pairs: atoms of the fields that map dims to others.
         scope: path of the module that runs it.
-        kind: the framework's name of the operation.
         weights: identities of its trained tensors.
         flop: operations of the contractions that it says, over the whole example.
         tied: number of the layer whose weight it uses.
@@ -63,7 +62,6 @@ class LayerDraft:
     roles: dict[str, Axis] = field(default_factory=dict)
     pairs: dict[str, Pairs] = field(default_factory=dict)
     scope: tuple[str, ...] = ()
-    kind: str = ""
     weights: frozenset[str] = frozenset()
     flop: int = 0
     tied: int | None = None
@@ -205,7 +203,6 @@ class OpContext:
             reads=tuple(held.number for held in reads),
             dims=dims,
             scope=self.node.scope,
-            kind=self.node.kind,
             weights=said.pop("weights", frozenset[str]().union(*self.weights.values())),
             flop=said.pop("flop", self.node.flop),
             node=said.pop("node", self.node),

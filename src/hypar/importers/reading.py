@@ -125,7 +125,12 @@ def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
         found = replace(draft, reads=reads, tied=tied)
         if draft.op != JOINED:
             return found
-        return replace(found, op=OPAQUE, fields={"kind": draft.kind}, roles={"shape": draft.dims})
+        return replace(
+            found,
+            op=OPAQUE,
+            fields={"kind": draft.node.kind if draft.node else ""},
+            roles={"shape": draft.dims},
+        )
 
     return tuple(kept(drafts[number]) for number in new)
 
@@ -226,10 +231,10 @@ class _Reader:
         """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""
         node, sizes = view.node, view.sizes()
         behind = [self.region(view, value) for value in data]
-        kinds = [*(one.kind for one in reversed(behind) if one.kind), node.kind]
+        kinds = "-".join([*(one.fields["kind"] for one in reversed(behind) if one.fields), node.kind])
         region = LayerDraft(
-            op=OPAQUE, fields={}, dims=(), kind="-".join(dict.fromkeys("-".join(kinds).split("-")))[:100], scope=node.scope, node=node,
-            reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
+            op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, dims=(), scope=node.scope,
+            node=node, reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
             weights=frozenset[str]().union(*view.weights.values(), *(one.weights for one in behind)),
             flop=node.flop + sum(one.flop for one in behind), notes={key: 1 for one in behind for key in one.notes},
         )  # fmt: skip
@@ -238,8 +243,8 @@ class _Reader:
         names = () if region.notes else self.trace.images.get(len(sizes), ())
         if not names and max(sizes[1:], default=1) == 1:
             return region
-        parameters = sum(self.sizes[identity] for identity in region.weights)
-        region.fields = {"kind": region.kind, **({"trained": parameters} if parameters else {})}
+        if parameters := sum(self.sizes[identity] for identity in region.weights):
+            region.fields["trained"] = parameters
         return self.sized(view, names, region)
 
     def region(self, view: OpContext, value: str) -> LayerDraft:

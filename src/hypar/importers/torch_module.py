@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError
 from hypar.importers.formats import named_object, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, matrix_product, numbers
+from hypar.importers.trace import Node, Trace, adapted, contraction, matrix_product, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,13 +59,8 @@ def _einsum(node: Node) -> Node:
 
 
 def _tensordot(node: Node) -> Node:
-    left = [*range(len(node.sizes("self")))]
-    right = [len(left) + axis for axis in range(len(node.sizes("other")))]
-    for one, two in zip(node.get("dims_self"), node.get("dims_other"), strict=True):
-        right[two] = left[one]
-    made = (*(one for one in left if one not in right), *(two for two in right if two not in left))
     names = {"left": "self", "right": "other"}
-    return node.called("dot", names, left=(*left,), right=(*right,), made=made)
+    return contraction(names, node, (node.get("dims_self"), node.get("dims_other")))
 
 
 def _norm(kind: str, node: Node) -> Node:

@@ -316,6 +316,20 @@ def matrix_product(names: Mapping[str, str], node: Node) -> Node:
     return node.called("dot", names, scaled=scaled, **letters)
 
 
+def contraction(
+    names: Mapping[str, str], node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ())
+) -> Node:
+    """Say a product of two tensors, whose factors are called by some names, over axes of both, others of both kept in front."""
+    left = [*range(len(node.sizes(names["left"])))]
+    right = [len(left) + axis for axis in range(len(node.sizes(names["right"])))]
+    for own, other in (summed, beside):
+        for one, two in zip(own, other, strict=True):
+            right[two] = left[one]
+    free = [axis for axis in left if axis not in {*summed[0], *beside[0]}]
+    made = (*beside[0], *free, *(letter for letter in right if letter not in left))
+    return node.called("dot", names, left=(*left,), right=(*right,), made=made)
+
+
 def numbers(value: Any, dims: int) -> list[int]:
     """Return a number for each of some dims, of one number or as many."""
     items: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
