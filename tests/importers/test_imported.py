@@ -42,7 +42,7 @@ def chain(blocks: int) -> Trace:
 def test_equal_blocks_are_one_entry_and_more_than_an_entry_may_have_several(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hypar.importers.blocks.MOST_REPEATS", 4)
+    monkeypatch.setattr("hypar.importers.writing.MOST_REPEATS", 4)
     found = imported(chain(7), batch=4, partial=False)
     turns = [entry.get("repeat") for entry in found.content["layers"]]
     assert turns == [None, 4, 3]

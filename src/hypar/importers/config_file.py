@@ -4,22 +4,22 @@
 
 import importlib.util
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from hypar.errors import ModelError, OptionError, Where, field_name, shown, suggestion
-from hypar.files.record import Record
+from hypar.files.record import Record, one_of
 from hypar.files.text import read_json
 from hypar.files.validation import validated
-from hypar.importers.formats import BATCH
+from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import Coverage, Imported, imported
 from hypar.importers.torch_module import EXAMPLE, capture
 from hypar.importers.trace import Node
-from hypar.importers.user_code import one_line, package
 from hypar.network.graph import LayerGraph, load_model
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.ops.dims import LARGEST, DimSize
@@ -32,36 +32,24 @@ FUNCTIONS = {
 }
 """Ops of the functions of configs."""
 
-KEYS = ("name", "op", "in", "out", "each", "bias", "inputs", "weight")
-"""Keys of a linear layer in the order of shipped files."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """How a family's configs are read: the ``template`` is the shipped model whose file says the family.
-
-    ``head`` ends its architecture's name, ``table`` is its layer of the vocabulary's table, whose weight the head may use,
-    ``learned`` says whether positions are a trained table, ``required`` names further keys that a config must have.
-    """
+class _Family(NamedTuple):
+    """The shipped model whose file says a family, how the name of its architecture ends, and keys that it must have."""
 
     template: str
     head: str = "ForCausalLM"
-    table: str = "embedding"
-    learned: bool = False
-    required: tuple[str, ...] = ("intermediate_size",)
+    required: tuple[str, ...] = ()
 
 
 FAMILIES = {
-    "gpt2": _Family("gpt2", head="LMHeadModel", table="wte", learned=True, required=()),
-    "bert": _Family(
-        "bert-large", "ForMaskedLM", "words", learned=True, required=("intermediate_size", "type_vocab_size")
-    ),
-    "llama": _Family("llama3-8b"),
-    "mistral": _Family("llama3-8b"),
+    "gpt2": _Family("gpt2", "LMHeadModel"),
+    "bert": _Family("bert-large", "ForMaskedLM", ("intermediate_size", "type_vocab_size")),
+    "llama": _Family("llama3-8b", required=("intermediate_size",)),
+    "mistral": _Family("llama3-8b", required=("intermediate_size",)),
     "mixtral": _Family(
         "mixtral-8x7b", required=("intermediate_size", "num_local_experts", "num_experts_per_tok")
     ),
-    "qwen2": _Family("llama3-8b"),
+    "qwen2": _Family("llama3-8b", required=("intermediate_size",)),
 }
 """Families by ``model_type``."""
 
@@ -76,12 +64,6 @@ OWN_KEYS = {
     }
 }
 """Keys of a family's configs that all others call otherwise."""
-
-
-def _function(name: str) -> str:
-    if name not in FUNCTIONS:
-        raise ValueError(", ".join(FUNCTIONS))
-    return FUNCTIONS[name]
 
 
 def _never(value: bool) -> bool:
@@ -107,7 +89,7 @@ class _Config(Record):
     num_attention_heads: DimSize
     max_position_embeddings: DimSize
     intermediate_size: DimSize | None = None
-    hidden_act: Annotated[str, AfterValidator(_function)] | None = None
+    hidden_act: Annotated[str, one_of(FUNCTIONS)] | None = None
     tie_word_embeddings: bool | None = None
     torch_dtype: Format | None = None
     dtype: Format | None = None
@@ -129,16 +111,14 @@ class _Config(Record):
         missing = next((name for name in self.family.required if getattr(self, name) is None), None)
         if missing:
             raise ValueError(f"{missing!r} is missing")
-        if self.head_dim is None:
-            self.require_divisor("hidden_size", "num_attention_heads")
-        if self.family.learned:
-            return self
-        if self.num_key_value_heads is not None:
-            self.require_divisor("num_attention_heads", "num_key_value_heads")
-        if (features := self.dims["head_dim"]) % 2:
-            raise ValueError(
-                f"heads of {features:,} features; allowed: an even number, whose halves are rotated"
-            )
+        whole = [("hidden_size", "num_attention_heads")] if self.head_dim is None else []
+        for name, part in [*whole, ("num_attention_heads", "num_key_value_heads")]:
+            size, divisor = getattr(self, name), getattr(self, part) or 1
+            if size % divisor:
+                raise ValueError(f"{self.key(part)} {divisor:,} does not divide {self.key(name)} {size:,}")
+        if not self.learned and (features := self.dims["head_dim"]) % 2:
+            allowed = "an even number, whose halves are rotated"
+            raise ValueError(f"heads of {features:,} features; allowed: {allowed}")
         if (self.num_experts_per_tok or 0) > (self.num_local_experts or LARGEST):
             own = f"num_experts_per_tok {self.num_experts_per_tok:,}"
             raise ValueError(f"{own} is more than num_local_experts {self.num_local_experts:,}")
@@ -148,26 +128,26 @@ class _Config(Record):
     def family(self) -> _Family:
         return FAMILIES[self.model_type]
 
+    @cached_property
+    def shipped(self) -> dict[str, Any]:
+        """The content of the shipped model's file."""
+        text = data_file("models", self.family.template).read_text(encoding="utf-8")
+        found: dict[str, Any] = yaml.safe_load(text)
+        return found
+
+    @property
+    def learned(self) -> bool:
+        """Whether its positions are a trained table."""
+        return any(entry.get("op") == "position" for entry in self.shipped["layers"])
+
     def key(self, name: str) -> str:
         return OWN_KEYS.get(self.model_type, {}).get(name, name)
 
-    def require_divisor(self, whole: str, part: str) -> None:
-        """Require that heads or groups are equal."""
-        size, divisor = getattr(self, whole), getattr(self, part)
-        if size % divisor:
-            raise ValueError(f"{self.key(part)} {divisor:,} does not divide {self.key(whole)} {size:,}")
-
     @property
-    def biases(self) -> dict[str, bool]:
-        """Whether a layer has a bias: Llama's config says it, queries, keys and values of Qwen2 have one."""
-        if self.family.learned:
-            return {}
-        said = self.model_type == "llama"
-        return {
-            **dict.fromkeys("qkv", self.model_type == "qwen2" or (said and self.attention_bias)),
-            "o": said and self.attention_bias,
-            **dict.fromkeys(("gate", "up", "down"), said and self.mlp_bias),
-        }
+    def biased(self) -> set[str]:
+        """Layers with a bias that the shipped file does not have: Llama's config says it, Qwen2 has some always."""
+        said = {*("qkvo" * self.attention_bias), *(("gate", "up", "down") * self.mlp_bias)}
+        return {"llama": said, "qwen2": {*"qkv"}}.get(self.model_type, set())
 
     @property
     def window(self) -> int | None:
@@ -194,47 +174,43 @@ class _Config(Record):
 
     def entry(self, shipped: dict[str, Any]) -> dict[str, Any]:
         """Return an entry of the shipped file as the config has it."""
-        found = dict(shipped)
-        if "repeat" in found:
-            found["repeat"] = self.num_hidden_layers
-        if "count" in found:
-            found["count"] = self.num_experts_per_tok
-        if found.get("op") in FUNCTIONS:
-            found["op"] = self.hidden_act or found["op"]
-        if found.get("op") != "linear":
-            return found
-        for side in ("in", "out"):
+        own = {"repeat": self.num_hidden_layers, "count": self.num_experts_per_tok}
+        found = {key: own.get(key, value) for key, value in shipped.items()}
+        if found.get("op") in FUNCTIONS.values():
+            found["op"] = FUNCTIONS[self.hidden_act] if self.hidden_act else found["op"]
+        for side in {"in", "out"} & {*found}:
             if isinstance(found[side], list):
                 found[side] = [dim for dim in found[side] if dim in self.dims]
-        found["bias"] = None if self.biases.get(found["name"], found.get("bias", True)) else False
-        if found["name"] == "head":
-            tied = self.family.learned if self.tie_word_embeddings is None else self.tie_word_embeddings
-            found["weight"] = self.family.table if tied else None
-        return {key: found[key] for key in KEYS if found.get(key) is not None}
+        if found.get("name") in self.biased:
+            del found["bias"]
+        if found.get("name") == "head":
+            tied = self.learned if self.tie_word_embeddings is None else self.tie_word_embeddings
+            tables = (one["name"] for one in self.shipped["layers"] if one.get("over") == "vocab")
+            found["weight"] = next(tables) if tied else None
+        return {key: value for key, value in found.items() if value is not None}
 
     def content(self, length: int, batch: int) -> dict[str, Any]:
         """Return the shipped file with the sizes of the config."""
-        text = data_file("models", self.family.template).read_text(encoding="utf-8")
-        shipped, dims = yaml.safe_load(text), {"sequence": length, **self.dims}
+        dims = {"sequence": length, **self.dims}
         number_format = self.dtype or self.torch_dtype or "float32"
         return {
             "source": _source(self.model_type),
             "batch": batch,
             **({} if number_format == "float32" else {"dtype": number_format}),
-            "dims": {name: dims[name] for name in shipped["dims"] if name in dims},
+            "dims": {name: dims[name] for name in self.shipped["dims"] if name in dims},
             "blocks": {
                 kind: {"layers": [self.entry(entry) for entry in block["layers"]]}
-                for kind, block in shipped["blocks"].items()
+                for kind, block in self.shipped["blocks"].items()
             },
-            "layers": [self.entry(entry) for entry in shipped["layers"]],
+            "layers": [self.entry(entry) for entry in self.shipped["layers"]],
         }
 
     def length(self, sequence: int | None) -> int:
         """Return the positions of a sample, as many as are asked for if these are allowed."""
-        most, learned = self.max_position_embeddings, self.family.learned
-        largest = most if learned else LARGEST
+        most = self.max_position_embeddings
+        largest = most if self.learned else LARGEST
         if sequence is not None and not 1 <= sequence <= largest:
-            key = f", the {self.key('max_position_embeddings')} of the config" if learned else ""
+            key = f", the {self.key('max_position_embeddings')} of the config" if self.learned else ""
             raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {largest:,}{key}")
         return most if sequence is None else sequence
 
@@ -243,7 +219,7 @@ class _Config(Record):
         for name in self.architectures or ():
             if not name.endswith(self.family.head):
                 yield f"architectures: found {shown(name)}, written with the head of {self.family.head}"
-        if self.family.learned and sequence < (most := self.max_position_embeddings):
+        if self.learned and sequence < (most := self.max_position_embeddings):
             key = self.key("max_position_embeddings")
             yield f"{key}: of {most:,} positions the first {sequence:,} are trained"
         if self.window is not None and self.window < sequence:
@@ -327,17 +303,12 @@ def _through_transformers(
         length = sequence or getattr(config, "max_position_embeddings", None) or 1024
         tokens = torch.zeros((EXAMPLE, length), dtype=torch.int64)
     trace = capture(model, (tokens,), name=family, where=where)
-    scores = trace.shapes[trace.output]
-    ops = {"flat scores": ("reshape", trace.output), "loss": ("loss", "flat scores")}
-    loss = [
-        Node(kind=op, op=op, operands={"input": (value,)}, attributes={}, result=made)
-        for made, (op, value) in ops.items()
-    ]
-    shapes = {**trace.shapes, "flat scores": (scores[0] * scores[1], *scores[2:]), "loss": ()}
-    nodes = (*trace.nodes, *loss)
+    read = {"input": (trace.output,)}
+    loss = Node(kind="loss", op="loss", operands=read, attributes={"axis": -1}, result="loss")
     trace = replace(
-        trace, source=_source(family), unused_outputs=0, shapes=shapes, nodes=nodes, output="loss"
-    )
+        trace, source=_source(family), unused_outputs=0, shapes={**trace.shapes, "loss": ()},
+        nodes=(*trace.nodes, loss), output="loss",
+    )  # fmt: skip
     found = imported(trace, batch=batch, partial=partial)
     further = data.get("num_nextn_predict_layers")
     note = f"num_nextn_predict_layers: {further} not in the model file, which is the main model alone"

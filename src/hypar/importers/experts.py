@@ -8,16 +8,13 @@ a position takes the ``best``.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import OPAQUE, TensorAxes
+from hypar.importers.layers import OPAQUE, TensorAxes, refuse
 from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.importers.atoms import Axis
     from hypar.importers.layers import OpContext
 
@@ -29,8 +26,7 @@ def topk(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """
     atoms, rows = view.atoms, view.layers.rows
     over = view.positions(held, -1)
-    if over is None or view.node.axes(-1)[0] not in {-1, len(held.axes) - 1}:
-        return None
+    refuse(view.node.axes(-1)[0] not in {-1, len(held.axes) - 1})
     number = held.number
     while rows[number].function == "other" and (node := rows[number].node) and node.op == "add":
         (number,) = rows[number].reads
@@ -39,8 +35,7 @@ def topk(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     sigmoid = draft.function == "sigmoid"
     scores = draft.reads[0] if after or sigmoid else number
     dims = view.layers.dims(scores)
-    if over not in dims or len(dims) != 2:
-        return None
+    refuse(over not in dims or len(dims) != 2)
     count = view.node.get("k", 0)
     limits = {name: view.draft(held).notes.get(name, 1) for name in ("groups", "best")}
     fields = {"count": count, "function": "sigmoid" if sigmoid else "softmax"}
@@ -61,13 +56,10 @@ def best_groups(view: OpContext, held: TensorAxes) -> TensorAxes:
 
 def gathered(view: OpContext) -> TensorAxes | None:
     """Say the scores that a choice took of those that it chose from: its gates."""
-    values, index = (view.held.get(view.node.operand(name)) for name in ("self", "index"))
-    choices = None if index is None else _choices(view, index)
-    if values is None or index is None or choices is None or len(index.axes) != 2:
-        return None
-    gates = view.layers.choices[choices]
-    if view.node.axes()[0] % 2 != 1 or view.layers.rows[gates].notes["scores"] != values.number:
-        return None
+    values, index = view.tensor("self"), view.tensor("index")
+    gates = view.layers.choices[_choices(view, index)]
+    refuse(len(index.axes) != 2 or view.node.axes()[0] % 2 != 1)
+    refuse(view.layers.rows[gates].notes["scores"] != values.number)
     return TensorAxes(gates, index.axes)
 
 
@@ -77,84 +69,65 @@ def normalised(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     A sigmoid of the scores counts as shares.
     """
     notes = view.draft(held).notes
-    if "scores" not in notes:
-        return None
+    refuse("scores" not in notes)
     before = view.layers.rows[notes["scores"]]
-    if (before.op == "softmax" or before.function == "sigmoid") != (view.node.op == "shares"):
-        return None
+    refuse((before.op == "softmax" or before.function == "sigmoid") != (view.node.op == "shares"))
     notes["normalised"] = True
     return held
 
 
 def histogram(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say how many positions go to each expert: no layer."""
-    choices = _choices(view, held)
-    return None if choices is None else TensorAxes(held.number, ((_experts(view, choices),),))
+    return TensorAxes(held.number, ((_experts(view, _choices(view, held)),),))
 
 
 def placed(view: OpContext) -> TensorAxes | None:
     """Say a permutation of routed positions that is written down in another order: no layer."""
-    found = view.held.get(view.node.operand("indices"))
-    return found if found is not None and _choices(view, found) is not None else None
+    found = view.tensor("indices")
+    return found if _routed(view, found) else None
 
 
 def interleaved(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a tensor whose positions are repeated one by one: no layer, but an atom that its maker does not have."""
     repeats, axis = view.node.get("repeats"), view.node.get("dim")
-    if not isinstance(repeats, int) or axis is None:
-        return None
+    refuse(not isinstance(repeats, int) or axis is None)
     axis %= len(held.axes)
     longer = (*held.axes[axis], view.atoms.new(repeats))
     return TensorAxes(held.number, (*held.axes[:axis], longer, *held.axes[axis + 1 :]))
 
 
 def indexed(view: OpContext) -> TensorAxes | None:
-    """Say routed positions of a tensor, or the matrix of an expert for each of them."""
-    values, index = view.node.operand("self"), view.held.get(view.node.operand("indices"))
-    if not values or index is None or len(index.axes) != 1 or _choices(view, index) is None:
-        return None
-    if view.sizes()[1:] != view.sizes(values)[1:]:
-        return None  # rows of another axis
-    if values in view.weights:
-        return TensorAxes(index.number, (*index.axes, *map(view.atoms.axis, view.sizes(values)[1:])))
-    held = view.held[values]
-    if _choices(view, held) is not None:
+    """Say routed positions of a tensor."""
+    held, index = view.tensor("self"), view.tensor("indices")
+    refuse(len(index.axes) != 1 or not _routed(view, index))
+    refuse(view.sizes()[1:] != view.node.sizes("self")[1:])  # rows of another axis
+    if _routed(view, held):
         return held  # in another order
     return _sent(view, TensorAxes(held.number, (index.axes[0], *held.axes[1:])))
 
 
 def grouped(view: OpContext) -> TensorAxes | None:
     """Say a product of routed positions with the matrices of all experts, which stand one behind the other."""
-    held, weight = view.held.get(view.node.operand("input")), view.node.operand("weight")
-    if held is None or weight not in view.weights or len(view.sizes(weight)) != 3:
-        return None
-    return _matrices(view, held, view.weights[weight], view.sizes(weight))
-
-
-def batched(view: OpContext) -> TensorAxes | None:
-    """Say a product of the matrix of an expert for each routed position, and that position as a column."""
-    left, right = view.node.operand("left"), view.held.get(view.node.operand("right"))
-    maker = view.trace.makers.get(left)
-    weight = maker.operand("self") if maker and maker.op == "index" else ""
-    if weight not in view.trace.parameters or right is None or len(right.axes) != 3 or right.axes[2]:
-        return None
-    first, (count, made, read) = view.held[left].axes[0], view.sizes(weight)
-    if not view.atoms.unite(first, right.axes[0]):
-        return None
-    trained = frozenset([view.trace.parameters[weight]])
-    found = _matrices(view, TensorAxes(right.number, (first, right.axes[1])), trained, (count, read, made))
-    return None if found is None else TensorAxes(found.number, (*found.axes, ()))
+    held, weight = view.tensor("input"), view.node.operand("weight")
+    refuse(weight not in view.weights)
+    atoms, (count, *_, width), experts = view.atoms, view.sizes(weight), _experts(view, _choices(view, held))
+    sent = held if _slots(view, held.number) else _sent(view, held)
+    refuse(count != atoms.size((experts,)))
+    contracted, made = atoms.leaves(sent.axes[-1]), atoms.axis(width)
+    dims = tuple(atom for atom in view.dims(sent) if atom not in contracted)
+    refuse(view.trained(weight) != view.trace.elements(weight) or not made or not contracted)
+    roles = {"contracted": contracted, "out": made, "each": (experts,)}
+    axes = (*sent.axes[:-1], made)
+    return view.put("linear", [sent], axes, (*dims, *made), roles=roles, fields={"bias": False})
 
 
 def weighed(view: OpContext) -> TensorAxes | None:
     """Say the product of what experts made and the gates, as a part of the sum that follows."""
-    if len(view.data) != 2 or view.weights:
-        return None
+    refuse(len(view.data) != 2 or view.weights)
     one, two = (view.held[value] for value in view.data)
     made, gates = (two, one) if "scores" in view.draft(one).notes else (one, two)
     chosen = ["scores" in view.draft(held).notes for held in (gates, made)]
-    if chosen != [True, False] or _choices(view, made) is None:
-        return None
+    refuse(chosen != [True, False] or not _routed(view, made))
     view.draft(made).notes["gates"] = gates.number
     return made
 
@@ -162,16 +135,14 @@ def weighed(view: OpContext) -> TensorAxes | None:
 def summed(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say the sum of what the experts of each position made."""
     axes, atoms, rows = view.node.axes(), view.atoms, view.layers.rows
-    gates = view.draft(held).notes.get("gates")
-    if len(axes) != 1 or view.node.get("keepdim", False) or gates is None:
-        return None
+    gates = view.draft(held).notes.get("gates", -1)
+    refuse(len(axes) != 1 or view.node.get("keepdim", False) or gates < 0)
     place = axes[0] % len(held.axes)
     own = atoms.leaves(held.axes[place])
     left = (*held.axes[:place], *held.axes[place + 1 :])
     positions = [atom for axis in left[:-1] for atom in atoms.leaves(axis) if atom != BATCH]
     slots = _slots(view, held.number)
-    if len(own) != 1 or own[0] not in view.layers.choices or len(positions) != 1 or not slots:
-        return None
+    refuse(len(own) != 1 or own[0] not in view.layers.choices or len(positions) != 1 or not slots)
     count, notes = rows[gates].fields["count"], rows[gates].notes
     if "normalised" not in notes:  # no op says them
         shares, dims = TensorAxes(notes["scores"], ()), view.layers.dims(notes["scores"])
@@ -185,10 +156,15 @@ def summed(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     )
 
 
-def _choices(view: OpContext, held: TensorAxes) -> int | None:
-    """Return the atom of the choices in the axes of a tensor; None if it is not routed."""
-    found = (atom for axis in held.axes for atom in view.atoms.leaves(axis))
-    return next((atom for atom in found if atom in view.layers.choices), None)
+def _routed(view: OpContext, held: TensorAxes) -> bool:
+    """Return whether an axis of a tensor has an atom of choices."""
+    return not view.layers.choices.keys().isdisjoint(view.atoms.leaves(sum(held.axes, ())))
+
+
+def _choices(view: OpContext, held: TensorAxes) -> int:
+    """Return the atom of the choices in the axes of a routed tensor."""
+    refuse(not _routed(view, held))
+    return next(atom for atom in view.atoms.leaves(sum(held.axes, ())) if atom in view.layers.choices)
 
 
 def _experts(view: OpContext, choices: int) -> int:
@@ -203,42 +179,18 @@ def _slots(view: OpContext, number: int) -> Axis:
     return tuple(slots & {*view.layers.dims(number)})
 
 
-def _sent(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+def _sent(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Return a tensor at the experts, through one ``dispatch`` for all its readers."""
     atoms, choices = view.atoms, _choices(view, held)
-    if choices is None:
-        return None
     for number, draft in enumerate(view.layers.rows):
         if draft.notes.get("choices") == choices and draft.reads == (held.number,):
             return TensorAxes(number, held.axes)
     positions = [atom for atom in atoms.leaves(held.axes[0]) if atom not in {BATCH, choices}]
     experts, count, dims = _experts(view, choices), atoms.size((choices,)), view.dims(held)
-    if len(positions) != 1 or positions[0] not in dims:
-        return None
+    refuse(len(positions) != 1 or positions[0] not in dims)
     slots = atoms.new(Routing(atoms.size((experts,)), count).num_slots(atoms.size((positions[0],))))
     return view.put(
         "dispatch", [held], held.axes, (experts, slots, *(atom for atom in dims if atom != positions[0])),
         roles={"over": (positions[0],), "slots": (slots,), "to": (experts,)}, fields={"count": count},
         weights=frozenset(), flop=0, node=None, notes={"choices": choices},
     )  # fmt: skip
-
-
-def _matrices(
-    view: OpContext, held: TensorAxes, weights: frozenset[str], sizes: Sequence[int]
-) -> TensorAxes | None:
-    """Say the product of a routed tensor with a matrix of each expert, of sizes experts, read and made."""
-    atoms, choices = view.atoms, _choices(view, held)
-    if choices is None or sizes[0] != atoms.size((_experts(view, choices),)):
-        return None
-    sent = held if _slots(view, held.number) else _sent(view, held)
-    if sent is None:
-        return None
-    contracted, made = atoms.leaves(sent.axes[-1]), atoms.axis(sizes[2])
-    dims = tuple(atom for atom in view.dims(sent) if atom not in contracted)
-    if sum(view.trace.trained[one] for one in weights) != math.prod(sizes) or not made or not contracted:
-        return None
-    roles = {"contracted": contracted, "out": made, "each": (_experts(view, choices),)}
-    axes = (*sent.axes[:-1], made)
-    return view.put(
-        "linear", [sent], axes, (*dims, *made), roles=roles, weights=weights, fields={"bias": False}
-    )

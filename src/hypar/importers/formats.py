@@ -1,22 +1,79 @@
-"""The frameworks whose networks are imported, by name."""
+"""The frameworks whose networks are imported, by name; the user's code, found by its name and run, every failure in one line."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import OptionError, shown
+from hypar.errors import HyparError, ModelError, OptionError, UnknownNameError, reason, shown
 from hypar.ops.base import LARGEST_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.importers.imported import Imported
+
+
+def named_object(name: str) -> Any:
+    """Return what ``my_module:build`` names, after running the module as ``python -m my_module`` finds it.
+
+    Raises:
+        ModelError: the name is of another form, no module has it, or the module fails.
+        UnknownNameError: the module has no such attribute.
+    """
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
+        raise ModelError("import", f"found {shown(name)}", "a module and a name in it, as my_module:build")
+    folder = os.getcwd()  # noqa: PTH109 (an entry of sys.path is a text)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    with one_line(module_name):
+        try:
+            found = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+                raise
+            where = "the working folder or an installed package"
+            raise ModelError("import", f"no module {shown(module_name)}", f"a module of {where}") from None
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UnknownNameError(
+                "name", part, [word for word in vars(found) if word[0] != "_"], module_name
+            )
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def one_line(where: str, doing: str = "raised") -> Iterator[None]:
+    """Turn whatever the user's code raises into an error of one line."""
+    try:
+        yield
+    except (HyparError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise ModelError(where, f"{doing} {reason(error)}") from error
+
+
+def package(name: str, extra: str) -> Any:
+    """Import a module of an optional package.
+
+    Raises:
+        OptionError: the package is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        found = f"the package {error.name or name} is not installed"
+        raise OptionError("import", found, hint=f"pip install '.[{extra}]' in a clone of hypar") from error
+
 
 MODULES = {"torch": "torch_module", "onnx": "onnx_file", "jax": "jax_function", "config": "config_file"}
 FORMATS = tuple(MODULES)
@@ -50,7 +107,7 @@ def framework_of(network: str) -> str | None:
         return "config" if _has_model_type(file) else None
     if not _NAMED.fullmatch(network) or file.exists():
         return None
-    from hypar.importers.user_code import named_object, one_line  # noqa: PLC0415 (only where code is named)
+    from hypar.importers.formats import named_object, one_line  # noqa: PLC0415 (only where code is named)
 
     build = named_object(network)
     torch = sys.modules.get("torch")

@@ -6,15 +6,17 @@ nothing else. Which op it is follows from the set of its operations.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.trace import VIEWS, Node
+from hypar.importers.trace import VIEWS, Node, matrix_letters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.importers.trace import Trace
+    from hypar.importers.trace import Sizes, Trace
 
 MOST = 40
 """Operations of the largest region."""
@@ -30,6 +32,51 @@ CURVED = frozenset({"multiply", "divide", "add", "sub", "power", "erf", "tanh", 
 CHOOSING = frozenset({"topk", "scatter", "fill", "mark", "sum", "max", "add"}) | KEEPING | GUARDS
 FUNCTIONS = SHARING | NORMALISING | CURVED | {"sigmoid", "slice", "concat"}
 NORMS = frozenset({"layer_norm", "rms_norm"})
+
+
+def in_steps(trace: Trace) -> Trace:
+    """Return a trace with every attention that is one operation as the products, the sum and the softmax that it consists of."""
+    shapes = {**trace.shapes}
+    nodes = [one for node in trace.nodes for one in _steps(node, shapes, trace)]
+    return replace(trace, nodes=tuple(nodes), shapes=shapes)
+
+
+def _step(
+    whole: Node, found: list[Node], shapes: dict[str, Sizes], op: str, read: dict[str, str], sizes: Sizes, **said: Any
+) -> str:  # fmt: skip
+    """Add a step of an operation; return the value that it makes."""
+    made = f"{whole.result} {len(found)}"
+    operands = {name: (one,) for name, one in read.items()}
+    found.append(replace(whole, op=op, operands=operands, attributes=said, result=made, shapes=shapes))
+    shapes[made] = sizes
+    return made
+
+
+def _steps(node: Node, shapes: dict[str, Sizes], trace: Trace) -> list[Node]:
+    """Return the steps of an attention, whose mask is added where it is trained; any other operation alone."""
+    query, key, value, mask = (node.operand(name) for name in ("query", "key", "value", "mask"))
+    if node.op != "attention" or len({len(shapes[one]) for one in (query, key, value)}) > 1:
+        return [node]
+    found: list[Node] = []
+    step = partial(_step, node, found, shapes)
+    (*before, row, _), heads = shapes[query], len(shapes[query]) - 3
+    if heads > 0 and (groups := before[heads] // shapes[key][heads]) > 1:
+        key, value = (
+            step("repeat_interleave", {"input": one}, (*before, *shapes[one][-2:]), repeats=groups, dim=heads)
+            for one in (key, value)
+        )
+    letters = matrix_letters(len(shapes[query]), len(shapes[query]))
+    *outer, inner, column = letters["right"]
+    turned = {**letters, "right": (*outer, column, inner)}
+    sizes = (*before, row, shapes[key][-2])
+    scores = step("dot", {"left": query, "right": key}, sizes, scores=True, **turned)
+    if mask in trace.weights:
+        scores = step("add", {"input": scores, "mask": mask}, sizes)
+    constant = {"mask": mask} if mask and mask not in trace.weights | trace.dependent else {}
+    shares = step("softmax", {"input": scores, **constant}, sizes, axis=-1, causal=node.get("causal"))
+    step("dot", {"left": shares, "right": value}, (), **letters)
+    found[-1] = replace(found[-1], result=node.result)
+    return found
 
 
 def fused(trace: Trace) -> list[Node]:
@@ -51,14 +98,10 @@ def fused(trace: Trace) -> list[Node]:
 
 
 class _Finder:
-    """Finds regions; ``weights`` depend on trained tensors alone."""
+    """Finds regions."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, self.nodes = trace, trace.nodes
-        self.weights = set(trace.parameters)
-        for node in trace.nodes:
-            if node.result not in trace.dependent and not self.weights.isdisjoint(node.read):
-                self.weights.add(node.result)
+        self.trace, self.nodes, self.weights = trace, trace.nodes, trace.weights
 
     def region(self, entry: str, ops: frozenset[str]) -> tuple[list[int], Node] | None:
         """Return the smallest region of some operations behind a value that is one op: these, and the one in their place."""
@@ -194,13 +237,7 @@ class _Finder:
 
 
 def _op_of(ops: set[str], *, reduced: bool, product: bool) -> str | None:
-    """Return the op that some operations are together.
-
-    Args:
-        ops: the operations.
-        reduced: whether there is a mean or a sum.
-        product: whether the last one is the product of two tensors.
-    """
+    """Return the op that some operations are together, with a mean or a sum, or a product of two tensors at their end."""
     found = {
         "softmax": reduced and {"exp", "divide"} <= ops <= SHARING,
         "layer_norm": reduced and {"root", "sub"} <= ops <= NORMALISING,

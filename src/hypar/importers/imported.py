@@ -11,10 +11,9 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write
-from hypar.importers.blocks import content
 from hypar.importers.layers import OPAQUE
-from hypar.importers.naming import named
 from hypar.importers.reading import read_trace
+from hypar.importers.writing import content, named
 from hypar.network.graph import load_model
 from hypar.units import format_count
 
@@ -79,7 +78,7 @@ def coverage_of(reading: Reading) -> Coverage:
         said_flop=sum(draft.flop for draft in said),
         parameters=sum(reading.sizes.values()),
         said_parameters=sum(reading.sizes[identity] for identity in known),
-        opaque=dict(Counter(draft.kind for draft in reading.drafts if draft.op == OPAQUE)),
+        opaque=dict(Counter(draft.fields["kind"] for draft in reading.drafts if draft.op == OPAQUE)),
     )
 
 
@@ -118,9 +117,8 @@ class Imported:
         lines += [f"dims: {_flow(said['dims'])}"] if "dims" in said else []
         lines += ["blocks:"] if said.get("blocks") else []
         for name, block in said.get("blocks", {}).items():
-            parameters = [f"    parameters: {_flow(block['parameters'])}"] if "parameters" in block else []
             entries = (f"      - {_flow(entry)}" for entry in block["layers"])
-            lines += [f"  {name}:", *parameters, "    layers:", *entries]
+            lines += [f"  {name}:", "    layers:", *entries]
         return "\n".join([*lines, "layers:", *(f"  - {_flow(entry)}" for entry in said["layers"]), ""])
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
+from hypar.importers.formats import named_object, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted
-from hypar.importers.user_code import named_object, one_line, package
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction
 from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
 
@@ -111,28 +110,11 @@ class _Reader:
         if not outputs or not inputs or not self.shapes[inputs[0]]:
             raise ModelError(self.where, "found no input or no result", "an array each, samples first")
         formats = [str(variable.aval.dtype) for variable in jaxpr.invars]
-        whole = {value for value, one in zip(fed, formats, strict=True) if "float" not in one}
-        first = formats[len(params)]
-        return Trace(
-            name=name,
-            source=f"imported from JAX: {name}",
-            batch=self.shapes[inputs[0]][0],
-            dtype=next((one for one in [first, *formats] if "float" in one), first),
-            tokens=frozenset(whole.intersection(inputs)),
-            inputs=tuple(inputs),
-            parameters=self.parameters,
-            shapes=self.shapes,
-            nodes=tuple(self.adapted()),
-            output=outputs[0],
-            layout=self.layout,
-            unused_outputs=len(outputs) - 1,
-        )
-
-    def adapted(self) -> Iterator[Node]:
-        """Yield the operations in the vocabulary; pools have the layout of the convolutions."""
-        for node in self.nodes:
-            attributes = {**node.attributes, "layout": self.layout}
-            yield adapted(replace(node, attributes=attributes), ADAPTERS)
+        given = dict(zip(inputs, formats[len(params) :], strict=True))
+        return Trace.of(
+            given, formats, outputs, name=name, source=f"imported from JAX: {name}", parameters=self.parameters,
+            shapes=self.shapes, nodes=tuple(self.nodes), layout=self.layout,
+        )  # fmt: skip
 
     def new(self, variable: Any) -> str:
         """Return a name for a variable."""
@@ -215,8 +197,8 @@ class _Reader:
         operands = {str(number): (value,) for number, value in enumerate(read)}
         largest = max(made, key=lambda one: math.prod(self.shapes[one]))
         flop = 0 if kind in NAMED else self.flop_within(equation)
-        self.nodes += [
-            Node(
+        for index, one in enumerate(made):
+            node = Node(
                 kind=kind if not index or kind == "split" else f"{kind} {index + 1}",
                 operands=operands,
                 attributes={**params, "index": index, "flop": flop if one == largest else 0},
@@ -224,8 +206,7 @@ class _Reader:
                 scope=scope,
                 shapes=self.shapes,
             )
-            for index, one in enumerate(made)
-        ]
+            self.nodes.append(adapted(node, ADAPTERS))
 
     def flop_within(self, equation: Any) -> int:
         """Return the operations of the contractions of the functions that an equation calls, in all turns of a loop."""
@@ -236,7 +217,7 @@ class _Reader:
                 if hasattr(inner, "eqns"):
                     reader = _Reader(self.where)
                     reader.open(inner)
-                    found += sum(node.flop for node in reader.adapted())
+                    found += sum(node.flop for node in reader.nodes)
         return int(found * params["length"]) if equation.primitive.name == "scan" else found
 
 
@@ -259,15 +240,7 @@ def _conv(node: Node) -> Node:
 
 
 def _dot(node: Node) -> Node:
-    (mine, theirs), (before, beside) = node.get("dimension_numbers")
-    left = [*range(len(node.sizes("0")))]
-    right = [len(left) + axis for axis in range(len(node.sizes("1")))]
-    for own, other in ((mine, theirs), (before, beside)):
-        for one, two in zip(own, other, strict=True):
-            right[two] = left[one]
-    free = [axis for axis in left if axis not in {*mine, *before}]
-    made = (*before, *free, *(letter for letter in right if letter not in left))
-    return node.called("dot", {"left": "0", "right": "1"}, left=(*left,), right=(*right,), made=made)
+    return contraction({"left": "0", "right": "1"}, node, *node.get("dimension_numbers"))
 
 
 def _gather(node: Node) -> Node:
@@ -291,15 +264,12 @@ def _split(node: Node) -> Node:
 
 
 def _pool(mode: str, node: Node) -> Node:
-    """Say a pool of images; ``layout`` is that of the network's convolutions."""
+    """Say a pool, whose sizes are those of all axes."""
     window, stride, ends = (node.get(name) for name in ("window_dimensions", "window_strides", "padding"))
-    batch, channels, *places = node.get("layout")
     plain = {*node.get("window_dilation", (1,)), *node.get("base_dilation", (1,))} == {1}
-    plain &= len(window) == 4 and window[batch] == window[channels] == 1
     plain &= all(low == high for low, high in ends)
-    padding = [ends[axis][0] for axis in places] if plain else None
-    kernel, steps = ([sizes[axis] for axis in places] if plain else [] for sizes in (window, stride))
-    return node.called("pool", mode=mode, kernel=kernel, stride=steps, padding=padding)
+    padding = [low for low, _ in ends] if plain else None
+    return node.called("pool", mode=mode, kernel=[*window], stride=[*stride], padding=padding)
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {

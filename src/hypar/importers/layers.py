@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.trace import ROW, dims_of
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
@@ -26,6 +25,16 @@ JOINED = "joined"
 Pairs = tuple[tuple[int, int], ...]
 
 
+class Unsaid(Exception):  # noqa: N818 (no error, but another rule's turn)
+    """Says that a rule has no layer for an operation, as None does."""
+
+
+def refuse(fact: object) -> None:
+    """Leave an operation to other rules where a fact holds."""
+    if fact:
+        raise Unsaid
+
+
 @dataclass(slots=True, kw_only=True)
 class LayerDraft:
     """A layer before it has a name.
@@ -38,13 +47,12 @@ class LayerDraft:
         roles: atoms of the fields that name dims.
         pairs: atoms of the fields that map dims to others.
         scope: path of the module that runs it.
-        kind: the framework's name of the operation.
         weights: identities of its trained tensors.
         flop: operations of the contractions that it says, over the whole example.
         tied: number of the layer whose weight it uses.
         node: the operation that it says.
         whole: result of the operation of which it says a part alone.
-        notes: what the rules of experts know of it.
+        notes: what the rules of experts know of it; of an opaque layer, whether it reads a tensor that is ``named`` otherwise than images.
     """
 
     op: str
@@ -54,7 +62,6 @@ class LayerDraft:
     roles: dict[str, Axis] = field(default_factory=dict)
     pairs: dict[str, Pairs] = field(default_factory=dict)
     scope: tuple[str, ...] = ()
-    kind: str = ""
     weights: frozenset[str] = frozenset()
     flop: int = 0
     tied: int | None = None
@@ -66,11 +73,6 @@ class LayerDraft:
     def function(self) -> str:
         """The function of a layer that is pointwise; empty for any other."""
         return str(self.fields["function"]) if self.op == "pointwise" else ""
-
-    @property
-    def naming(self) -> tuple[str, ...]:
-        """The fields that name dims."""
-        return tuple("in" if field == "contracted" else field for field in (*self.roles, *self.pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +140,16 @@ class OpContext:
         return tuple(value for value in self.node.read if value in self.held)
 
     @property
-    def only(self) -> TensorAxes | None:
-        """The only value that depends on the input; None if there are several."""
-        return self.held[self.data[0]] if len(self.data) == 1 else None
-
-    @property
     def read(self) -> Shape:
         """Shape of a sample of the first value as a vector, an image, a row or a volume; empty if it is none."""
-        return self.shape(self.held[self.data[0]]) or {}
+        return self.shape(self.held[self.data[0]])
 
     @property
     def made(self) -> Shape:
-        """Shape of a sample of the result as a vector, an image, a row or a volume; empty if it is none."""
-        return self.trace.sample(self.node.result) or {}
+        """Shape of a sample of the result, whose axes are those of the first value; empty if it has others."""
+        names, sizes = self.names(self.held[self.data[0]]), self.sizes()
+        own = dict(zip(names, sizes, strict=False)) if len(names) == len(sizes) else {}
+        return {name: own.get(name, size) for name, size in self.read.items() if own}
 
     def sizes(self, value: str = "") -> tuple[int, ...]:
         """Return the shape of a value; of the result unless one is named."""
@@ -168,25 +167,30 @@ class OpContext:
         """Return the layer that makes a tensor."""
         return self.layers.rows[held.number]
 
-    def positions(self, held: TensorAxes, axis: int) -> int | None:
-        """Return the atom of an axis of positions, which a layer may make longer or shorter; None if it is none."""
-        over = self.atoms.leaves(held.axes[axis])
-        found = len(over) == 1 and over[0] in self.dims(held) and over[0] not in self.atoms.fixed
-        return over[0] if found else None
+    def tensor(self, operand: str) -> TensorAxes:
+        """Return an operand that depends on the input."""
+        refuse(self.node.operand(operand) not in self.held)
+        return self.held[self.node.operand(operand)]
 
-    def shape(self, held: TensorAxes) -> Shape | None:
-        """Return the shape of a sample of a tensor that is a vector, an image, a row or a volume as the framework has them."""
-        atoms, own_dims = self.atoms, self.dims(held)
+    def positions(self, held: TensorAxes, axis: int) -> int:
+        """Return the atom of an axis of positions, which a layer may make longer or shorter."""
+        over = self.atoms.leaves(held.axes[axis])
+        refuse(len(over) != 1 or over[0] not in self.dims(held) or over[0] in self.atoms.fixed)
+        return over[0]
+
+    def names(self, held: TensorAxes) -> tuple[str, ...]:
+        """Return the names of the axes of a vector, an image, a row or a volume; none where a tensor is no such."""
+        atoms, dims = self.atoms, (BATCH, *self.dims(held))
         axes = [atoms.leaves(axis) for axis in held.axes]
-        names = self.trace.images.get(len(axes))
-        if not names or any(len(axis) != 1 for axis in axes):
-            return None
-        own = {atoms.fixed.get(axis[0]): axis[0] for axis in axes}
-        rest = {*own_dims} - {*own.values()}
-        if tuple(own) != names or {*own.values()} - {BATCH, *own_dims} or len(rest) > (len(names) == ROW):
-            return None
-        found = {"height": 1, **{str(name): atoms.size((atom,)) for name, atom in own.items()}}
-        return {name: found[name] for name in dims_of(len(names))}
+        rest = {*dims}.difference(*axes)
+        known = {*dims} <= atoms.fixed.keys() and all(atoms.size((atom,)) == 1 for atom in rest)
+        whole = all(len(axis) == 1 and axis[0] in dims for axis in axes)
+        return tuple(atoms.fixed[axis[0]] for axis in axes) if known and whole else ()
+
+    def shape(self, held: TensorAxes) -> Shape:
+        """Return the shape of a sample of a vector, an image, a row or a volume; nothing where a tensor is no such."""
+        dims = self.dims(held) if self.names(held) else ()
+        return {self.atoms.fixed[atom]: self.atoms.size((atom,)) for atom in dims}
 
     def put(self, op: str, reads: Sequence[TensorAxes], axes: Axes, dims: Axis, **said: Any) -> TensorAxes:
         """Add a layer and return its result; ``said`` are further attributes of the draft.
@@ -199,7 +203,6 @@ class OpContext:
             reads=tuple(held.number for held in reads),
             dims=dims,
             scope=self.node.scope,
-            kind=self.node.kind,
             weights=said.pop("weights", frozenset[str]().union(*self.weights.values())),
             flop=said.pop("flop", self.node.flop),
             node=said.pop("node", self.node),
@@ -207,42 +210,36 @@ class OpContext:
         )
         return TensorAxes(self.layers.put(draft), axes)
 
-    def same(self, op: str, **said: Any) -> TensorAxes | None:
-        """Add a layer whose output is as its only input; None where it is not, or there are several."""
-        held = self.only
-        if held is None or self.sizes(self.data[0]) != self.sizes():
-            return None
+    def same(self, op: str, **said: Any) -> TensorAxes:
+        """Add a layer whose output is as its only input."""
+        refuse(len(self.data) != 1 or self.sizes(self.data[0]) != self.sizes())
+        held = self.held[self.data[0]]
         return self.put(op, [held], held.axes, self.dims(held), **said)
 
     def image(
         self, op: str, reads: Sequence[TensorAxes], fields: Mapping[str, Any], shape: Shape, **said: Any
-    ) -> TensorAxes | None:
+    ) -> TensorAxes:
         """Add a layer that reads and gives vectors, images, rows or volumes.
 
-        None where the op does not give that shape, or its parameters are not all trained tensors.
+        The op has to give that shape, and to have as many parameters as there are in trained tensors.
         """
-        fields, inputs = short(op, fields), tuple(self.shape(held) or {} for held in reads)
+        fields, inputs = short(op, fields), tuple(map(self.shape, reads))
         weights = said.get("weights", frozenset[str]().union(*self.weights.values()))
+        refuse(not all(inputs))
         try:
             own_op: Op = load_plugin("ops", op)(**fields)
-            fits = all(inputs) and own_op.output_shape(inputs) == shape
-            if not fits or own_op.num_parameters(inputs) != sum(self.trace.trained[one] for one in weights):
-                return None
+            refuse(own_op.output_shape(inputs) != shape)
+            refuse(own_op.num_parameters(inputs) != sum(self.trace.trained[one] for one in weights))
         except (ShapeError, ValidationError):
-            return None
-        own = {name: self.atoms.new(size, name) for name, size in shape.items()}
-        ranks = (len(self.sizes()), len(reads[0].axes))
-        rank = next((one for one in ranks if one in self.trace.images and dims_of(one) == tuple(shape)), 2)
-        return self.put(op, reads, self.as_image(own, rank), (*own.values(),), fields=fields, **said)
+            raise Unsaid from None
+        dims = tuple(self.atoms.new(size, name) for name, size in shape.items())
+        axes = self.image_axes(dims, self.names(reads[0]))
+        return self.put(op, reads, axes, dims, fields=fields, **said)
 
-    def image_atoms(self, number: int) -> dict[str, int]:
-        """Return the atoms of a layer's output by the names of the dims of images."""
-        return {self.atoms.fixed[atom]: atom for atom in self.layers.dims(number) if atom in self.atoms.fixed}
-
-    def as_image(self, own: Mapping[str, int], rank: int) -> Axes:
-        """Return the axes of an image of some rank whose dims are some atoms."""
-        of_axis = {"batch": BATCH, **own}
-        return tuple((of_axis[name],) for name in self.trace.images[rank])
+    def image_axes(self, dims: Axis, names: Sequence[str]) -> Axes:
+        """Return the axes of a vector, an image, a row or a volume of some dims in the order of names."""
+        own = {self.atoms.fixed[atom]: atom for atom in (BATCH, *dims)}
+        return tuple((own[name],) for name in names if name in own)
 
 
 def short(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
-from hypar.importers import experts, products, rules
+from hypar.importers import experts, rules, sequences
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.fusion import fused
-from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes
+from hypar.importers.fusion import fused, in_steps
+from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes, Unsaid
 from hypar.importers.trace import Node
+from hypar.ops.base import VOLUME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.importers.trace import Trace
-    from hypar.ops.base import Shape
 
 
 Unary = Callable[[OpContext, TensorAxes], "TensorAxes | None"]
@@ -53,40 +54,25 @@ UNARY: Mapping[str, Sequence[Unary]] = {
 
 def one(rule: Unary) -> Rule:
     """Return the rule of an operation of one tensor, which says none of several."""
-    return lambda view: None if view.only is None else rule(view, view.only)
+    return lambda view: rule(view, view.held[view.data[0]]) if len(view.data) == 1 else None
 
 
 RULES: Mapping[str, Sequence[Rule]] = {
     **{op: [*map(one, several)] for op, several in UNARY.items()},
     **dict.fromkeys(rules.FUNCTIONS, (rules.function,)),
     "add": [rules.elementwise],
-    "attention": [products.attention],
     "concat": [rules.concat],
     "divide": [rules.elementwise],
-    "dot": [experts.batched, products.dot],
+    "dot": [sequences.dot],
     "gather": [experts.gathered],
     "grouped": [experts.grouped],
     "index": [experts.indexed],
     "index_put": [experts.placed],
-    "lookup": [products.lookup],
-    "loss": [products.loss],
+    "lookup": [sequences.lookup],
+    "loss": [sequences.loss],
     "multiply": [experts.weighed, rules.elementwise],
 }
 """The rules of all operations of the vocabulary."""
-
-
-@dataclass(slots=True)
-class _OpaqueRegion:
-    """A value whose shape a model file cannot say: the layers that it depends on, and the operations that no layer holds yet.
-
-    ``named`` says whether one of the layers has named dims.
-    """
-
-    reads: tuple[int, ...]
-    named: bool = False
-    kinds: list[str] = field(default_factory=list)
-    weights: frozenset[str] = frozenset()
-    flop: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +98,7 @@ def read_trace(trace: Trace) -> Reading:
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
-    trace = replace(trace, nodes=trace.behind(trace.output))
+    trace = in_steps(replace(trace, nodes=trace.behind(trace.output)))
     reader = _Reader(trace)
     for value in trace.inputs:
         reader.feed(value)
@@ -139,7 +125,12 @@ def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
         found = replace(draft, reads=reads, tied=tied)
         if draft.op != JOINED:
             return found
-        return replace(found, op=OPAQUE, fields={"kind": draft.kind}, roles={"shape": draft.dims})
+        return replace(
+            found,
+            op=OPAQUE,
+            fields={"kind": draft.node.kind if draft.node else ""},
+            roles={"shape": draft.dims},
+        )
 
     return tuple(kept(drafts[number]) for number in new)
 
@@ -147,13 +138,14 @@ def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
 class _Reader:
     """Goes through a trace.
 
-    ``known`` holds tensors, opaque regions, and the trained tensors behind what depends on these alone; constants are not in it.
+    ``known`` holds tensors, opaque layers whose shape a model file cannot say, with operations that no layer holds yet, and the
+    trained tensors behind what depends on these alone; constants are not in it.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.layers = trace, Layers(Atoms(trace.batch))
         self.sizes: dict[str, int] = {}
-        self.known: dict[str, TensorAxes | frozenset[str] | _OpaqueRegion] = {
+        self.known: dict[str, TensorAxes | frozenset[str] | LayerDraft] = {
             value: frozenset([identity]) for value, identity in trace.parameters.items()
         }
 
@@ -171,8 +163,10 @@ class _Reader:
             allowed = "one size at least: --input 784, --input 3x224x224 or --input 128:int64"
             raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
         node = Node(kind="input", operands={}, attributes={}, result=value)
-        shape = None if value in self.trace.tokens else self.trace.sample(value)
-        self.known[value] = self.sized(self.view(node, {}), shape, op="input", fields={}, reads=())
+        names = () if value in self.trace.tokens else self.trace.images.get(len(sizes), ())
+        self.known[value] = self.sized(
+            self.view(node, {}), names, LayerDraft(op="input", fields={}, reads=(), dims=())
+        )
 
     def result(self) -> int:
         """Return the number of the layer that is the network's result.
@@ -183,7 +177,7 @@ class _Reader:
         found = self.known.get(self.trace.output)
         if isinstance(found, TensorAxes):
             return found.number
-        if isinstance(found, _OpaqueRegion):
+        if isinstance(found, LayerDraft):
             sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
             allowed = "one that has samples, as the input"
             raise ModelError(self.trace.name, f"found a result of {sizes}", allowed)
@@ -205,7 +199,9 @@ class _Reader:
             return
         self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
         view = self.view(node, {value: self.said_of(value, own) for value, own in weights.items()})
-        said = self.said(view) if view.data == tuple(data) else None
+        said = None
+        with suppress(Unsaid):
+            said = self.said(view) if view.data == tuple(data) else None
         self.known[node.result] = said or self.opaque(view, data)
 
     def said_of(self, value: str, identities: frozenset[str]) -> frozenset[str]:
@@ -222,55 +218,55 @@ class _Reader:
         )
 
     def said(self, view: OpContext) -> TensorAxes | None:
-        """Add the layers that say an operation, and return the result; None where no layer can."""
+        """Add the layers that say an operation, and return the result; None, or ``Unsaid``, where no layer can."""
         op = view.node.op
-        found = next((said for rule in RULES.get(op, ()) if (said := rule(view)) is not None), None)
-        other = found is None and op != "pool" and not view.weights and not view.node.flop
-        return view.same("pointwise", fields=rules.OTHER) if other else found
+        for rule in RULES.get(op, ()):
+            with suppress(Unsaid):
+                if (found := rule(view)) is not None:
+                    return found
+        other = op != "pool" and not view.weights and not view.node.flop
+        return view.same("pointwise", fields=rules.OTHER) if other else None
 
-    def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | _OpaqueRegion:
-        """Add what no layer says as an opaque one, together with what it reads of opaque regions."""
+    def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | LayerDraft:
+        """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""
         node, sizes = view.node, view.sizes()
         behind = [self.region(view, value) for value in data]
-        region = _OpaqueRegion(
-            reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
-            named=any(one.named for one in behind),
-            kinds=[*(kind for one in reversed(behind) for kind in one.kinds), node.kind],
+        kinds = "-".join([*(one.fields["kind"] for one in reversed(behind) if one.fields), node.kind])
+        region = LayerDraft(
+            op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, dims=(), scope=node.scope,
+            node=node, reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
             weights=frozenset[str]().union(*view.weights.values(), *(one.weights for one in behind)),
-            flop=node.flop + sum(one.flop for one in behind),
-        )
+            flop=node.flop + sum(one.flop for one in behind), notes={key: 1 for one in behind for key in one.notes},
+        )  # fmt: skip
         if not sizes or sizes[0] != self.trace.batch or not all(sizes):
             return region
-        shape = None if region.named else self.trace.sample(node.result)
-        if shape is None and max(sizes[1:], default=1) == 1:
+        names = () if region.notes else self.trace.images.get(len(sizes), ())
+        if not names and max(sizes[1:], default=1) == 1:
             return region
-        kind = "-".join(dict.fromkeys(region.kinds))[:100]
-        parameters = sum(self.sizes[identity] for identity in region.weights)
-        fields = {"kind": kind, **({"trained": parameters} if parameters else {})}
-        return self.sized(
-            view, shape, op=OPAQUE, fields=fields, reads=region.reads, kind=kind, weights=region.weights,
-            flop=region.flop, scope=node.scope, node=node,
-        )  # fmt: skip
+        if parameters := sum(self.sizes[identity] for identity in region.weights):
+            region.fields["trained"] = parameters
+        return self.sized(view, names, region)
 
-    def region(self, view: OpContext, value: str) -> _OpaqueRegion:
-        """Return what a value adds to an opaque region; a second reader of one holds the same operations no more."""
-        at = self.known[value]
-        if isinstance(at, _OpaqueRegion):
-            self.known[value] = _OpaqueRegion(at.reads, at.named)
+    def region(self, view: OpContext, value: str) -> LayerDraft:
+        """Return what a value adds to an opaque layer; a second reader of one holds the same operations no more."""
+        at, found = self.known[value], LayerDraft(op=OPAQUE, fields={}, dims=(), reads=())
+        if isinstance(at, LayerDraft):
+            self.known[value] = replace(found, reads=at.reads, notes=at.notes)
             return at
         held = view.held[value]
-        return _OpaqueRegion((held.number,), view.shape(held) is None)
+        whole = view.names(held) == self.trace.images.get(len(held.axes))
+        return replace(found, reads=(held.number,), notes={} if whole else {"named": 1})
 
-    def sized(
-        self, view: OpContext, shape: Shape | None, *, fields: dict[str, Any], **said: Any
-    ) -> TensorAxes:
-        """Add a layer whose fields are the sizes of its output, those of an image if it has a shape."""
+    def sized(self, view: OpContext, names: Sequence[str], draft: LayerDraft) -> TensorAxes:
+        """Add a layer whose fields are the sizes of its output, by the names of its axes if it is an image."""
         atoms, sizes = self.layers.atoms, view.sizes()
-        if shape is not None:
-            own = {name: atoms.new(size, name) for name, size in shape.items()}
-            draft = LayerDraft(fields={**fields, **shape}, dims=(*own.values(),), **said)
-            return TensorAxes(self.layers.put(draft), view.as_image(own, len(sizes)))
+        if names:
+            own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
+            shape = {name: own[name] for name in VOLUME if name in own}
+            draft.fields |= shape
+            draft.dims = tuple(atoms.new(size, name) for name, size in shape.items())
+            return TensorAxes(self.layers.put(draft), view.image_axes(draft.dims, names))
         axes = ((BATCH,), *map(atoms.axis, sizes[1:]))
-        dims = tuple(atom for axis in axes[1:] for atom in axis)
-        draft = LayerDraft(fields=fields, dims=dims, roles={"shape": dims}, **said)
+        draft.dims = tuple(atom for axis in axes[1:] for atom in axis)
+        draft.roles = {"shape": draft.dims}
         return TensorAxes(self.layers.put(draft), axes)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import JOINED, TensorAxes
-from hypar.importers.positions import beside, one_of, patches, scored_by, tokens
-from hypar.importers.trace import DIMS, ROW
+from hypar.importers.layers import JOINED, TensorAxes, refuse
+from hypar.importers.sequences import beside, one_of, patches, scored_by, tokens
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from hypar.importers.atoms import Axes, Axis
     from hypar.importers.layers import OpContext
@@ -55,8 +55,7 @@ NEUTRAL = {"output_padding": 0, "groups": 1}
 def conv(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a convolution, whose arguments are a number for each dim of the kernel."""
     node, kernel, transposed = view.node, view.node.get("kernel", []), view.node.get("transposed", False)
-    if node.operand("weight") not in view.weights or node.get("padding") is None:
-        return None
+    refuse(node.operand("weight") not in view.weights or node.get("padding") is None)
     names = ("kernel", "stride", "padding", "output_padding", "dilation", "groups")
     fields = {name: node.get(name, [0] if name == "output_padding" else None) for name in names}
     bias = node.operand("bias") in view.weights
@@ -64,32 +63,27 @@ def conv(view: OpContext, held: TensorAxes) -> TensorAxes | None:
         return along(view, held, bias=bias, **fields)
     ops = {2: "conv_transpose"} if transposed else {1: "conv1d", 2: "conv", 3: "conv3d"}
     op = ops.get(len(kernel), "")
-    if not view.read or not op:
-        return None
+    refuse(not view.read or not op)
     for name in {*fields} - {*load_plugin("ops", op).model_fields}:
         value = fields.pop(name)
-        if {*(value if isinstance(value, list) else [value])} != {NEUTRAL[name]}:
-            return None
+        refuse({*(value if isinstance(value, list) else [value])} != {NEUTRAL[name]})
     return view.image(op, [held], {"out_channels": node.get("out"), **fields, "bias": bias}, view.made)
 
 
 def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **fields: Any) -> TensorAxes | None:
     """Say a convolution along the last of three axes, that of the positions; the second one is that of the features."""
     atoms, made = view.atoms, view.node.get("out")
-    over = view.positions(held, -1) if len(held.axes) == len(("batch", "features", "positions")) else None
-    if over is None:
-        return None
+    refuse(len(held.axes) != len(("batch", "features", "positions")))
+    over = view.positions(held, -1)
     read, each = atoms.leaves(held.axes[1]), tuple[int, ...]()
     if groups > 1 and made == groups == atoms.size(read):
         each, read = read, each
     elif groups > 1:
         parts: Axis = tuple(atoms.new(size) for size in (groups, atoms.size(read) // groups))
-        if not atoms.unite(read, parts):
-            return None
+        refuse(not atoms.unite(read, parts))
         each, read = (atoms.leaves((part,)) for part in parts)
     dims = view.dims(held)
-    if not {*each, *read} <= {*dims}:
-        return None
+    refuse(not {*each, *read} <= {*dims})
     new, places = atoms.axis(made // groups), view.sizes()[-1]
     left = over if atoms.size((over,)) == places else atoms.resized(over, places)
     roles = {
@@ -113,16 +107,19 @@ def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **field
 
 
 def pool(view: OpContext, held: TensorAxes) -> TensorAxes | None:
-    """Say a sliding pool; a stride that equals the kernel is left out."""
-    node, up = view.node, view.node.get("up", False)
-    kernel, stride, padding = (node.get(name) for name in ("kernel", "stride", "padding"))
-    if not view.read or padding is None or len(kernel) + 1 > max(len(view.read), ROW):
-        return None
-    if len(kernel) == 1:
-        kernel, stride, padding = [1, *kernel], [1, *stride], [0, *padding]
+    """Say a sliding pool, whose sizes are those of the last axes; a stride that equals the kernel is left out."""
+    node, up, (_, *places) = view.node, view.node.get("up", False), view.read or ("",)
+    refuse(not places or node.get("padding") is None)
+
+    def along(name: str, plain: int) -> list[int]:
+        of_axis = dict(zip(reversed(view.names(held)), reversed(node.get(name)), strict=False))
+        return [of_axis.get(place, plain) for place in places]
+
+    kernel, stride = along("kernel", 1), along("stride", 1)
+    refuse(math.prod(kernel) != math.prod(node.get("kernel")))
     moves = {} if stride == kernel else {"stride": stride}
-    fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": padding}
-    if len(kernel) == len(DIMS[1:]):
+    fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": along("padding", 0)}
+    if "depth" in places:
         return None if up else view.image("pool3d", [held], fields, view.made)
     return view.image("pool", [held], {**fields, "rounding": "up" if up else "down"}, view.made)
 
@@ -130,9 +127,9 @@ def pool(view: OpContext, held: TensorAxes) -> TensorAxes | None:
 def adaptive(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a pool to a given size, which is no layer where that is the size."""
     old, new = view.read, view.made
-    if len(old) < ROW or old == new:
+    if len(old) < 3 or old == new:
         return held if old else None
-    return pooled_to(view, held, view.node.get("mode"), new) if len(new) == len(old) else None
+    return pooled_to(view, held, view.node.get("mode"), new) if new else None
 
 
 def pooled_to(view: OpContext, held: TensorAxes, mode: str, new: Shape) -> TensorAxes | None:
@@ -141,8 +138,7 @@ def pooled_to(view: OpContext, held: TensorAxes, mode: str, new: Shape) -> Tenso
     op = "pool3d" if "depth" in old else "pool"
     if {new[dim] for dim in places} == {1}:
         return view.image(op, [held], {"mode": mode, "window": "global"}, new)
-    if any(old[dim] % new[dim] for dim in places):
-        return None
+    refuse(any(old[dim] % new[dim] for dim in places))
     return view.image(op, [held], {"mode": mode, "kernel": [old[dim] // new[dim] for dim in places]}, new)
 
 
@@ -154,70 +150,60 @@ def reduced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     node, read = view.node, view.read
     if node.op == "max" and not {"dim", "axes", "axis"} & {*node.attributes}:
         return view.same("relu")
-    if len(read) < ROW or not image_axes(view, node.axes()):
-        return None
+    names = view.names(held)
+    refuse(len(read) < 3 or {names[axis] for axis in node.axes()} != {*names} - {"batch", "channels"})
     ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
     found = pooled_to(view, held, "max" if node.op == "max" else "average", ones)
-    return found if found is None or len(view.made) == len(read) else flattened(view, found)
-
-
-def image_axes(view: OpContext, axes: Sequence[int]) -> bool:
-    """Return whether axes of the only tensor are all of an image, of a row or of a volume but samples and channels."""
-    rank = len(view.sizes(view.data[0]))
-    over = {ROW: {2}, 4: {*view.trace.layout[2:]}, 5: {2, 3, 4}}
-    return rank in over and {axis % rank for axis in axes} == over[rank]
+    return found if found is None or len(view.sizes()) == len(names) else flattened(view, found)
 
 
 def flattened(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say an image as a vector."""
-    return view.image("flatten", [held], {}, view.made, weights=frozenset(), flop=0)
+    return view.image("flatten", [held], {}, {"channels": view.sizes()[-1]}, weights=frozenset(), flop=0)
 
 
 def resized(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say an interpolation to a multiple of the size."""
     old, new, mode, dims = view.read, view.made, view.node.get("mode"), ("height", "width")
-    if mode is None or not len(old) == len(new) == ROW or any(new[dim] % old[dim] for dim in dims):
-        return None
+    refuse(mode is None or not len(old) == len(new) == 3 or any(new[dim] % old[dim] for dim in dims))
     scale = [new[dim] // old[dim] for dim in dims]
     return view.image("upsample", [held], {"mode": mode, "scale": scale}, new)
 
 
 def channels(view: OpContext, axis: int) -> bool:
     """Return whether an axis of the first tensor is that of its channels."""
-    rank = len(view.sizes(view.data[0]))
-    return axis % rank == (view.trace.layout[1] if rank == 4 else 1)
+    names = view.names(view.held[view.data[0]])
+    return bool(names) and names[axis] == "channels"
+
+
+TRAINED = {"scale": "weight", "shift": "bias"}
+"""Fields of a normalisation, with the operands that are trained tensors where these are true."""
 
 
 def norm(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a normalisation over some axes, over groups of channels, or over samples and places."""
     node = view.node
     kind, axes, groups = (node.get(name) for name in ("kind", "over", "groups"))
-    names = {"scale": "weight", "shift": "bias"}
-    trained = {field: node.operand(name) in view.weights for field, name in names.items()}
-    if "other" in node.operands:
-        return None
+    trained = {field: node.operand(name) in view.weights for field, name in TRAINED.items()}
+    refuse("other" in node.operands)
     if kind == "rms_norm":
         del trained["shift"]
     if groups is not None or kind == "batch_norm":
-        if not view.read or (groups and not channels(view, node.get("axis", 1))):
-            return None
+        refuse(not view.read or (groups and not channels(view, node.get("axis", 1))))
         own = {"groups": groups or view.read["channels"]} if kind == "group_norm" else {}
         return view.image(kind, [held], {**own, **trained}, view.made)
-    rank = len(held.axes)
-    place = view.trace.layout[1] if rank > 2 else 1
-    if kind == "layer_norm" and view.read and {axis % rank for axis in axes} == {*range(rank)} - {place}:
+    names = view.names(held)
+    if kind == "layer_norm" and names and {names[axis] for axis in axes} == {*names} - {"channels"}:
         return view.image("batch_norm", [held], trained, view.made)
     over = view.atoms.leaves(atom for axis in axes for atom in held.axes[axis])
-    if not over or BATCH in over or not {*over} <= {*view.dims(held)}:
-        return None
+    refuse(not over or BATCH in over or not {*over} <= {*view.dims(held)})
     return view.same(kind, roles={"over": over}, fields=trained)
 
 
 def softmax(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a softmax over an axis."""
     (axis,) = view.node.axes(-1)
-    if not -len(held.axes) <= axis < len(held.axes):
-        return None
+    refuse(not -len(held.axes) <= axis < len(held.axes))
     return view.same("softmax", roles={"over": view.atoms.leaves(held.axes[axis])})
 
 
@@ -237,13 +223,12 @@ def elementwise(view: OpContext) -> TensorAxes | None:
     plain = view.node.get("alpha", 1) == 1 and len(view.weights) <= (not several)
     if several and plain:
         return joined(view) or (scaled(view) if op == "multiply" else None)
-    if not plain or several or view.sizes(view.data[0]) != view.sizes():
-        return None
+    refuse(not plain or several or view.sizes(view.data[0]) != view.sizes())
     if view.weights:
         return shifted(view) if op == "add" else beside(view, "layer_scale") if op == "multiply" else None
     others = [value for value in view.node.read if value != view.data[0]]
     number = op != "add" and all(view.trace.elements(value) == 1 for value in others)
-    return view.only if number else view.same("pointwise", fields=OTHER)
+    return view.held[view.data[0]] if number else view.same("pointwise", fields=OTHER)
 
 
 def joined(view: OpContext) -> TensorAxes | None:
@@ -267,16 +252,13 @@ def scaled(view: OpContext) -> TensorAxes | None:
     made, atoms = view.sizes(), view.atoms
     large, small = sorted(view.data, key=view.trace.elements, reverse=True)
     one, two, sizes = view.held[large], view.held[small], view.sizes(small)
-    if view.sizes(large) != made or len(sizes) != len(made) or one.number == two.number:
-        return None
+    refuse(view.sizes(large) != made or len(sizes) != len(made) or one.number == two.number)
     for own, other, size in zip(one.axes, two.axes, sizes, strict=True):
-        if size > 1 and not atoms.unite(own, other):
-            return None
+        refuse(size > 1 and not atoms.unite(own, other))
     dims = view.dims(one)
     names = {atoms.fixed.get(atom) for atom in dims}
     rest = {*view.dims(two)} - {*dims}
-    if any(atoms.size((atom,)) > 1 or atoms.fixed.get(atom) not in names for atom in rest):
-        return None
+    refuse(any(atoms.size((atom,)) > 1 or atoms.fixed.get(atom) not in names for atom in rest))
     return view.put("scale", [one, two], one.axes, dims)
 
 
@@ -317,21 +299,19 @@ def inlined(view: OpContext, value: str) -> list[TensorAxes]:
     draft = view.draft(held)
     if draft.op != "concat" or len(view.trace.readers[value]) > 1:
         return [held]
-    return [TensorAxes(number, view.as_image(view.image_atoms(number), 4)) for number in draft.reads]
+    names, dims = view.names(held), view.layers.dims
+    return [TensorAxes(number, view.image_axes(dims(number), names)) for number in draft.reads]
 
 
 def features(view: OpContext, axis: int) -> TensorAxes | None:
     """Say a concatenation of features, of which an attention may read each part."""
     parts, atoms = [view.held[value] for value in view.data], view.atoms
-    if len(parts) < 2 or not view.trace.uses(view.node.result) <= {"attention", "dot"}:
-        return None
+    refuse(len(parts) < 2 or not view.trace.uses(view.node.result) <= {"attention", "dot"})
     *rest, last = range(len(parts[0].axes))
-    if axis % (last + 1) != last:
-        return None
+    refuse(axis % (last + 1) != last)
     for part in parts:
         united = all(atoms.unite(parts[0].axes[place], part.axes[place]) for place in rest)
-        if not united or not view.dims(part) or view.dims(part)[-1:] != atoms.leaves(part.axes[last]):
-            return None
+        refuse(not united or not view.dims(part) or view.dims(part)[-1:] != atoms.leaves(part.axes[last]))
     dims = dict.fromkeys(atom for part in parts for atom in view.dims(part)[:-1])
     made = atoms.axis(view.sizes()[last])
     return view.put(JOINED, parts, (*parts[0].axes[:-1], made), (*dims, *made))
@@ -339,13 +319,15 @@ def features(view: OpContext, axis: int) -> TensorAxes | None:
 
 def reshaped(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
-    read, made = view.read, view.made
-    if read and read == made:
-        return TensorAxes(held.number, view.as_image(view.image_atoms(held.number), len(view.sizes())))
-    if len(read) > 1 and len(made) == 1:
+    if len(view.read) > 1 and len(view.sizes()) == 2 and view.sizes()[0] == view.trace.batch:
         return flattened(view, held)
-    axes = view.atoms.regroup(held.axes, view.sizes())
-    return None if axes is None else patches(view, TensorAxes(held.number, axes))
+    axes: Axes = ()
+    if view.read and len(view.sizes()) != len(held.axes):  # a row with its height, or without
+        axes = view.image_axes(view.dims(held), view.trace.images.get(len(view.sizes()), ()))
+    if tuple(map(view.atoms.size, axes)) != view.sizes():
+        axes = view.atoms.regroup(held.axes, view.sizes()) or ()
+        refuse(not axes)
+    return patches(view, TensorAxes(held.number, axes))
 
 
 def transposed(view: OpContext, held: TensorAxes) -> TensorAxes:
@@ -371,8 +353,7 @@ def repeated(view: OpContext, held: TensorAxes) -> TensorAxes:
 def sliced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     """Say consecutive elements of an axis: a linear layer of its own where one makes them, or one of some positions."""
     atoms, axis, start = view.atoms, view.node.get("axis"), view.node.get("start")
-    if axis is None:
-        return None
+    refuse(axis is None)
     drop = view.node.get("drop", False)
     size = 1 if drop else view.sizes()[axis]
     if size == atoms.size(held.axes[axis]):
@@ -383,8 +364,7 @@ def sliced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     inner_size, made = atoms.size(inner), atoms.leaves(draft.roles.get("out", ()))
     if draft.op != "linear" or outer not in made or draft.tied is not None:
         return one_of(view, held, axis, start, drop=drop) if size == 1 else None
-    if start % inner_size or size % inner_size or not view.trace.uses(whole) <= {"part", "slice"}:
-        return None
+    refuse(start % inner_size or size % inner_size or not view.trace.uses(whole) <= {"part", "slice"})
     new = atoms.axis(size // inner_size)
 
     def swapped(dims: Axis) -> Axis:

@@ -8,21 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from hypar.ops.base import Shape
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Sizes = tuple[int, ...]
 Letters = tuple[int, ...]
 """A letter for each axis of a tensor; axes with one letter are the same index."""
 
 CHANNELS_FIRST = (0, 1, 2, 3)
-DIMS = ("channels", "depth", "height", "width")
-"""The dims of a volume, of which an image lacks the second, and a vector all but the first."""
-
-ROW = 3
-"""Axes of images of one row, which have no height."""
-
 FRAMEWORKS = {
     "add": ("add", "add_any"),
     "sub": ("sub", "rsub"),
@@ -107,9 +99,6 @@ class Node:
         """Floating-point operations of a contraction over the whole example, two for each product; else 0."""
         if self.op == "grouped":
             return 2 * math.prod(self.made) * self.sizes("input")[-1]
-        if self.op == "attention":
-            queries, keys, values = (self.sizes(name) for name in ("query", "key", "value"))
-            return 2 * math.prod(queries[:-1]) * keys[-2] * (queries[-1] + values[-1])
         if self.op == "conv":
             filters, turned = self.sizes("weight"), self.get("transposed", False)
             each = math.prod(filters) // (filters[0] if turned else int(self.get("out")))
@@ -188,6 +177,18 @@ class Trace:
     tokens: frozenset[str] = frozenset()
     full: frozenset[str] = frozenset()
 
+    @classmethod
+    def of(
+        cls, fed: Mapping[str, str], formats: Iterable[str], outputs: Sequence[str], *, shapes: Mapping[str, Sizes], **said: Any
+    ) -> Trace:  # fmt: skip
+        """Return a network with the number format of each value that is fed, those of trained tensors, and its results."""
+        known = [*[*fed.values()][:1], *formats]
+        return cls(
+            batch=shapes[next(iter(fed))][0], dtype=next((one for one in known if "float" in one), known[0]),
+            inputs=tuple(fed), tokens=frozenset(value for value, one in fed.items() if "float" not in one),
+            output=outputs[0], unused_outputs=len(outputs) - 1, shapes=shapes, **said,
+        )  # fmt: skip
+
     @cached_property
     def makers(self) -> dict[str, Node]:
         """The operation that makes each value."""
@@ -216,6 +217,15 @@ class Trace:
                 found.add(node.result)
         return frozenset(found)
 
+    @cached_property
+    def weights(self) -> frozenset[str]:
+        """The values that depend on trained tensors and on no input."""
+        found = set(self.parameters)
+        for node in self.nodes:
+            if node.result not in self.dependent and not found.isdisjoint(node.read):
+                found.add(node.result)
+        return frozenset(found)
+
     def uses(self, value: str) -> frozenset[str]:
         """Return the operations that read a value, or a view of it."""
         found, waiting = set[str](), [value]
@@ -237,7 +247,7 @@ class Trace:
 
     @cached_property
     def images(self) -> dict[int, tuple[str, ...]]:
-        """The dims of the axes of a vector, an image, a row or a volume, by their number.
+        """Names of the axes of a vector, an image, a row or a volume, by their number.
 
         Tensors of three axes are rows, and those of five volumes, where a convolution reads such an input; of three they
         are a sequence in place of rows where their axes change places.
@@ -246,22 +256,14 @@ class Trace:
         found = {2: dims[:2], 4: tuple(name for _, name in sorted(zip(self.layout, dims, strict=True)))}
         convolved = {node.read[0] for node in self.nodes if node.op == "conv"}
         ranks = {len(self.shapes[value]) for value in convolved.intersection(self.inputs)}
-        turned = any(node.op == "transpose" and len(self.shapes[node.result]) == ROW for node in self.nodes)
-        if ROW in ranks and not turned:
-            found[ROW] = ("batch", "channels", "width")
-        return {**found, 5: ("batch", *DIMS)} if 5 in ranks else found
+        turned = any(node.op == "transpose" and len(node.made) == 3 for node in self.nodes)
+        rows = {3: ("batch", "channels", "width")} if 3 in ranks and not turned else {}
+        volumes = {5: (*dims[:2], "depth", *dims[2:])} if 5 in ranks else {}
+        return {**found, **rows, **volumes}
 
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""
         return math.prod(self.shapes[value])
-
-    def sample(self, value: str) -> Shape | None:
-        """Return the shape of one sample as a model file says it: a vector, an image, a row or a volume; None for any other."""
-        sizes, names = self.shapes[value], self.images.get(len(self.shapes[value]))
-        if not names or sizes[0] != self.batch or not all(sizes):
-            return None
-        found = {"height": 1, **dict(zip(names, sizes, strict=True))}
-        return {name: found[name] for name in dims_of(len(names))}
 
     def causal(self, node: Node, operand: str = "") -> bool:
         """Return whether an operation hides later positions: says so, or has an operand that compares positions.
@@ -290,11 +292,6 @@ class Trace:
         return False
 
 
-def dims_of(rank: int) -> tuple[str, ...]:
-    """Return the dims of a sample of a vector, a row, an image or a volume of some axes, in their order in model files."""
-    return {2: DIMS[:1], 5: DIMS}.get(rank, (DIMS[0], *DIMS[2:]))
-
-
 def matrix_letters(left: int, right: int) -> dict[str, Letters]:
     """Return the letters of a product of matrices with some axes before, of the ranks of its factors.
 
@@ -310,6 +307,27 @@ def matrix_letters(left: int, right: int) -> dict[str, Letters]:
         "right": (*before[rank - right :], inner, column) if right > 1 else (inner,),
         "made": (*before, *((row,) if left > 1 else ()), *((column,) if right > 1 else ())),
     }
+
+
+def matrix_product(names: Mapping[str, str], node: Node) -> Node:
+    """Say a product of matrices, whose factors and bias are called by some names."""
+    letters = matrix_letters(len(node.sizes(names["left"])), len(node.sizes(names["right"])))
+    scaled = node.get("beta", 1) != 1 or node.get("alpha", 1) != 1
+    return node.called("dot", names, scaled=scaled, **letters)
+
+
+def contraction(
+    names: Mapping[str, str], node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ())
+) -> Node:
+    """Say a product of two tensors, whose factors are called by some names, over axes of both, others of both kept in front."""
+    left = [*range(len(node.sizes(names["left"])))]
+    right = [len(left) + axis for axis in range(len(node.sizes(names["right"])))]
+    for own, other in (summed, beside):
+        for one, two in zip(own, other, strict=True):
+            right[two] = left[one]
+    free = [axis for axis in left if axis not in {*summed[0], *beside[0]}]
+    made = (*beside[0], *free, *(letter for letter in right if letter not in left))
+    return node.called("dot", names, left=(*left,), right=(*right,), made=made)
 
 
 def numbers(value: Any, dims: int) -> list[int]:

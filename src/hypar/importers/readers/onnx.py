@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.importers.onnx_file import from_onnx
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,8 +17,6 @@ class Onnx:
 
     def read(self, file: Path) -> LayerGraph:
         """Return the network."""
-        from hypar.importers.onnx_file import from_onnx  # noqa: PLC0415 (only where a file is named)
-
         return from_onnx(file)
 
 

@@ -1,4 +1,4 @@
-"""Rules on sums of products: linear layers, products of two activations, attention, and tables that are looked up."""
+"""Rules on sequences: patches, trained tokens and positions; linear layers, products of two activations, attention, and tables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import JOINED, TensorAxes
-from hypar.importers.positions import scored_by
-from hypar.importers.trace import matrix_letters
+from hypar.importers.layers import JOINED, TensorAxes, refuse
+from hypar.importers.trace import VIEWS
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
@@ -20,6 +19,131 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
     from hypar.importers.trace import Letters
 
+MOST_TOKENS = 64
+"""Trained tokens that one concatenation may put before a sequence."""
+
+
+def patches(view: OpContext, held: TensorAxes) -> TensorAxes:
+    """Return a view of an image as the positions of a sequence, where its convolution has one filter for each patch."""
+    atoms, draft = view.atoms, view.draft(held)
+    axes = [atoms.leaves(axis) for axis in held.axes]
+    named = [tuple(atoms.fixed.get(atom, "") for atom in axis) for axis in axes]
+    if ("height", "width") not in named or draft.op != "conv" or not _side_by_side(view, held.number):
+        return held
+    whole = draft.node.result if draft.node else ""
+    if not {view.trace.nodes[number].op for number in view.trace.readers[whole]} <= VIEWS:
+        return held
+    positions, made = (
+        (atoms.new(atoms.size(axes[named.index(of)])),) for of in (("height", "width"), ("channels",))
+    )
+    fields = {key: value for key, value in draft.fields.items() if key in {"kernel", "bias"}}
+    roles: dict[str, Axis] = {"over": positions, "out": made}
+    dims = (*positions, *made)
+    number = view.layers.put(replace(draft, op="patch", fields=fields, dims=dims, roles=roles, whole=whole))
+    instead = {("height", "width"): positions, ("channels",): made}
+    return TensorAxes(number, tuple(instead.get(own, axis) for own, axis in zip(named, axes, strict=True)))
+
+
+def _side_by_side(view: OpContext, number: int) -> bool:
+    """Return whether the windows of a convolution are patches that lie side by side and cover the image."""
+    atoms, draft = view.atoms, view.layers.rows[number]
+    fields, kernel = draft.fields, draft.fields["kernel"]
+    if kernel != fields.get("stride") or not {*fields} <= {"out_channels", "kernel", "stride", "bias"}:
+        return False
+    read, made = ([*view.layers.dims(one)][1:] for one in (draft.reads[0], number))
+    sizes = kernel if isinstance(kernel, list) else [kernel, kernel]
+    return [atoms.size((atom,)) for atom in read] == [
+        atoms.size((atom,)) * size for atom, size in zip(made, sizes, strict=True)
+    ]
+
+
+def tokens(view: OpContext, axis: int) -> TensorAxes | None:
+    """Say a concatenation of trained tokens and the positions behind them."""
+    *first, last = view.node.read
+    refuse(last not in view.held or [*view.weights] != first)
+    held = view.held[last]
+    for value in reversed(first):
+        held = _token(view, held, value, axis % len(view.sizes(last)))
+    return held
+
+
+def _token(view: OpContext, held: TensorAxes, value: str, axis: int) -> TensorAxes:
+    """Say trained tokens before the positions of an axis."""
+    atoms, dims, over = view.atoms, view.dims(held), view.positions(held, axis)
+    count, trained = view.sizes(value)[axis], view.weights[value]
+    refuse(count > MOST_TOKENS)
+    refuse(view.trained(value) != count * atoms.size(dims) // atoms.size((over,)))
+    for _ in range(count):
+        longer = atoms.resized(over, atoms.size((over,)) + 1)
+        dims = tuple(longer if atom == over else atom for atom in dims)
+        axes = (*held.axes[:axis], (longer,), *held.axes[axis + 1 :])
+        held = view.put("token", [held], axes, dims, roles={"over": (over,)}, weights=trained)
+        over = longer
+    return held
+
+
+def one_of(view: OpContext, held: TensorAxes, axis: int, index: int, *, drop: bool) -> TensorAxes | None:
+    """Say one of the positions of an axis, which is then left out or has one element."""
+    over = view.positions(held, axis)
+    left = view.atoms.resized(over, 1)
+    axes = (*held.axes[:axis], *(() if drop else ((),)), *held.axes[axis + 1 :])
+    dims = tuple(left if atom == over else atom for atom in view.dims(held))
+    return view.put("select", [held], axes, dims, roles={"over": (over,)}, fields={"index": index})
+
+
+def beside(view: OpContext, op: str, own: tuple[int, ...] = ()) -> TensorAxes | None:
+    """Say an op of a tensor and of trained numbers that its elements share along some axes, or of rows of a table.
+
+    Args:
+        view: the operation.
+        op: the op.
+        own: shape of the trained numbers behind the tensor's axes, if not the last ones as they have them.
+    """
+    (value,), (weight,) = view.data, view.weights
+    sizes, trained, said = view.sizes(value), view.sizes(weight), view.trained(weight)
+    if not own and said != view.trace.elements(weight):
+        # Rows of a table, whose width is the last axis: which one an element meets follows from its place along the others.
+        table = op == "position" and trained[-1] > 1 and said % trained[-1] == 0
+        fields = {"rows": said // trained[-1]}
+        return _added(view, op, view.held[value], weight, [len(sizes) - 1], fields) if table else None
+    own = own or (1,) * (len(sizes) - len(trained)) + trained
+    places = [place for place, size in enumerate(own) if size > 1]
+    refuse(any(own[place] != sizes[place] for place in places) or (op == "layer_scale" and not places))
+    return _added(view, op, view.held[value], weight, places)
+
+
+def scored_by(view: OpContext, scores: TensorAxes, weight: str) -> TensorAxes | None:
+    """Say the sum of an attention's scores and trained numbers, each their own or of a table whose rows have one for each head.
+
+    The heads are the first axis of the scores with as many elements as a row: positions are behind them.
+    """
+    sizes = [view.atoms.size(axis) for axis in scores.axes]
+    own = (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
+    alike = [place for place, size in enumerate(own) if size == sizes[place]]
+    if view.trained(weight) == view.trace.elements(weight):
+        places = [place for place, size in enumerate(own) if size > 1]
+        fits = bool(places) and {*places} <= {*alike}
+        return _added(view, "position", scores, weight, places, flop=0) if fits else None
+    tables = [name for name, one in view.trace.parameters.items() if {one} == {*view.weights[weight]}]
+    if not tables or len(view.sizes(tables[0])) != len(("rows", "heads")):
+        return None
+    rows, heads = view.sizes(tables[0])
+    places = [place for place in alike if own[place] == heads][:1]
+    return _added(view, "position", scores, weight, places, {"rows": rows}, flop=0) if places else None
+
+
+def _added(
+    view: OpContext, op: str, held: TensorAxes, weight: str, places: list[int], fields: dict[str, Any] | None = None,
+    **said: Any,
+) -> TensorAxes | None:  # fmt: skip
+    """Say an op of a tensor and of trained numbers along some of its axes."""
+    over = view.atoms.leaves(atom for place in places for atom in held.axes[place])
+    if not {*over} <= {*view.dims(held)}:
+        return None
+    said = {"weights": view.weights[weight], "roles": {"over": over} if over else {}, **said}
+    return view.put(op, [held], held.axes, view.dims(held), fields=fields or {}, **said)
+
+
 BETWEEN = frozenset({"pointwise", "dropout"})
 """Ops between the two products of an attention, besides its softmax and what is added to its scores."""
 
@@ -29,14 +153,15 @@ def dot(view: OpContext) -> TensorAxes | None:
     node = view.node
     left, right, bias = (node.operand(name) for name in ("left", "right", "bias"))
     roles = {name: node.get(name) for name in ("left", "right", "made")}
-    if not left or not right or roles["left"] is None or node.get("scaled", False):
-        return None
+    refuse(not left or not right or roles["left"] is None or node.get("scaled", False))
     if left in view.held and right in view.held:
+        if node.get("scores") and BATCH in view.atoms.leaves(view.held[right].axes[-2]):
+            found = "found an attention over its first axis, that of the samples"
+            raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
         return None if bias else activations(view, view.held[left], view.held[right], roles)
     if right in view.held:
         left, right, roles = right, left, {**roles, "left": roles["right"], "right": roles["left"]}
-    if left not in view.held or right not in view.weights or (bias and bias not in view.weights):
-        return None
+    refuse(left not in view.held or right not in view.weights or (bias and bias not in view.weights))
     return _linear(view, view.held[left], right, roles, bias=bool(bias))
 
 
@@ -49,12 +174,10 @@ def _linear(
     axes: dict[int, Axis] = dict(zip(of_data, held.axes, strict=True))
     read = [letter for letter in of_data if letter in sizes and letter not in of_result]
     made = [letter for letter in sizes if letter not in of_data]
-    if any(letter in sizes and letter in of_result and sizes[letter] > 1 for letter in of_data):
-        return None
+    refuse(any(letter in sizes and letter in of_result and sizes[letter] > 1 for letter in of_data))
     contracted = atoms.leaves(atom for letter in read for atom in axes[letter])
     own = view.dims(held)
-    if not {*contracted} <= {*own} or not contracted or BATCH in contracted:
-        return None
+    refuse(not {*contracted} <= {*own} or not contracted or BATCH in contracted)
     if len(view.read) == 1 and len(sizes) == 2:
         out = {"out_features": sizes[made[0]], "bias": bias}
         return view.image("linear", [held], out, {"channels": sizes[made[0]]})
@@ -63,8 +186,7 @@ def _linear(
         tuple(atom for letter in made for atom in axes[letter]),
         tuple(axes[letter] for letter in of_result),
     )
-    if not new:
-        return None
+    refuse(not new)
     order = tuple(atom for atom in own if atom in contracted)
     kept = tuple(atom for atom in own if atom not in contracted)
     if [atoms.fixed.get(atom) for atom in (*order, *kept)] == ["channels", "height", "width"]:
@@ -93,7 +215,7 @@ def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
 
 
 def activations(
-    view: OpContext, left: TensorAxes, right: TensorAxes, roles: Mapping[str, Letters], **said: Any
+    view: OpContext, left: TensorAxes, right: TensorAxes, roles: Mapping[str, Letters]
 ) -> TensorAxes | None:
     """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
     atoms, of_left, of_right = view.atoms, roles["left"], roles["right"]
@@ -104,15 +226,13 @@ def activations(
     contracted = [letter for letter in both if letter not in roles["made"]]
     for letter in both:
         joined = atoms.unite(one[letter], two[letter])
-        if not joined and not (letter in contracted and atoms.align(one[letter], two[letter])):
-            return None
+        refuse(not joined and not (letter in contracted and atoms.align(one[letter], two[letter])))
     mine, theirs = (
         atoms.leaves(atom for letter in contracted for atom in side[letter]) for side in (one, two)
     )
     shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
     first, second = view.dims(left), view.dims(right)
-    if BATCH not in shared or not {*mine} <= {*first} or not {*theirs} <= {*second}:
-        return None
+    refuse(BATCH not in shared or not {*mine} <= {*first} or not {*theirs} <= {*second})
     found = _attention_of(view, left, right, (mine, theirs))
     taken = {atoms.first(atom) for atom in first}
     names = {
@@ -133,48 +253,7 @@ def activations(
     dims = (*(atom for atom in first if atom not in mine), *(atom for atom in others if atom not in first))
     pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
     pairs = {field: pair for field, pair in pairs.items() if pair}
-    return view.put("matmul", [left, right], axes, dims, pairs=pairs, weights=frozenset(), **said)
-
-
-def attention(view: OpContext) -> TensorAxes | None:
-    """Say an attention that is one operation, as two products with a softmax and what is trained of its mask between.
-
-    The second product makes it an attention where queries, keys and values are as that op has them.
-    """
-    node, atoms = view.node, view.atoms
-    values = [node.operand(name) for name in ("query", "key", "value")]
-    if any(value not in view.held for value in values):
-        return None
-    q, k, v = (view.held[value] for value in values)
-    rank, mask = len(q.axes), node.operand("mask")
-    if {len(k.axes), len(v.axes)} != {rank} or rank < len(("batch", "sequence", "features")):
-        return None
-    for place, axis in enumerate(q.axes[:-2]):
-        heads, other = k.axes[place], v.axes[place]
-        groups = atoms.size(axis) // atoms.size(heads)
-        repeated = () if groups == 1 else (atoms.new(groups),)
-        if not (atoms.unite(axis, (*heads, *repeated)) and atoms.unite(axis, (*other, *repeated))):
-            return None
-    if BATCH in atoms.leaves(k.axes[-2]):
-        found = "found an attention over its first axis, that of the samples"
-        raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
-    if not atoms.unite(q.axes[-1], k.axes[-1]) or not atoms.unite(k.axes[-2], v.axes[-2]):
-        return None
-    q, k, v = (replace(held, axes=(*q.axes[:-2], *held.axes[-2:])) for held in (q, k, v))
-    flop = node.flop
-    of_scores = flop * atoms.size(q.axes[-1]) // (atoms.size(q.axes[-1]) + atoms.size(v.axes[-1]))
-    letters = matrix_letters(rank, rank)
-    *before, inner, column = letters["right"]
-    turned = {**letters, "right": (*before, column, inner)}
-    scores = activations(view, q, k, turned, flop=of_scores)
-    if scores is None:
-        return None
-    if mask in view.weights:
-        scores = scored_by(view, scores, mask) or scores
-    roles = {"over": atoms.leaves(scores.axes[-1])}
-    said: dict[str, Any] = {"roles": roles, "weights": frozenset(), "flop": 0}
-    shares = view.put("softmax", [scores], scores.axes, view.dims(scores), **said)
-    return activations(view, shares, v, letters, flop=flop - of_scores)
+    return view.put("matmul", [left, right], axes, dims, pairs=pairs, weights=frozenset())
 
 
 def _scores(view: OpContext, number: int) -> tuple[int, list[int]]:
@@ -200,7 +279,7 @@ def _attention_of(
     if leaves(softmax[0].roles["over"]) != keys[0] or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]:
         return None
     masked = [node for one in between if (node := rows[one].node)]
-    causal = any(view.trace.causal(node, "mask" if node.op == "attention" else "") for node in masked)
+    causal = any(map(view.trace.causal, masked))
     parts, dims = _parts(view, scores.reads, values.number), view.layers.dims
     numbers = [*parts[:2], values.number, *parts[2:]]
     sizes = [{str(atom): view.atoms.size((atom,)) for atom in dims(number)} for number in numbers]
@@ -212,10 +291,9 @@ def _attention_of(
     if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
         for maker, name in zip(makers, ("q", "k", "v"), strict=True):
             maker.scope = (*maker.scope, name)
-    flop = view.node.flop + (scores.flop if view.node.op == "dot" else 0)
     return view.put(
         "attention", [TensorAxes(number, ()) for number in numbers], (), (*dims(numbers[0])[:-1], dims(values.number)[-1]),
-        roles={"over": keys[1]}, weights=frozenset(), fields={"causal": causal}, flop=flop,
+        roles={"over": keys[1]}, weights=frozenset(), fields={"causal": causal}, flop=view.node.flop + scores.flop,
     )  # fmt: skip
 
 
@@ -238,8 +316,7 @@ def _parts(view: OpContext, factors: tuple[int, ...], values: int) -> list[int]:
 def lookup(view: OpContext) -> TensorAxes | None:
     """Say a table whose rows are looked up by the input."""
     table, tokens = view.node.operand("table"), view.node.operand("tokens")
-    if table not in view.weights or tokens not in view.held:
-        return None
+    refuse(table not in view.weights or tokens not in view.held)
     held, (rows, width) = view.held[tokens], view.sizes(table)
     over, out = (view.atoms.new(rows),), (view.atoms.new(width),)
     axes: Axes = (*held.axes[: len(view.sizes()) - 1], out)
@@ -247,9 +324,8 @@ def lookup(view: OpContext) -> TensorAxes | None:
 
 
 def loss(view: OpContext) -> TensorAxes | None:
-    """Say a mean cross-entropy of scores, whose classes are the second axis."""
-    held = view.held[view.data[0]]
-    if len(held.axes) < 2:
-        return None
-    over = view.atoms.leaves(held.axes[1])
+    """Say a mean cross-entropy of scores, whose classes are the second axis unless another is said."""
+    held, (axis,) = view.held[view.data[0]], view.node.axes(1)
+    refuse(axis >= len(held.axes))
+    over = view.atoms.leaves(held.axes[axis])
     return view.put("cross_entropy", [held], (), view.dims(held), roles={"over": over})

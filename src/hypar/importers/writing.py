@@ -1,0 +1,333 @@
+"""Entries of a model file from layers: names of dims and of layers, and runs of equal modules as one block that is repeated."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import count
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any
+
+from hypar.importers.atoms import BATCH
+from hypar.network.modelfile import MOST_REPEATS
+from hypar.registry import load_plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from hypar.importers.atoms import Atoms, Axis
+    from hypar.importers.layers import LayerDraft
+
+BETWEEN = frozenset({"dropout", "pointwise", "position", "softmax"})
+"""Ops between the two products of an attention."""
+
+EXPERTS = {"over": "sequence", "to": "experts", "slots": "slots"}
+"""Names of the dims of a dispatch."""
+
+
+def named(drafts: Sequence[LayerDraft], atoms: Atoms) -> tuple[tuple[LayerDraft, ...], dict[str, int]]:
+    """Return layers whose fields have the names of dims, and the dims whose sizes they need."""
+    names = _Names(drafts, atoms)
+    found = tuple(replace(draft, fields=names.fields(draft)) for draft in drafts)
+    needed = dict.fromkeys(
+        atom
+        for draft in found
+        for field in load_plugin("ops", draft.op).sized
+        for atom in atoms.leaves(draft.roles.get(field, ()))
+    )
+    fixed = {*atoms.fixed.values()}
+    return found, {name: atoms.size((atom,)) for atom in needed if (name := names.name(atom)) not in fixed}
+
+
+class _Names:
+    """Gives names; ``of`` holds that of each atom, ``beside`` the atoms of the tensors that have one."""
+
+    def __init__(self, drafts: Sequence[LayerDraft], atoms: Atoms) -> None:
+        self.drafts, self.atoms = drafts, atoms
+        self.of: dict[int, str] = {}
+        self.sizes: dict[str, int] = {}
+        self.tensors = [self.dims(draft.dims) for draft in drafts]
+        self.beside: dict[int, set[int]] = {}
+        for draft, dims in zip(drafts, self.tensors, strict=True):
+            factors = [atom for read in draft.reads for atom in self.tensors[read] if draft.op == "matmul"]
+            for together in (dims, factors):
+                for atom in together:
+                    self.beside.setdefault(atom, set()).update(together)
+        for axis, name in self.wanted():
+            for atom in self.dims(axis):
+                if atom not in self.of:
+                    self.give(atom, atoms.fixed.get(atom, name))
+
+    def dims(self, axis: Iterable[int]) -> Axis:
+        """Return the atom that names each dim of an axis."""
+        return tuple(self.atoms.first(atom) for atom in self.atoms.leaves(axis))
+
+    def name(self, atom: int) -> str:
+        return self.of[self.atoms.first(atom)]
+
+    def give(self, atom: int, base: str) -> None:
+        """Name an atom, as no other of another size or beside it in a tensor is named."""
+        size, fixed = self.atoms.size((atom,)), atom in self.atoms.fixed
+        taken = {self.of[other] for other in self.beside.get(atom, ()) if other in self.of}
+        name, letters = base, iter(ascii_lowercase[1:])
+        while name in taken or (not fixed and self.sizes.get(name, size) != size):
+            letter = next(letters, None)
+            name = f"{base}_{letter}" if letter else f"{name}_x"
+        self.of[atom] = name
+        if not fixed:
+            self.sizes[name] = size
+
+    def wanted(self) -> Iterator[tuple[Axis, str]]:
+        """Yield axes with the name that each of their atoms should have, the surest first."""
+        yield from (((atom,), name) for atom, name in self.atoms.fixed.items() if atom != BATCH)
+        rules = {"attention": self.of_attention, "matmul": self.of_products}
+        for op, rule in rules.items():
+            yield from (pair for draft in self.drafts if draft.op == op for pair in rule(draft))
+        experts = [draft.roles for draft in self.drafts if draft.op == "dispatch"]
+        yield from ((roles[field], name) for roles in experts for field, name in EXPERTS.items())
+        yield from self.of_tables()
+        for draft, dims in zip(self.drafts, self.tensors, strict=True):
+            if draft.op in {"add", "layer_norm", "rms_norm"}:
+                yield dims[-1:], "hidden"
+        yield from self.of_linear()
+        for dims in self.tensors:
+            yield dims[-1:], "features"
+            yield dims, "sequence"
+        for draft in self.drafts:
+            yield from ((axis, "features") for axis in draft.roles.values())
+
+    def of_attention(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
+        queries, keys, values, *further = (self.tensors[read] for read in draft.reads)
+        over = self.dims(draft.roles["over"])
+        yield over, "sequence"
+        yield from ((dims[-1:], "head_dim") for dims in (queries, keys, values))
+        yield from ((dims[-1:], "rope_dim") for dims in further)
+        shared = tuple(atom for atom in keys[:-1] if atom not in over)
+        grouped = tuple(atom for atom in queries[:-1] if atom not in (*over, *shared))
+        yield shared, "kv_heads" if grouped else "heads"
+        yield grouped, "group" if shared else "heads"
+
+    def of_products(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
+        """Yield the dims of an attention between two sequences, which is two products with a softmax between."""
+        first, values = draft.reads
+        number = first
+        while self.drafts[number].op in BETWEEN:
+            number = self.drafts[number].reads[0]
+        scores = self.drafts[number]
+        if scores.op == "matmul" and number != first:
+            yield tuple(atom for pair in draft.pairs["over"] for atom in pair), "sequence"
+            yield tuple(pair[0] for pair in scores.pairs["over"]), "head_dim"
+            yield self.tensors[values][-1:], "head_dim"
+            queries = self.tensors[scores.reads[0]]
+            yield tuple(atom for atom in queries if atom in self.tensors[values]), "heads"
+
+    def of_tables(self) -> Iterator[tuple[Axis, str]]:
+        """Yield the dims of embeddings; the largest table is that of the vocabulary."""
+        tables = [draft for draft in self.drafts if draft.op == "embedding"]
+        largest = max((self.atoms.size(table.roles["over"]) for table in tables), default=0)
+        for table in tables:
+            over = table.roles["over"]
+            yield over, "vocab" if self.atoms.size(over) == largest else "types"
+            yield table.roles["out"], "hidden"
+            yield self.tensors[table.reads[0]], "sequence"
+
+    def of_linear(self) -> Iterator[tuple[Axis, str]]:
+        """Yield the dims of linear layers: those that another one contracts are of a perceptron, the last ones classes."""
+        layers = [draft.roles for draft in self.drafts if draft.op == "linear"]
+        read = {atom for roles in layers for atom in self.atoms.leaves(roles.get("contracted", ()))}
+        for roles in layers:
+            for atom in self.atoms.leaves(roles.get("out", ())):
+                last = "vocab" if self.atoms.size((atom,)) == self.sizes.get("vocab") else "classes"
+                yield (atom,), "ff" if atom in read else last
+
+    def fields(self, draft: LayerDraft) -> dict[str, Any]:
+        """Return the fields of a layer with those that name dims, unless these are named by default."""
+        found: dict[str, Any] = {}
+        known = load_plugin("ops", draft.op).model_fields
+        for field, axis in draft.roles.items():
+            names = [self.of[atom] for atom in self.dims(axis)]
+            default = known[field].default
+            if names != ([*default] if isinstance(default, tuple) else [default]):
+                found["in" if field == "contracted" else field] = names[0] if len(names) == 1 else names
+        for field, pairs in draft.pairs.items():
+            sides = (self.atoms.leaves(side) for side in zip(*pairs, strict=True))
+            mapped = {self.name(one): self.name(other) for one, other in zip(*sides, strict=True)}
+            listed = [*mapped] if len(mapped) > 1 else next(iter(mapped))
+            found[field] = listed if all(one == other for one, other in mapped.items()) else mapped
+        return {**found, **draft.fields}
+
+
+UNNAMED = frozenset(
+    {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
+)
+"""Ops whose layers have no name unless another layer needs it."""
+
+LONGEST_NAME = 90
+CONTAINERS = frozenset({"", "Sequential", "ModuleList", "ModuleDict"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Modules one behind the other, whose layers are equal and read what the module before gives.
+
+    ``members`` are the layers of the first one, which read the layer ``read``; ``last`` is that of the last one.
+    """
+
+    path: tuple[str, ...]
+    members: range
+    read: int
+    last: int
+    turns: int = 1
+
+
+_Row = int | _Run
+
+
+def content(drafts: Sequence[LayerDraft], classes: Mapping[tuple[str, ...], str]) -> dict[str, Any]:
+    """Return the ``blocks`` and the ``layers`` of a model file."""
+    writer = _Writer(drafts, classes)
+    layers = writer.entries([*writer.rows(range(len(drafts)), 0)])
+    return {**({"blocks": writer.blocks} if writer.blocks else {}), "layers": layers}
+
+
+class _Writer:
+    """Writes entries; ``ops`` are those of each module, ``last_reader`` is the last layer that reads one."""
+
+    def __init__(self, drafts: Sequence[LayerDraft], classes: Mapping[tuple[str, ...], str]) -> None:
+        self.drafts, self.classes = drafts, classes
+        self.blocks: dict[str, dict[str, Any]] = {}
+        self.block_of: dict[str, str] = {}
+        self.ops: dict[tuple[str, ...], set[str]] = {}
+        self.last_reader: dict[int, int] = {}
+        for number, draft in enumerate(drafts):
+            self.ops.setdefault(draft.scope, set()).add(draft.op)
+            self.last_reader |= dict.fromkeys(draft.reads, number)
+        self.containers = {scope[:depth] for scope in self.ops for depth in range(len(scope))}
+
+    def rows(self, numbers: range, depth: int) -> Iterator[_Row]:
+        """Yield layers one by one but for the longest runs of equal modules, the outermost first."""
+        run: _Run | None = None
+        begin = numbers.start
+        while begin < numbers.stop:
+            path = self.drafts[begin].scope[: depth + 1]
+            end = begin + 1
+            while end < numbers.stop and self.drafts[end].scope[: depth + 1] == path:
+                end += 1
+            part = range(begin, end)
+            own = self.module(path, part) if len(path) > depth else None
+            if run and own and self.follows(run, own):
+                run = replace(run, last=own.last, turns=run.turns + 1)
+            else:
+                yield from self.written(run, depth)
+                run = own
+                if own is None:
+                    yield from part if len(path) <= depth else self.rows(part, depth + 1)
+            begin = end
+        yield from self.written(run, depth)
+
+    def written(self, run: _Run | None, depth: int) -> Iterator[_Row]:
+        """Yield a run, its layers where it is a single module."""
+        if run is not None:
+            yield from [run] if run.turns > 1 else self.rows(run.members, depth + 1)
+
+    def module(self, path: tuple[str, ...], members: range) -> _Run | None:
+        """Return a module alone, if it reads one layer from outside and gives its last one alone."""
+        read = {read for number in members for read in self.drafts[number].reads if read not in members}
+        given = {one for one in members[:-1] if self.last_reader.get(one, 0) not in members}
+        if len(members) < 2 or len(read) != 1 or given:
+            return None
+        return _Run(path, members, read.pop(), members[-1])
+
+    def follows(self, run: _Run, module: _Run) -> bool:
+        """Return whether a module is one more turn of a run."""
+        return (
+            run.turns < MOST_REPEATS
+            and run.path[:-1] == module.path[:-1]
+            and module.read == run.last
+            and self.last_reader[run.last] in module.members
+            and self.form(run) == self.form(module)
+        )
+
+    def form(self, run: _Run) -> str:
+        """Return what the modules of a run have in common: ops, fields and wiring."""
+        start = run.members.start
+        drafts = (self.drafts[number] for number in run.members)
+        return repr(
+            [
+                (draft.op, sorted(draft.fields.items()), [max(read - start, -1) for read in draft.reads])
+                for draft in drafts
+            ]
+        )
+
+    def entries(
+        self, rows: Sequence[_Row], path: tuple[str, ...] = (), read: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the entries of a list; ``read`` is the layer that the list of a block knows as ``input``."""
+        wired = [
+            () if self.reads(row) == (before,) else self.reads(row)
+            for row, before in zip(rows, [read, *map(_last, rows)], strict=False)
+        ]
+        wanted = {one for reads in wired for one in reads}
+        called = {} if read is None else {read: "input"}
+        found: list[dict[str, Any]] = []
+        for row, reads in zip(rows, wired, strict=True):
+            name = _free(self.name(row, path), called.values())
+            entry = self.entry(row, name, named=_last(row) in wanted)
+            tied = self.drafts[row].tied if isinstance(row, int) else None
+            if tied in called:
+                entry["weight"] = called[tied]
+            inputs = [called[one] for one in reads]
+            if inputs:
+                entry["inputs"] = inputs[0] if len(inputs) == 1 else inputs
+            found.append(entry)
+            called[_last(row)] = name
+        return found
+
+    def reads(self, row: _Row) -> tuple[int, ...]:
+        """Return the layers that a row reads."""
+        return self.drafts[row].reads if isinstance(row, int) else (row.read,)
+
+    def name(self, row: _Row, path: tuple[str, ...]) -> str:
+        """Return the rest of the path of a row's module, with its op where the module runs other layers too."""
+        scope = row.path if isinstance(row, _Run) else self.drafts[row].scope
+        own = [*scope[len(path) :]]
+        if isinstance(row, _Run):
+            bare = own[-1].rstrip("0123456789").rstrip("_")
+            own[-1:] = [bare] if bare else [] if len(own) > 1 else own[-1:]
+        elif not own or scope in self.containers or len(self.ops[scope]) > 1:
+            own.append(self.drafts[row].op)
+        return _word("_".join(own))
+
+    def entry(self, row: _Row, name: str, *, named: bool) -> dict[str, Any]:
+        """Return the entry of a row, without its inputs."""
+        if isinstance(row, _Run):
+            return {"block": self.block(row), "name": name, "repeat": row.turns}
+        draft = self.drafts[row]
+        head = {"name": name} if named or draft.op not in UNNAMED else {}
+        return {**head, "op": draft.op, **draft.fields}
+
+    def block(self, run: _Run) -> str:
+        """Return the name of a run's block, which is written where its form first occurs."""
+        if (form := self.form(run)) not in self.block_of:
+            kind = self.classes.get(run.path, "")
+            base = "_".join(run.path) if kind in CONTAINERS else kind
+            base = _word(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()) or "block"
+            name = self.block_of[form] = _free(base, self.block_of.values())
+            self.blocks[name] = {"layers": self.entries(run.members, run.path, run.read)}
+        return self.block_of[form]
+
+
+def _last(row: _Row) -> int:
+    return row if isinstance(row, int) else row.last
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """Return a name, with a number behind it where it is taken."""
+    return next(
+        free for number in count(1) if (free := name if number == 1 else f"{name}_{number}") not in taken
+    )
+
+
+def _word(text: str) -> str:
+    """Return a text as a name of a model file."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", text).lstrip("-")[:LONGEST_NAME]
