@@ -57,6 +57,7 @@ MUTANTS = [
     Mutant("a norm keeps its statistics", "ops/families/normalise.py", "elements=(1 + self.centred) * positions // each", "elements=0 * positions // each"),
     Mutant("a norm keeps its input", "ops/families/normalise.py", "Saved(input=True, elements=(1", "Saved(elements=(1"),
     Mutant("a layer norm has a shift", "ops/families/normalise.py", 'given = {"weight": self.scale, "bias": self.shift}', 'given = {"weight": self.scale}'),
+    Mutant("a rotation turns by the place in the whole", "ops/families/elementwise.py", "angle = run.index(self.over)[:, None]", "angle = np.arange(len(run.index(self.over)))[:, None]"),
     Mutant("a softmax keeps its output", "ops/families/normalise.py", "saved = Saved(output=True)", "saved = Saved()"),
     Mutant("a layer norm takes five operations", "ops/families/normalise.py", "operations: ClassVar[int] = 5", "operations: ClassVar[int] = 4"),
     Mutant("a dispatch keeps the experts' numbers", "ops/families/contract.py", "mask_bytes=INDEX_BYTES * self.count * shape[self.over]", "mask_bytes=0 * shape[self.over]"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hypar.ops.run import mask
 from tests.effort import examples
-from tests.ops.layers import CASES, Bench, Gradients, backward, bench, forward
+from tests.ops.layers import CASES, NAMED, Bench, Gradients, backward, bench, forward
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,13 +27,14 @@ def cuts(draw: st.DrawFn, run: Bench) -> list[Piece]:
 
     An op of whole samples is divided in the batch alone.
     """
-    dims = dict(run.kernel.whole())
+    dims, opaque = dict(run.kernel.whole()), run.layer.op_name == "opaque"
     if getattr(run.layer.op, "mode", "") == "average" and draw(st.booleans()):
         for dim in sorted(run.kernel.nest.reduced):
             dims[f"input_{dim}"] = np.arange(run.layer.input_shapes[0][dim])
     parts = {}
     for dim, every in dims.items():
-        ways = 1 if run.layer.op_name == "opaque" and dim != "batch" else draw(st.sampled_from([1, 1, 2, 3]))
+        whole = dim in {*run.kernel.nest.together, *run.kernel.nest.whole} or (opaque and dim != "batch")
+        ways = 1 if whole else draw(st.sampled_from([1, 1, 2, 3]))
         part = np.array(draw(st.lists(st.integers(0, ways - 1), min_size=len(every), max_size=len(every))))
         if draw(st.booleans()):
             part.sort()
@@ -71,9 +72,13 @@ class Devices:
     def parameters(self, piece: Piece) -> dict[str, Array]:
         found = {}
         for name, own in self.kernel.nest.trained.items():
-            boxes = [piece.get(axis.dims[0], np.arange(axis.size)) for axis in own.axes.values()]
-            if name == "bias" and self.kernel.nest.weight:
-                boxes = [self.kernel.output(piece)[1]]
+            boxes = [
+                np.arange(axis.size) if axis.turns else piece.get(axis.dims[0], np.arange(axis.size))
+                for axis in own.axes.values()
+            ]
+            if self.kernel.nest.biased and name == "bias":
+                made = dict(zip(self.kernel.nest.result.axes, self.kernel.output(piece), strict=True))
+                boxes = [made[axis] for axis in own.axes]
             found[name] = only(self.run.parameters[name], mask(own.shape, tuple(boxes)))
         return found
 
@@ -98,7 +103,7 @@ class Devices:
         ]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *NAMED])
 @given(seed=st.integers(0, 99), data=st.data())
 @settings(max_examples=examples(50, 2), deadline=None)
 def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> None:
@@ -156,8 +161,9 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
 
 
 def once(piece: Piece, devices: Devices) -> bool:
-    """Whether a piece's term of a bias's gradient counts: every part of the input channels has the whole one."""
-    return "in_channels" not in piece or piece["in_channels"] is devices.pieces[0]["in_channels"]
+    """Whether a piece's term of a bias's gradient counts: every part of what is contracted has the whole one."""
+    contracted = {*piece} - {*devices.kernel.nest.result.dims}
+    return all(piece[dim] is devices.pieces[0][dim] for dim in contracted)
 
 
 def poked(values: Array, inside: Mask, data: st.DataObject) -> Array:
