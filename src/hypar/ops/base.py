@@ -86,7 +86,7 @@ class Op(Record):
     @property
     def tied(self) -> str | None:
         """The layer whose weight it uses, by its field ``weight``; None if it has its own."""
-        return getattr(self, "weight", None)
+        return vars(self).get("weight")
 
     def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
         """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
@@ -111,7 +111,7 @@ class Op(Record):
             fits(tuple(inputs[0]) == self.form, inputs, form)
         facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask}
         facts |= self._facts(*inputs)
-        shape, up = next(iter(inputs), {}), getattr(self, "rounding", "down") == "up"
+        shape, up = next(iter(inputs), {}), vars(self).get("rounding") == "up"
         windows = facts.pop("windows", None) or self.windows(*inputs)
         made: Axes | None = facts.pop("made", None)
         if made is None:
@@ -189,7 +189,7 @@ class Weighted(Op):
     def contraction(self, loops: Shape, read: Axes, made: Axes, weight: Iterable[str], **facts: Any) -> Facts:
         """Return the facts of a product of one input with a weight; a bias has the axes that the weight makes."""
         bias = {axis: own for axis, own in made.items() if not isinstance(own, int)}
-        trained = {"bias": bias} if getattr(self, "bias", False) else {}
+        trained = {"bias": bias} if vars(self).get("bias") else {}
         given = {"input": self.input_zeros, "output": self.output_zeros}
         zeros = {tensor: part for tensor, part in given.items() if part is not None}
         own = {"loops": loops, "read": [read], "made": made, "weight": weight, "trained": trained}

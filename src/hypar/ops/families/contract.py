@@ -378,14 +378,9 @@ class Combine(Op):
 
     def _value(self, run: Run, made: Var, gates: Var) -> Var:
         positions = next(dim for dim in gates.dims[1:] if dim != self.over)
-        chosen = chosen_of(run, positions, self.over, self.count)
+        dims, routing = ("batch", positions, self.over), Routing(run.nest.sizes[self.over], self.count)
+        chosen = Var(dims, routing.chosen(*map(run.index, dims)))
         return product((made, gates * chosen), run.nest.result.dims)
-
-
-def chosen_of(run: Run, positions: str, experts: str, count: int) -> Var:
-    """Return whether each position goes to each expert."""
-    dims = ("batch", positions, experts)
-    return Var(dims, Routing(run.nest.sizes[experts], count).chosen(*map(run.index, dims)))
 
 
 plugins: dict[str, type[Op]] = {

@@ -199,7 +199,7 @@ class Trained(Op):
         """Return that the gradient is summed over the dims that the trained tensor lacks; round a table other dims go."""
         need(shape, self.over or ())
         single = self.single and self.over is None
-        rows, over = (1, ()) if single else (getattr(self, "rows", None), self.over)
+        rows, over = (1, ()) if single else (vars(self).get("rows"), self.over)
         own = tuple(dim for dim in shape if over is None or dim in over)
         others = tuple(dim for dim in shape if dim not in own)
         table = {"rows": Projection(rows, others, turns=True)} if rows else {}

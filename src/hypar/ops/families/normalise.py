@@ -10,9 +10,9 @@ import numpy as np
 
 from hypar.ops.base import LARGEST_SIZE, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import CONTRACTED, MADE, READ, Names, OneName, prefixed
-from hypar.ops.families.contract import chosen_of
 from hypar.ops.operands import Saved, Sum
 from hypar.ops.tape import Var, product
+from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -222,7 +222,9 @@ class TopK(Softmax):
         positions = next(dim for dim in read.dims[1:] if dim != experts)
         found = read.exp()
         value = found / (found + 1.0) if self.function == "sigmoid" else found
-        return shares(run, value * chosen_of(run, positions, experts, self.count), self.over)
+        dims, routing = ("batch", positions, experts), Routing(run.nest.sizes[experts], self.count)
+        chosen = Var(dims, routing.chosen(*map(run.index, dims)))
+        return shares(run, value * chosen, self.over)
 
 
 def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
