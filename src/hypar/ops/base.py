@@ -219,3 +219,9 @@ def describe(*shapes: Shape) -> str:
     """
     sizes = ["x".join(str(size) for size in shape.values()) for shape in shapes]
     return " and ".join(f"{own} ({', '.join(shape)})" for own, shape in zip(sizes, shapes, strict=True))
+
+
+def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:
+    """Return exponentials over their sums over some dims, which all devices with some of these share."""
+    total = run.total("exponential", exponentials.sum(over))
+    return exponentials * run.shared("product", Var((), 1.0) / total)
