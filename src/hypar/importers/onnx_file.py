@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import DocumentError, ModelError, shown
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, matrix_product
+from hypar.importers.trace import Node, Trace, adapted, contraction, matrix_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,10 +57,9 @@ def _pool(mode: str, node: Node) -> Node:
 
 
 def _gemm(node: Node) -> Node:
-    names = {"left": "A", "right": "B", "bias": "C"}
-    left, right = (1, 0) if node.get("transA", 0) else (0, 1), (2, 1) if node.get("transB", 0) else (1, 2)
+    names, turned = {"left": "A", "right": "B", "bias": "C"}, (node.get("transA", 0), node.get("transB", 0))
     scaled = node.get("alpha", 1) != 1 or node.get("beta", 1) != 1
-    return node.called("dot", names, left=left, right=right, made=(0, 2), scaled=scaled)
+    return contraction(names, node, ((1 - turned[0],), (turned[1],)), scaled=scaled)
 
 
 def _gather(node: Node) -> Node:

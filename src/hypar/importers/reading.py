@@ -11,7 +11,7 @@ from hypar.errors import ModelError
 from hypar.importers import experts, rules, sequences
 from hypar.importers.atoms import BATCH, Atoms
 from hypar.importers.fusion import fused, in_steps
-from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes, Unsaid
+from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes, Unsaid, refuse
 from hypar.importers.trace import Node
 from hypar.ops.base import VOLUME
 
@@ -59,7 +59,6 @@ def one(rule: Unary) -> Rule:
 
 RULES: Mapping[str, Sequence[Rule]] = {
     **{op: [*map(one, several)] for op, several in UNARY.items()},
-    **dict.fromkeys(rules.FUNCTIONS, (rules.function,)),
     "add": [rules.elementwise],
     "concat": [rules.concat],
     "divide": [rules.elementwise],
@@ -217,15 +216,16 @@ class _Reader:
             frozenset([largest]) if derived and trained[largest] == self.trace.elements(value) else identities
         )
 
-    def said(self, view: OpContext) -> TensorAxes | None:
-        """Add the layers that say an operation, and return the result; None, or ``Unsaid``, where no layer can."""
+    def said(self, view: OpContext) -> TensorAxes:
+        """Add the layers that say an operation, the first rule that can or a function of each element; return the result."""
         op = view.node.op
         for rule in RULES.get(op, ()):
             with suppress(Unsaid):
                 if (found := rule(view)) is not None:
                     return found
-        other = op != "pool" and not view.weights and not view.node.flop
-        return view.same("pointwise", fields=rules.OTHER) if other else None
+        refuse(op == "pool" or view.weights or view.node.flop)
+        layer, fields = rules.FUNCTIONS.get(op, ("pointwise", rules.OTHER))
+        return view.same(layer, fields=fields)
 
     def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | LayerDraft:
         """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import JOINED, TensorAxes, refuse
-from hypar.importers.sequences import beside, one_of, patches, scored_by, tokens
+from hypar.importers.layers import JOINED, TensorAxes, Unsaid, refuse
+from hypar.importers.sequences import beside, one_of, patches, tokens
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -18,23 +19,17 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
     from hypar.ops.base import Shape
 
-FUNCTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
+FUNCTIONS: Mapping[str, tuple[str, dict[str, str]]] = {
     **{name: (name, {}) for name in ("relu", "gelu", "silu")},
     **{
         name: ("pointwise", {"function": name})
         for name in ("elu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "tanh")
     },
 }
-"""Functions of each element, with the layers that say them."""
+"""Named functions of each element, with the layers that say them."""
 
 OTHER = {"function": "other"}
 """Fields of a pointwise layer of any other function."""
-
-
-def function(view: OpContext) -> TensorAxes | None:
-    """Say a named function of each element."""
-    op, fields = FUNCTIONS[view.node.op]
-    return view.same(op, fields=fields)
 
 
 def dropout(view: OpContext, held: TensorAxes) -> TensorAxes | None:
@@ -279,7 +274,9 @@ def shifted(view: OpContext) -> TensorAxes | None:
         return view.same("position")
     if draft.op == "matmul":
         # Numbers of a bias of scores that are made in another way, as by a small network of distances, no op says.
-        return scored_by(view, held, weight) or view.same("pointwise", fields=OTHER, weights=frozenset())
+        with suppress(Unsaid):
+            return beside(view, "position")
+        return view.same("pointwise", fields=OTHER, weights=frozenset())
     return beside(view, "position")
 
 

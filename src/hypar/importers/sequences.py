@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
@@ -91,57 +91,33 @@ def one_of(view: OpContext, held: TensorAxes, axis: int, index: int, *, drop: bo
     return view.put("select", [held], axes, dims, roles={"over": (over,)}, fields={"index": index})
 
 
-def beside(view: OpContext, op: str, own: tuple[int, ...] = ()) -> TensorAxes | None:
+def beside(view: OpContext, op: str, own: tuple[int, ...] = ()) -> TensorAxes:
     """Say an op of a tensor and of trained numbers that its elements share along some axes, or of rows of a table.
 
-    Args:
-        view: the operation.
-        op: the op.
-        own: shape of the trained numbers behind the tensor's axes, if not the last ones as they have them.
+    The trained numbers stand behind the tensor's last axes, or have a shape that is said. Which row of a table an element
+    meets follows from its place; the axis of a row is the last one of its width, of scores of an attention the first, the heads.
     """
     (value,), (weight,) = view.data, view.weights
-    sizes, trained, said = view.sizes(value), view.sizes(weight), view.trained(weight)
-    if not own and said != view.trace.elements(weight):
-        # Rows of a table, whose width is the last axis: which one an element meets follows from its place along the others.
-        table = op == "position" and trained[-1] > 1 and said % trained[-1] == 0
-        fields = {"rows": said // trained[-1]}
-        return _added(view, op, view.held[value], weight, [len(sizes) - 1], fields) if table else None
-    own = own or (1,) * (len(sizes) - len(trained)) + trained
-    places = [place for place, size in enumerate(own) if size > 1]
-    refuse(any(own[place] != sizes[place] for place in places) or (op == "layer_scale" and not places))
-    return _added(view, op, view.held[value], weight, places)
-
-
-def scored_by(view: OpContext, scores: TensorAxes, weight: str) -> TensorAxes | None:
-    """Say the sum of an attention's scores and trained numbers, each their own or of a table whose rows have one for each head.
-
-    The heads are the first axis of the scores with as many elements as a row: positions are behind them.
-    """
-    sizes = [view.atoms.size(axis) for axis in scores.axes]
-    own = (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
-    alike = [place for place, size in enumerate(own) if size == sizes[place]]
-    if view.trained(weight) == view.trace.elements(weight):
-        places = [place for place, size in enumerate(own) if size > 1]
-        fits = bool(places) and {*places} <= {*alike}
-        return _added(view, "position", scores, weight, places, flop=0) if fits else None
-    tables = [name for name, one in view.trace.parameters.items() if {one} == {*view.weights[weight]}]
-    if not tables or len(view.sizes(tables[0])) != len(("rows", "heads")):
-        return None
-    rows, heads = view.sizes(tables[0])
-    places = [place for place in alike if own[place] == heads][:1]
-    return _added(view, "position", scores, weight, places, {"rows": rows}, flop=0) if places else None
-
-
-def _added(
-    view: OpContext, op: str, held: TensorAxes, weight: str, places: list[int], fields: dict[str, Any] | None = None,
-    **said: Any,
-) -> TensorAxes | None:  # fmt: skip
-    """Say an op of a tensor and of trained numbers along some of its axes."""
+    held, sizes, said = view.held[value], view.sizes(value), view.trained(weight)
+    own = own or (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
+    places, fields = [place for place, size in enumerate(own) if size > 1], {}
+    scores = view.draft(held).op == "matmul"
+    if said != view.trace.elements(weight):
+        tables = [
+            view.sizes(name)
+            for name, one in view.trace.parameters.items()
+            if {one} == {*view.weights[weight]}
+        ]
+        refuse(op != "position" or not tables or tables[0][-1] == 1 or (scores and len(tables[0]) != 2))
+        fields = {"rows": said // tables[0][-1]}
+        places = [place for place in places if own[place] == tables[0][-1] == sizes[place]]
+        places = places[:1] if scores else places[-1:]
+    refuse(any(own[place] != sizes[place] for place in places))
+    refuse(not places and (scores or fields or op == "layer_scale"))
     over = view.atoms.leaves(atom for place in places for atom in held.axes[place])
-    if not {*over} <= {*view.dims(held)}:
-        return None
-    said = {"weights": view.weights[weight], "roles": {"over": over} if over else {}, **said}
-    return view.put(op, [held], held.axes, view.dims(held), fields=fields or {}, **said)
+    refuse(not {*over} <= {*view.dims(held)})
+    roles = {"over": over} if over else {}
+    return view.put(op, [held], held.axes, view.dims(held), fields=fields, roles=roles)
 
 
 BETWEEN = frozenset({"pointwise", "dropout"})

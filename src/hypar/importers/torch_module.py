@@ -40,11 +40,8 @@ def _conv(node: Node) -> Node:
 
 
 def _linear(node: Node) -> Node:
-    rank = len(node.made)
     names = {"left": "input", "right": "weight", "bias": "bias"}
-    return node.called(
-        "dot", names, left=(*range(rank),), right=(rank, rank - 1), made=(*range(rank - 1), rank)
-    )
+    return contraction(names, node, ((len(node.made) - 1,), (1,)))
 
 
 def _einsum(node: Node) -> Node:

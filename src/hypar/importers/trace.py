@@ -317,8 +317,8 @@ def matrix_product(names: Mapping[str, str], node: Node) -> Node:
 
 
 def contraction(
-    names: Mapping[str, str], node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ())
-) -> Node:
+    names: Mapping[str, str], node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ()), **said: Any
+) -> Node:  # fmt: skip
     """Say a product of two tensors, whose factors are called by some names, over axes of both, others of both kept in front."""
     left = [*range(len(node.sizes(names["left"])))]
     right = [len(left) + axis for axis in range(len(node.sizes(names["right"])))]
@@ -327,7 +327,7 @@ def contraction(
             right[two] = left[one]
     free = [axis for axis in left if axis not in {*summed[0], *beside[0]}]
     made = (*beside[0], *free, *(letter for letter in right if letter not in left))
-    return node.called("dot", names, left=(*left,), right=(*right,), made=made)
+    return node.called("dot", names, left=(*left,), right=(*right,), made=made, **said)
 
 
 def numbers(value: Any, dims: int) -> list[int]:
