@@ -368,7 +368,7 @@ def bench(case: str, seed: int = 0) -> Bench:
     inputs = tuple(random.normal(size=(BATCH, *shape.values())) for shape in shapes)
     kernel = Kernel(layer.op, layer.nest(BATCH))
     error = random.normal(size=(BATCH, *layer.shape.values()))
-    return Bench(layer, inputs, first_values(kernel.nest, random), error)
+    return Bench(layer, inputs, first_values(kernel.op, kernel.nest, random), error)
 
 
 def forward(bench: Bench, inputs: tuple[Array, ...], parameters: dict[str, Array], piece: Piece) -> Array:

@@ -16,6 +16,7 @@ from hypar.ops.run import Run, finished
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
+    from hypar.ops.base import Op
     from hypar.ops.nest import Nest
     from hypar.ops.tape import Array
 
@@ -71,7 +72,7 @@ def start(graph: LayerGraph, seed: int = 0) -> Start:
         if layer.op_name == "opaque" and layer.num_parameters:
             found = f"{layer.num_parameters:,} trained numbers in an opaque operation, which cannot be run"
             raise ModelError(layer.name, found, "ops that hypar knows")
-        parameters[layer.name] = first_values(layer.nest(graph.batch), random)
+        parameters[layer.name] = first_values(layer.op, layer.nest(graph.batch), random)
     for tie in graph.ties:
         parameters[tie.user]["weight"] = np.transpose(parameters[tie.owner]["weight"], tie.back)
     return Start(data=data, parameters=parameters)
@@ -110,10 +111,10 @@ def step_from(graph: LayerGraph, begin: Start) -> Step:
     )
 
 
-def first_values(nest: Nest, random: np.random.Generator) -> dict[str, Array]:
+def first_values(op: Op, nest: Nest, random: np.random.Generator) -> dict[str, Array]:
     """Return first values of the trained tensors of an op, such that activations stay near 1."""
     terms = max(1.0, nest.macs / math.prod(nest.result.shape))
-    means = {"weight": (0.0, 1 / math.sqrt(terms))} if nest.weight else {"weight": (1.0, 0.1)}
+    means = {"weight": (0.0, 1 / math.sqrt(terms)) if nest.weight else (1.0 - op.adds, 0.1)}
     return {
         name: random.normal(*means.get(name, (0.0, 0.1)), own.shape) for name, own in nest.trained.items()
     }

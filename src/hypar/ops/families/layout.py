@@ -111,6 +111,7 @@ class Concat(Op):
 class Token(Op):
     """The positions of ``over``, and before them one that is trained, as the class token of a vision transformer."""
 
+    adds = True
     over: str = "sequence"
 
     def _facts(self, shape: Shape) -> Facts:
