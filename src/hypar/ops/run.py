@@ -138,18 +138,19 @@ class Run:
 
     def _axis(self, axis: str, own: Projection) -> tuple[Indices, Callable[[Var, str], Var]]:
         """Return the indices along an axis that the piece reads, and what puts the loop dims in the place of a dim of these."""
-        dims, whole = own.dims, np.arange(own.size)
+        dims = own.dims
         if not dims:
-            return whole, lambda found, label: found.renamed(**{label: axis})
+            return np.arange(own.size), lambda found, label: found.renamed(**{label: axis})
         if own.window is not None:
             read, places = reading(own.window, self.index(dims[0]), own.size, self.piece.get(f"input_{axis}"))
             border = -np.inf if self.nest.reduce == "max" else 0.0
             return read, lambda found, label: found.windows(label, places, dims[:2], border)
         index: Any = 0
-        for dim, at in zip(dims, np.ix_(*map(self.index, dims)), strict=True):
+        ends = np.ix_(*map(self.index, dims)) if len(dims) > 1 else map(self.index, dims)
+        for dim, at in zip(dims, ends, strict=True):
             index = index * self.nest.sizes[dim] + at
         if own.turns:
-            return whole, lambda found, label: found.gather(label, index % own.size, dims)
+            return np.arange(own.size), lambda found, label: found.gather(label, index % own.size, dims)
         if len(dims) == 1 and self.nest.sizes[dims[0]] != own.size:
             there = (index >= own.first) & (index < own.first + own.size)
             at = np.where(there, there.cumsum() - 1, -1)

@@ -198,7 +198,9 @@ def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:
     """Return a sum of products, as ``np.einsum`` with names of dims in place of letters."""
     every = [*dict.fromkeys(dim for dims, _ in operands for dim in dims)]
     ends: list[Any] = [end for dims, array in operands for end in (array, [*map(every.index, dims)])]
-    found: Array = np.einsum(*ends, [*map(every.index, made)], optimize=True)
+    # Multiplications of matrices are faster than a loop, if something is summed over.
+    matrices = len(operands) > 1 and len(every) > len(made)
+    found: Array = np.einsum(*ends, [*map(every.index, made)], optimize=matrices)
     return found
 
 
