@@ -117,19 +117,20 @@ class Run:
 
     def _read(self, name: str, operand: Operand, whole: Array, *, shared: bool = False) -> Var:
         operand = self.nest.result if self.nest.view else operand
-        box = self.box(operand)
+        ends = {axis: self._axis(axis, own) for axis, own in operand.axes.items()}
+        box = tuple(read for read, _ in ends.values())
         found = Var([f"{name} {axis}" for axis in operand.axes], take(whole.reshape(operand.shape), box))
         self.leaves[name] = found, box, operand.shape, whole.shape
         if shared:
             found = self._shared(name, found, box, operand.shape)
         for axis, own in operand.axes.items():
-            found = found if own.window else self._axis(axis, own)[1](found, f"{name} {axis}")
+            found = found if own.window else ends[axis][1](found, f"{name} {axis}")
         if operand.windows:
             # What is contracted lies together, before and behind the taps of windows.
             kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim.startswith(name)]
             found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
         for axis in reversed(operand.windows):
-            found = self._axis(axis, operand.axes[axis])[1](found, f"{name} {axis}")
+            found = ends[axis][1](found, f"{name} {axis}")
         return found
 
     def box(self, operand: Operand) -> Box:
