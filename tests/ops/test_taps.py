@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.ops.run import reading
-from hypar.ops.tape import Var, differentiate
+from hypar.ops.tape import Var, differentiate, product
 from hypar.ops.windows import ShapeError, TransposedWindow, Window
 from tests.windows import read_by
 
@@ -60,3 +60,12 @@ def test_padding_has_the_value_of_the_border() -> None:
     side = reading(Window(kernel=3, padding=1), np.array([0]), 4)
     taps = Var(("width",), np.ones(2)).windows("width", side[1], ("width", "taps"), border=-np.inf)
     assert taps.value.tolist() == [[-np.inf], [1], [1]]
+
+
+def test_an_array_is_multiplied_by_itself() -> None:
+    numbers = Var(("channels",), [1.0, 2.0, 3.0])
+    square = product((numbers, numbers), ())
+    differentiate(square, np.array(1.0))
+    assert square.value == 14
+    assert numbers.error is not None
+    assert numbers.error.tolist() == [2, 4, 6]

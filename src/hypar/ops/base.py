@@ -85,8 +85,8 @@ class Op(Record):
 
     @property
     def tied(self) -> str | None:
-        """The layer whose weight it uses, by its field ``weight``; None if it has its own."""
-        return vars(self).get("weight")
+        """The layer whose weight it uses; None if it has its own."""
+        return None
 
     def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
         """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
@@ -111,11 +111,11 @@ class Op(Record):
             fits(tuple(inputs[0]) == self.form, inputs, form)
         facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask}
         facts |= self._facts(*inputs)
-        shape, up = next(iter(inputs), {}), vars(self).get("rounding") == "up"
+        shape: Shape = next(iter(inputs), {})
         windows = facts.pop("windows", None) or self.windows(*inputs)
         made: Axes | None = facts.pop("made", None)
         if made is None:
-            outputs = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
+            outputs = {dim: own.output_size(shape[dim]) for dim, own in windows.items()}
             made = {**shape, **outputs}
         slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]

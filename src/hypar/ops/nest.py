@@ -303,7 +303,7 @@ class Nest:
 
         The input that was first changes places with it, so that every dim keeps the tensors that carry it.
         """
-        return self._read_at[operand]
+        return self._read_at[operand] if operand else self
 
     @cached_property
     def _read_at(self) -> tuple[Nest, ...]:

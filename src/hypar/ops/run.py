@@ -211,8 +211,7 @@ def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
 
 def take(array: Array, box: Box) -> Array:
     """Return the elements of a box; a view where all indices are consecutive."""
-    taken: Array = array[_index(box)]
-    return taken
+    return np.asarray(array[_index(box)])
 
 
 def put(shape: tuple[int, ...], box: Box, values: Array | float) -> Array:

@@ -175,11 +175,8 @@ def _selection(at: int, indices: Indices) -> tuple[Any, ...]:
 
 def product(operands: Sequence[Var], dims: Sequence[str]) -> Var:
     """Return the product of some arrays, summed over all dims but some, which every one of them must be a dim of one."""
-    made = tuple(dims)
-    parts = [
-        _reduced(own, {*made}.union(*(other.dims for other in operands if other is not own)))
-        for own in operands
-    ]
+    made, read = tuple(dims), [own.dims for own in operands]
+    parts = [_reduced(own, {*made}.union(*read[:at], *read[at + 1 :])) for at, own in enumerate(operands)]
     ends = [(own.dims, own.value) for own in parts]
 
     def back(at: int) -> Back:

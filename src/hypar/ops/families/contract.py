@@ -34,6 +34,11 @@ class Linear(Weighted):
     bias: bool = True
     weight: Annotated[str, Field(max_length=200)] | None = None
 
+    @property
+    def tied(self) -> str | None:
+        """The layer whose weight it uses; None if it has its own."""
+        return self.weight
+
     def _refusals(self) -> dict[str, bool]:
         beside = {"in": self.contracted, "weight": self.weight, "each": self.each}
         alone = {

@@ -56,11 +56,15 @@ class Pool(Sliding):
         of what is kept.
         """
         kept = self.mode == "max" or self.window == "sliding"
+        windows, up = self.windows(shape), self.rounding == "up"
+        made = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
         return {
+            "windows": windows,
+            "made": {**shape, **made},
             "reduce": "mean" if self.mode == "average" else "max",
             "saved": Saved(input=kept),
             "mask": INDEX_BYTES * (self.mode == "max"),
-            "operations": math.prod(own.kernel for own in self.windows(shape).values()),
+            "operations": math.prod(own.kernel for own in windows.values()),
             "more": (0, -math.prod(shape.values()) * (kept and "depth" not in shape)),
         }
 
