@@ -26,12 +26,14 @@ class Window:
         stride: input elements between neighbouring places.
         padding: elements added at each end; a negative number drops elements, as ``crop`` does.
         dilation: input elements between neighbouring taps.
+        outputs: outputs of one place, as the patches beside each other in an image's rows.
     """
 
     kernel: int
     stride: int = 1
     padding: int = 0
     dilation: int = 1
+    outputs: int = 1
 
     @property
     def extent(self) -> int:
@@ -84,8 +86,13 @@ class Window:
         Examples:
             >>> Window(kernel=3, stride=2, padding=1).reads(0, 4)
             (-1, 8)
+            >>> Window(kernel=16, stride=16, outputs=14).reads(13, 15)
+            (0, 32)
         """
-        return low * self.stride - self.padding, (high - 1) * self.stride - self.padding + self.extent
+        first, last = low, high - 1
+        if self.outputs > 1:
+            first, last = first // self.outputs, last // self.outputs
+        return first * self.stride - self.padding, last * self.stride - self.padding + self.extent
 
     def taps(self, size: int, places: Any) -> Any:
         """Return the input element that each tap meets at some places, -1 outside the input: ``[places, kernel]``.
@@ -95,7 +102,7 @@ class Window:
             [[-1, 0, 1], [1, 2, 3]]
         """
         taps = np.arange(self.kernel) * self.dilation
-        return _inside(places[:, None] * self.stride - self.padding + taps, size)
+        return _inside(places[:, None] // self.outputs * self.stride - self.padding + taps, size)
 
     def steps(self, read: Any, made: Any) -> Any:  # noqa: ARG002
         """Return how often the kernel is applied, all taps at once, for ``read`` input and ``made`` output elements."""
@@ -171,29 +178,6 @@ class TransposedWindow(Window):
     def steps(self, read: Any, made: Any) -> Any:  # noqa: ARG002
         """Return the number of input elements: each is multiplied with all taps."""
         return read
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedWindow(Window):
-    """A sliding window whose places make several outputs each, as the patches beside each other in an image's rows.
-
-    Examples:
-        >>> SharedWindow(kernel=16, stride=16, outputs=14).reads(13, 15)
-        (0, 32)
-
-    Attributes:
-        outputs: outputs of one place.
-    """
-
-    outputs: int
-
-    def reads(self, low: Any, high: Any) -> tuple[Any, Any]:
-        """Return the input elements that outputs ``low`` to ``high - 1`` read, those of their places."""
-        return Window.reads(self, low // self.outputs, (high - 1) // self.outputs + 1)
-
-    def taps(self, size: int, places: Any) -> Any:
-        """Return the input element that each tap meets at some places, -1 outside the input: ``[places, kernel]``."""
-        return Window.taps(self, size, places // self.outputs)
 
 
 def _inside(places: Any, size: int) -> Any:

@@ -11,7 +11,7 @@ from hypar.ops.base import TWO, VOLUME, Count, Facts, Op, Shape, Size, Sliding, 
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, prefixed
 from hypar.ops.operands import Projection, Saved
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import SharedWindow, TransposedWindow, Window
+from hypar.ops.windows import TransposedWindow, Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -213,7 +213,7 @@ class Patch(Sliding, Weighted):
             fits(shape[dim] % size == 0, f"patches of {size} along {dim} of {shape[dim]}", "a divisor")
         fits(self.over not in dict(self.out), f"{self.over} in over and in out", "each dim once")
         across, (made_by, made) = width // columns, prefixed(MADE, dict(self.out))
-        window = SharedWindow(kernel=rows, stride=rows, outputs=across)
+        window = Window(kernel=rows, stride=rows, outputs=across)
         reads = Projection(height, (self.over, "kernel_height"), window)
         image = {"channels": "in_channels", "height": reads, "width": Projection(width)}
         taps = {"in_channels": shape["channels"], "kernel_height": rows, "kernel_width": columns}

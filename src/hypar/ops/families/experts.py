@@ -10,7 +10,7 @@ from hypar.ops.base import TWO, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import KERNEL, DimName, OneSized
 from hypar.ops.operands import Projection, Saved
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing, SharedWindow, Window
+from hypar.ops.windows import Routing, Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -96,7 +96,7 @@ class Combine(Op):
         fits(own == slots, found, f"{slots}")
         del rest[self.over]
         fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
-        window = SharedWindow(kernel=1, stride=1, outputs=routing.round)
+        window = Window(kernel=1, stride=1, outputs=routing.round)
         reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)
         left = {positions: number, **rest}
         return {
