@@ -309,8 +309,7 @@ class Kernel:
     def sums(self, inputs: Sequence[Array], piece: Piece) -> dict[str, Array]:
         unknown = {name: np.full(own.shape, np.nan) for name, own in self.nest.trained.items()}
         run = self.run(piece, inputs, parameters=unknown, sums=None)
-        run.forward()
-        return run.terms
+        return run.statistics()
 
     def forward(self, inputs: Sequence[Array], parameters: Arrays, piece: Piece, sums: Arrays) -> Array:
         return self.run(piece, inputs, parameters=parameters, sums=sums).forward()
@@ -322,8 +321,7 @@ class Kernel:
         self, inputs: Sequence[Array], parameters: Arrays, error: Array, piece: Piece, sums: Arrays
     ) -> dict[str, Array]:
         run = self.run(piece, inputs, parameters=parameters, sums=sums)
-        run.backward(error)
-        return run.terms
+        return run.statistics(error)
 
     def backward(
         self,

@@ -111,13 +111,8 @@ def _forward(task: Task) -> dict[str, Array]:
 
 def _statistics(task: Task) -> dict[str, Array]:
     """Return the terms of the sums of a phase; of the backward phase if an error is read."""
-    if "error" in task.reads:
-        run = task.run()
-        run.backward(task.reads["error"])
-    else:
-        run = task.run(sums=None)
-        run.forward()
-    return run.terms
+    error = task.reads.get("error")
+    return task.run(**({"sums": None} if error is None else {})).statistics(error)
 
 
 def _backward(task: Task) -> dict[str, Array]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.nest import operand_name
-from hypar.ops.tape import Array, Indices, Var, differentiate
+from hypar.ops.tape import Array, Errors, Indices, Var
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,7 @@ Mask = NDArray[np.bool_]
 Box = tuple[Indices, ...]
 Piece = Mapping[str, Indices]
 Arrays = Mapping[str, Array]
+Step = Callable[[Var, str], Var]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,7 +50,8 @@ class Run:
         parameters: the trained tensors.
         sums: the sums of all devices; a device has all terms of one that is missing, and of None nobody knows any yet.
         back_sums: those of the backward phase.
-        terms: the piece's terms of the sums that were met, each of the whole size of the sum.
+        terms: the piece's terms of the sums of the forward phase that were met, each of the whole size of the sum.
+        met: those of the backward phase, each with what all devices share, its box and the whole size.
         leaves: for each operand what was read, its box, and the sizes of the tensor as it is indexed and as it lies.
     """
 
@@ -61,6 +63,7 @@ class Run:
     sums: Arrays | None = field(default_factory=dict)
     back_sums: Arrays = field(default_factory=dict)
     terms: dict[str, Array] = field(default_factory=dict)
+    met: dict[str, tuple[Var, Box, tuple[int, ...]]] = field(default_factory=dict)
     leaves: dict[str, tuple[Var, Box, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     # Results
@@ -72,22 +75,29 @@ class Run:
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
         made = self.value(self)
-        made = made + self.parameter("bias") if self.nest.biased else made
-        self.terms.clear()
-        differentiate(self._made(made), take(error, self.box(self.nest.result)))
-        return {name: self._gradient(*leaf) for name, leaf in self.leaves.items()}
+        errors = self._errors(made + self.parameter("bias") if self.nest.biased else made, error)
+        return {
+            name: _whole(errors.of(read), box, shape).reshape(whole)
+            for name, (read, box, shape, whole) in self.leaves.items()
+        }
+
+    def statistics(self, error: Array | None = None) -> dict[str, Array]:
+        """Return the piece's terms of the sums of the forward phase; with an error of the output of the backward phase."""
+        made = self.value(self)
+        if error is None:
+            return self.terms
+        errors = self._errors(made, error)
+        return {name: _whole(errors.of(own), box, shape) for name, (own, box, shape) in self.met.items()}
+
+    def _errors(self, made: Var, error: Array) -> Errors:
+        return Errors(self._made(made), take(error, self.box(self.nest.result)))
 
     def _made(self, value: Var) -> Var:
         """Return a value with the axes of the op's output."""
         found = value.ordered(self.nest.result.dims)
         for axis, own in self.nest.result.axes.items():
-            found = found.merged(own.dims, f"output {axis}")
+            found = found.merged(own.dims, f"output {axis}") if len(own.dims) > 1 else found
         return found
-
-    @staticmethod
-    def _gradient(read: Var, box: Box, shape: tuple[int, ...], whole: tuple[int, ...]) -> Array:
-        """Return the error of a tensor, of the whole size; 0 where nothing carries one back to what is read."""
-        return put(shape, box, 0.0 if read.error is None else read.error).reshape(whole)
 
     def reads(self) -> tuple[Mask, ...]:
         """Return which elements of each input the piece reads."""
@@ -117,31 +127,39 @@ class Run:
 
     def _read(self, name: str, operand: Operand, whole: Array, *, shared: bool = False) -> Var:
         operand = self.nest.result if self.nest.view else operand
-        ends = {axis: self._axis(axis, own) for axis, own in operand.axes.items()}
-        box = tuple(read for read, _ in ends.values())
-        found = Var([f"{name} {axis}" for axis in operand.axes], take(whole.reshape(operand.shape), box))
+        ends = [self._axis(axis, own) for axis, own in operand.axes.items()]
+        box = tuple(read for read, _ in ends)
+        dims = [
+            to if isinstance(to, str) else f"{name} {axis}"
+            for axis, (_, to) in zip(operand.axes, ends, strict=True)
+        ]
+        found = Var(dims, take(whole.reshape(operand.shape), box))
         self.leaves[name] = found, box, operand.shape, whole.shape
         if shared:
             found = self._shared(name, found, box, operand.shape)
-        for axis, own in operand.axes.items():
-            found = found if own.window else ends[axis][1](found, f"{name} {axis}")
-        if operand.windows:
+        windows: list[tuple[str, Step]] = []
+        for own, dim, (_, step) in zip(operand.axes.values(), dims, ends, strict=True):
+            if own.window and callable(step):
+                windows.insert(0, (dim, step))
+            elif callable(step):
+                found = step(found, dim)
+        if windows:
             # What is contracted lies together, before and behind the taps of windows.
-            kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim.startswith(name)]
+            kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim in dict(windows)]
             found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
-        for axis in reversed(operand.windows):
-            found = ends[axis][1](found, f"{name} {axis}")
+        for dim, step in windows:
+            found = step(found, dim)
         return found
 
     def box(self, operand: Operand) -> Box:
         """Return the indices along each axis of a tensor that the piece reads, or makes of the result."""
         return tuple(self._axis(axis, own)[0] for axis, own in operand.axes.items())
 
-    def _axis(self, axis: str, own: Projection) -> tuple[Indices, Callable[[Var, str], Var]]:
-        """Return the indices along an axis that the piece reads, and what puts the loop dims in the place of a dim of these."""
+    def _axis(self, axis: str, own: Projection) -> tuple[Indices, str | Step]:
+        """Return the indices along an axis that the piece reads, and their dim, or what puts the loop dims in its place."""
         dims = own.dims
         if not dims:
-            return np.arange(own.size), lambda found, label: found.renamed(**{label: axis})
+            return np.arange(own.size), axis
         if own.window is not None:
             read, places = reading(own.window, self.index(dims[0]), own.size, self.piece.get(f"input_{axis}"))
             border = -np.inf if self.nest.reduce == "max" else 0.0
@@ -152,13 +170,14 @@ class Run:
             index = index * self.nest.sizes[dim] + at
         if own.turns:
             return np.arange(own.size), lambda found, label: found.gather(label, index % own.size, dims)
-        if len(dims) == 1 and self.nest.sizes[dims[0]] != own.size:
-            there = (index >= own.first) & (index < own.first + own.size)
-            at = np.where(there, there.cumsum() - 1, -1)
-            return index[there] - own.first, lambda found, label: found.gather(label, at, dims)
-        return index.ravel(), lambda found, label: found.split(
-            label, dict(zip(dims, index.shape, strict=True))
-        )
+        if len(dims) > 1:
+            sizes = dict(zip(dims, index.shape, strict=True))
+            return index.ravel(), lambda found, label: found.split(label, sizes)
+        if self.nest.sizes[dims[0]] == own.size:
+            return index, dims[0]
+        there = (index >= own.first) & (index < own.first + own.size)
+        at = np.where(there, there.cumsum() - 1, -1)
+        return index[there] - own.first, lambda found, label: found.gather(label, at, dims)
 
     # Sums over devices
 
@@ -188,10 +207,11 @@ class Run:
 
     def _shared(self, name: str, value: Var, box: Box, shape: tuple[int, ...]) -> Var:
         def back(error: Array) -> Array:
-            self.terms[name] = put(shape, box, error)
             return take(self.back_sums[name], box) if name in self.back_sums else error
 
-        return Var(value.dims, value.value, (value, back))
+        found = Var(value.dims, lambda: value.value, (value, back))
+        self.met[name] = found, box, shape
+        return found
 
     def _shape(self, own: Sum) -> tuple[int, ...]:
         return tuple(self.nest.sizes[dim] for dim in own.dims)
@@ -219,6 +239,11 @@ def put(shape: tuple[int, ...], box: Box, values: Array | float) -> Array:
     array = np.full(shape, np.nan)
     array[_index(box)] = values
     return array
+
+
+def _whole(error: Array | None, box: Box, shape: tuple[int, ...]) -> Array:
+    """Return the error of a tensor, of the whole size; 0 where nothing carries one back to what is read."""
+    return put(shape, box, 0.0 if error is None else error)
 
 
 def mask(shape: tuple[int, ...], box: Box) -> Mask:

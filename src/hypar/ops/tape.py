@@ -1,13 +1,14 @@
 """Reverse-mode differentiation of expressions on arrays whose dims have names.
 
 An op is written as a forward expression. Every ``Var`` knows the ones that it was made of, and how to carry an error back to
-each; ``differentiate`` walks them backwards. Dims are aligned by name, so arithmetic broadcasts whatever their order.
+each; ``Errors`` are found from those that were made of it. Nothing is computed that nobody asks for. Dims are aligned by name, so arithmetic broadcasts whatever their order.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,24 @@ class Var:
 
     Attributes:
         dims: the name of each dim.
-        value: the array.
+        value: the array, computed where it is asked for first; an error often needs that of operands alone.
         made_of: the arrays that it was made of, each with the function that carries an error of this one back to it.
-        error: the derivative of what was differentiated by each element.
     """
 
-    __slots__ = ("dims", "error", "made_of", "value")
+    __slots__ = ("_value", "dims", "made_of")
 
     def __init__(self, dims: Sequence[str], value: Any, *made_of: tuple[Var, Back]) -> None:
         self.dims: Dims = tuple(dims)
-        self.value: Array = np.asarray(value, dtype=np.float64)
         self.made_of = made_of
-        self.error: Array | None = None
+        self._value: Any = value if callable(value) else np.asarray(value, dtype=np.float64)
+
+    @property
+    def value(self) -> Array:
+        """The array."""
+        if callable(self._value):
+            self._value = self._value()
+        found: Array = self._value
+        return found
 
     def __add__(self, other: Any) -> Var:
         ends = self, _as_var(other)
@@ -44,7 +51,7 @@ class Var:
         def back(own: Var) -> tuple[Var, Back]:
             return own, lambda error: _einsum([(dims, error)], own.dims)
 
-        return Var(dims, sum(_aligned(own, dims) for own in ends), *map(back, ends))
+        return Var(dims, lambda: sum(_aligned(own.dims, own.value, dims) for own in ends), *map(back, ends))
 
     def __sub__(self, other: Any) -> Var:
         return self + _as_var(other) * -1.0
@@ -58,9 +65,12 @@ class Var:
 
     def map(self, value: Callable[[Array], Any], slope: Callable[[Array], Any]) -> Var:
         """Return a function of each element, given with its derivative; NaN where the element is."""
-        own, missing = self.value, np.isnan(self.value)
-        found = np.where(missing, np.nan, value(own))
-        return Var(self.dims, found, (self, lambda error: np.where(missing, np.nan, error * slope(own))))
+
+        def known(found: Any) -> Array:
+            return np.where(np.isnan(self.value), np.nan, found)
+
+        back = (self, lambda error: known(error * slope(self.value)))
+        return Var(self.dims, lambda: known(value(self.value)), back)
 
     def exp(self) -> Var:
         """Return the exponential of each element."""
@@ -74,23 +84,19 @@ class Var:
         """Return the same numbers, which carry no error back."""
         return Var(self.dims, self.value)
 
-    def renamed(self, **names: str) -> Var:
-        """Return the same numbers with other names of dims."""
-        return Var([names.get(dim, dim) for dim in self.dims], self.value, (self, lambda error: error))
-
     def ordered(self, dims: Sequence[str]) -> Var:
         """Return it with its dims in another order."""
         order = [self.dims.index(dim) for dim in dims]
         back = np.argsort(order)
-        return Var(dims, self.value.transpose(order), (self, lambda error: error.transpose(back)))
+        return Var(dims, lambda: self.value.transpose(order), (self, lambda error: error.transpose(back)))
 
     def sum(self, over: Sequence[str]) -> Var:
         """Return the sum over some dims."""
-        axes, shape = tuple(self.dims.index(dim) for dim in over), self.value.shape
+        axes = tuple(self.dims.index(dim) for dim in over)
         return Var(
             [dim for dim in self.dims if dim not in over],
-            self.value.sum(axes),
-            (self, lambda error: np.broadcast_to(np.expand_dims(error, axes), shape)),
+            lambda: self.value.sum(axes),
+            (self, lambda error: np.broadcast_to(np.expand_dims(error, axes), self.value.shape)),
         )
 
     def max(self, over: Sequence[str]) -> Var:
@@ -182,7 +188,7 @@ def product(operands: Sequence[Var], dims: Sequence[str]) -> Var:
     def back(at: int) -> Back:
         return lambda error: _einsum([(made, error), *ends[:at], *ends[at + 1 :]], parts[at].dims)
 
-    return Var(made, _einsum(ends, made), *((own, back(at)) for at, own in enumerate(parts)))
+    return Var(made, lambda: _einsum(ends, made), *((own, back(at)) for at, own in enumerate(parts)))
 
 
 def _reduced(own: Var, kept: set[str]) -> Var:
@@ -194,39 +200,46 @@ def _reduced(own: Var, kept: set[str]) -> Var:
 def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:
     """Return a sum of products, as ``np.einsum`` with names of dims in place of letters."""
     every = [*dict.fromkeys(dim for dims, _ in operands for dim in dims)]
+    if len(every) == len(made):
+        return reduce(np.multiply, (_aligned(dims, array, made) for dims, array in operands))
     ends: list[Any] = [end for dims, array in operands for end in (array, [*map(every.index, dims)])]
-    # Multiplications of matrices are faster than a loop, if something is summed over.
-    matrices = len(operands) > 1 and len(every) > len(made)
+    # Multiplications of matrices are faster than a loop.
+    matrices = ["einsum_path", (0, 1)] if len(operands) == 2 else len(operands) > 2
     found: Array = np.einsum(*ends, [*map(every.index, made)], optimize=matrices)
     return found
 
 
-def differentiate(result: Var, error: Array) -> None:
-    """Give every array that a result was made of its error, from the result's own."""
-    order: list[Var] = []
-    seen: set[int] = set()
-    waiting = [(result, False)]
-    while waiting:
-        own, done = waiting.pop()
-        if done:
-            order.append(own)
-        elif id(own) not in seen:
-            seen.add(id(own))
-            waiting += [(own, True), *((part, False) for part, _ in own.made_of)]
-    result.error = error
-    for own in reversed(order):
-        for part, back in own.made_of:
-            found = back(own.error)  # type: ignore[arg-type]  # a result's before those of its parts
-            part.error = found if part.error is None else part.error + found
+class Errors:
+    """The derivative of a sum of a result's elements, each times its error, by the elements of what the result was made of."""
+
+    def __init__(self, result: Var, error: Array) -> None:
+        self._known: dict[Var, Array | None] = {result: error}
+        self._users: dict[Var, list[tuple[Var, Back]]] = {result: []}
+        waiting = [result]
+        while waiting:
+            own = waiting.pop()
+            for part, back in own.made_of:
+                if part not in self._users:
+                    self._users[part] = []
+                    waiting.append(part)
+                self._users[part].append((own, back))
+
+    def of(self, own: Var) -> Array | None:
+        """Return the error of an array, computed where it is asked for first; None if no error comes back to it."""
+        if own not in self._known:
+            errors = ((self.of(user), back) for user, back in self._users.get(own, ()))
+            found = [back(error) for error, back in errors if error is not None]
+            self._known[own] = sum(found[1:], found[0]) if found else None
+        return self._known[own]
 
 
 def _as_var(value: Any) -> Var:
     return value if isinstance(value, Var) else Var((), value)
 
 
-def _aligned(own: Var, dims: Dims) -> Array:
+def _aligned(own: Dims, array: Array, dims: Dims) -> Array:
     """Return an array whose dims are some of others, so that it applies to one over those."""
-    order = sorted(range(len(own.dims)), key=lambda at: dims.index(own.dims[at]))
-    return np.expand_dims(
-        own.value.transpose(order), tuple(at for at, dim in enumerate(dims) if dim not in own.dims)
-    )
+    if own == dims:
+        return array
+    turned = array.transpose(sorted(range(len(own)), key=lambda at: dims.index(own[at])))
+    return np.expand_dims(turned, tuple(at for at, dim in enumerate(dims) if dim not in own))

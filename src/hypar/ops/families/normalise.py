@@ -10,7 +10,7 @@ import numpy as np
 from hypar.ops.base import Facts, Op, Shape, Size, describe, fits, need, shares
 from hypar.ops.dims import Names, OneName
 from hypar.ops.operands import Saved, Sum
-from hypar.ops.tape import Var
+from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ class Norm(Op):
         read = run.input()
         over = [dim for dim in read.dims if dim not in run.nest.sums["square"].dims]
         share = 1 / math.prod(run.nest.sizes[dim] for dim in over)
-        sums = {"square": read * read, **({"sum": read} if self.centred else {})}
-        means = {name: _grouped(run, run.total(name, own.sum(over))) * share for name, own in sums.items()}
+        kept = [dim for dim in read.dims if dim not in over]
+        sums = {"square": product((read, read), kept), **({"sum": read.sum(over)} if self.centred else {})}
+        means = {name: _grouped(run, run.total(name, own)) * share for name, own in sums.items()}
         mean = means.get("sum", Var((), 0.0))
         inverse = Var((), 1.0) / (means["square"] - mean * mean + EPSILON).root()
         through = [inverse / inverse.constant(), (mean.constant() - mean) * inverse]
@@ -81,7 +82,7 @@ class Norm(Op):
         mean, inverse, factor, *offset = (
             _of_own(run, own) for own in (mean.constant(), inverse.constant(), *shared)
         )
-        found = sum(offset, (read - mean) * inverse * factor)
+        found = sum(offset, (read - mean) * (inverse * factor))
         return found if self.channelwise else _scaled([found], trained)[0]
 
 
