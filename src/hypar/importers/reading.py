@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.errors import ModelError
 from hypar.importers import experts, rules, sequences  # noqa: F401 (an expert's rule of an operation comes before others)
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.fusion import fused, in_steps
+from hypar.importers.fusion import fused
 from hypar.importers.layers import OPAQUE, RULES, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
 from hypar.importers.trace import Node
 from hypar.ops.base import VOLUME
@@ -43,7 +43,7 @@ def read_trace(trace: Trace) -> Reading:
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
-    trace = in_steps(replace(trace, nodes=trace.behind(trace.output)))
+    trace = replace(trace, nodes=trace.behind(trace.output))
     reader = _Reader(trace)
     for value in trace.inputs:
         reader.feed(value)

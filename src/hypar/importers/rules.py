@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse, says
-from hypar.importers.sequences import beside, one_of, patches, tokens
+from hypar.importers.sequences import beside, biased, one_of, patches, tokens
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -18,14 +18,8 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
     from hypar.ops.base import Shape
 
-FUNCTIONS: Mapping[str, tuple[str, dict[str, str]]] = {
-    **{name: (name, {}) for name in ("relu", "gelu", "silu")},
-    **{
-        name: ("pointwise", {"function": name})
-        for name in ("elu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "tanh")
-    },
-}
-"""Named functions of each element, with the layers that say them."""
+PLAIN = frozenset({"gelu", "relu", "silu"})
+"""Functions of each element that are ops of their own."""
 
 OTHER = {"function": "other"}
 """Fields of a pointwise layer of any other function."""
@@ -34,8 +28,12 @@ OTHER = {"function": "other"}
 def function(view: OpContext) -> TensorAxes:
     """Say an operation without trained tensors and contractions as a function of each element."""
     refuse(view.node.op == "pool" or view.weights or view.node.flop)
-    layer, fields = FUNCTIONS.get(view.node.op, ("pointwise", OTHER))
-    return view.put(layer, view.only, fields=fields)
+    op, held = view.node.op, view.only
+    if op in PLAIN:
+        return view.put(op, held)
+    with suppress(Unsaid):
+        return view.put("pointwise", held, fields={"function": op})
+    return view.put("pointwise", held, fields=OTHER)
 
 
 @says("dropout")
@@ -212,7 +210,7 @@ def prelu(view: OpContext) -> TensorAxes:
     slopes = sum(view.trace.trained[one] for one in view.trained)
     own = tuple(slopes if axis == 1 else 1 for axis in range(len(view.only.axes)))
     refuse(len(view.weights) != 1)
-    return beside(view, "prelu", own)
+    return beside(view, "prelu", view.only, own)
 
 
 @says("add", "divide", "multiply")
@@ -230,7 +228,7 @@ def elementwise(view: OpContext) -> TensorAxes:
         return scaled(view)
     refuse(view.sizes(view.data[0]) != view.sizes() or (view.weights and op == "divide"))
     if view.weights:
-        return shifted(view) if op == "add" else beside(view, "layer_scale")
+        return shifted(view) if op == "add" else beside(view, "layer_scale", view.only)
     others = [value for value in view.node.read if value != view.data[0]]
     number = op != "add" and all(view.trace.elements(value) == 1 for value in others)
     return view.only if number else view.put("pointwise", view.only, fields=OTHER)
@@ -272,12 +270,7 @@ def shifted(view: OpContext) -> TensorAxes:
             return held
     if elements == view.atoms.size(view.dims(held)) == sum(view.trace.trained[one] for one in view.trained):
         return view.put("position", held)
-    if draft.op == "matmul":
-        # Numbers of a bias of scores that are made in another way, as by a small network of distances, no op says.
-        with suppress(Unsaid):
-            return beside(view, "position")
-        return view.put("pointwise", held, fields=OTHER, weights=frozenset())
-    return beside(view, "position")
+    return biased(view, held) if draft.op == "matmul" else beside(view, "position", held)
 
 
 @says("concat")

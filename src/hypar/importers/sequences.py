@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
 from hypar.importers.layers import TensorAxes, Unsaid, refuse, says
-from hypar.importers.trace import VIEWS
+from hypar.importers.trace import VIEWS, matrix_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hypar.importers.atoms import Axis
-    from hypar.importers.layers import OpContext
+    from hypar.importers.layers import LayerDraft, OpContext
     from hypar.importers.trace import Letters
 
 MOST_TOKENS = 64
@@ -73,13 +73,13 @@ def one_of(view: OpContext, held: TensorAxes, axis: int, index: int, *, drop: bo
     return view.put("select", held, axes=axes, roles={"over": (over,)}, fields={"index": index})
 
 
-def beside(view: OpContext, op: str, own: tuple[int, ...] = ()) -> TensorAxes:
-    """Say an op of a tensor and of trained numbers that its elements share along some axes, or of rows of a table.
+def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()) -> TensorAxes:
+    """Say an op of a tensor and of an operation's trained numbers, which elements share along some axes, or of rows of a table.
 
     The trained numbers stand behind the tensor's last axes, or have a shape that is said. Which row of a table an element
     meets follows from its place; the axis of a row is the last one of its width, of scores of an attention the first, the heads.
     """
-    held, (weight,), sizes = view.only, view.weights, view.sizes(view.data[0])
+    (weight,), sizes = view.weights, tuple(map(view.atoms.size, held.axes))
     said = sum(view.trace.trained[one] for one in view.trained)
     own = own or (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
     places, fields = [place for place, size in enumerate(own) if size > 1], {}
@@ -93,11 +93,47 @@ def beside(view: OpContext, op: str, own: tuple[int, ...] = ()) -> TensorAxes:
     refuse(any(own[place] != sizes[place] for place in places))
     refuse(not places and (scores or fields or op == "layer_scale"))
     over = view.atoms.leaves(atom for place in places for atom in held.axes[place])
-    return view.put(op, held, fields=fields, roles={"over": over} if over else {})
+    return view.put(op, held, axes=held.axes, fields=fields, roles={"over": over} if over else {}, flop=0)
 
 
-BETWEEN = frozenset({"pointwise", "dropout"})
-"""Ops between the two products of an attention, besides its softmax and what is added to its scores."""
+def biased(view: OpContext, scores: TensorAxes) -> TensorAxes:
+    """Say a trained bias of scores; one that is made in another way, as by a small network of distances, no op says."""
+    with suppress(Unsaid):
+        return beside(view, "position", scores)
+    return view.put(
+        "pointwise", scores, axes=scores.axes, fields={"function": "other"}, weights=frozenset(), flop=0
+    )
+
+
+BETWEEN = frozenset({"dropout", "pointwise", "position", "softmax"})
+"""Ops between the two products of an attention."""
+
+
+@says("attention")
+def attention(view: OpContext) -> TensorAxes:
+    """Say an attention in one operation as two products and the softmax between, with a trained mask added to the scores."""
+    query, key, value = (view.tensor(name) for name in ("query", "key", "value"))
+    node, atoms, rank, mask = view.node, view.atoms, len(query.axes), view.node.operand("mask")
+    refuse({len(key.axes), len(value.axes)} != {rank})
+    if BATCH in atoms.leaves(key.axes[-2]):
+        found = "found an attention over its first axis, that of the samples"
+        raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
+    if rank > 3 and (groups := atoms.size(query.axes[-3]) // atoms.size(key.axes[-3])) > 1:
+        key, value = (one.replaced(-3, (*one.axes[-3], atoms.new(groups))) for one in (key, value))
+    letters = matrix_letters(rank, rank)
+    *outer, inner, column = letters["right"]
+    scores = activations(view, query, key, {**letters, "right": (*outer, column, inner)})
+    scores = biased(view, scores) if mask in view.weights else scores
+    masked = node.called(
+        "softmax", {} if mask in view.weights else {"mask": "mask"}, causal=node.get("causal")
+    )
+    said = {
+        "roles": {"over": atoms.leaves(scores.axes[-1])},
+        "weights": frozenset(),
+        "flop": 0,
+        "node": masked,
+    }
+    return activations(view, view.put("softmax", scores, axes=scores.axes, **said), value, letters)
 
 
 @says("dot")
@@ -108,9 +144,6 @@ def dot(view: OpContext) -> TensorAxes:
     roles = {name: node.get(name) for name in ("left", "right", "made")}
     refuse(not left or not right or roles["left"] is None or node.get("scaled", False))
     if left in view.held and right in view.held:
-        if node.get("scores") and BATCH in view.atoms.leaves(view.held[right].axes[-2]):
-            found = "found an attention over its first axis, that of the samples"
-            raise ModelError(view.trace.name, found, "samples first, as with batch_first=True")
         refuse(bias)
         return activations(view, view.held[left], view.held[right], roles)
     if right in view.held:
@@ -174,7 +207,7 @@ def activations(
 ) -> TensorAxes:
     """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
     atoms, of_left, of_right = view.atoms, roles["left"], roles["right"]
-    if any(view.rows[one].op == "softmax" for one in _scores(view, right.number)[1]):
+    if any(view.rows[one].op == "softmax" for one in scores_of(view.rows, right.number)[1]):
         left, right, of_left, of_right = right, left, of_right, of_left
     one, two = dict(zip(of_left, left.axes, strict=True)), dict(zip(of_right, right.axes, strict=True))
     both = [letter for letter in one if letter in two]
@@ -188,7 +221,8 @@ def activations(
     shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
     first, second = view.dims(left), view.dims(right)
     refuse(BATCH not in shared)
-    found = _attention_of(view, left, right, (mine, theirs))
+    flop = 2 * atoms.size(atom for axis in {**one, **two}.values() for atom in axis)
+    found = _attention_of(view, left, right, (mine, theirs), flop)
     taken = {atoms.first(atom) for atom in first}
     names = {
         atom: atoms.new(atoms.size((atom,)))
@@ -206,27 +240,27 @@ def activations(
         return replace(found, axes=axes)
     pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
     pairs = {field: pair for field, pair in pairs.items() if pair}
-    return view.put("matmul", left, right, axes=axes, pairs=pairs, weights=frozenset())
+    return view.put("matmul", left, right, axes=axes, pairs=pairs, weights=frozenset(), flop=flop)
 
 
-def _scores(view: OpContext, number: int) -> tuple[int, list[int]]:
+def scores_of(rows: Sequence[LayerDraft], number: int) -> tuple[int, list[int]]:
     """Return the layer before a softmax and what stands beside it, and these."""
-    rows, between = view.rows, []
-    while rows[number].op in BETWEEN or rows[number].op == "softmax":
+    between = list[int]()
+    while rows[number].op in BETWEEN:
         between.append(number)
         number = rows[number].reads[0]
     return number, between
 
 
 def _attention_of(
-    view: OpContext, shares: TensorAxes, values: TensorAxes, keys: tuple[Axis, Axis]
+    view: OpContext, shares: TensorAxes, values: TensorAxes, keys: tuple[Axis, Axis], flop: int
 ) -> TensorAxes | None:
     """Say an attention where a product's first factor is a softmax of another product over the same dims."""
     rows, leaves = view.rows, view.atoms.leaves
-    number, between = _scores(view, shares.number)
+    number, between = scores_of(rows, shares.number)
     scores = rows[number]
     softmax = [rows[one] for one in between if rows[one].op == "softmax"]
-    if scores.op != "matmul" or len(softmax) != 1:
+    if scores.op != "matmul" or len(softmax) != 1 or any(rows[one].op == "position" for one in between):
         return None
     aliased = {atom: own for own, atom in scores.pairs.get("names", ())}
     if leaves(softmax[0].roles["over"]) != keys[0] or tuple(aliased.get(atom) for atom in keys[0]) != keys[1]:
@@ -237,7 +271,7 @@ def _attention_of(
     with suppress(Unsaid):
         found = view.put(
             "attention", *(TensorAxes(number, ()) for number in numbers), axes=(), roles={"over": keys[1]},
-            fields={"causal": any(map(view.trace.causal, masked))}, weights=frozenset(), flop=view.node.flop + scores.flop,
+            fields={"causal": any(map(view.trace.causal, masked))}, weights=frozenset(), flop=flop + scores.flop,
         )  # fmt: skip
         makers = [rows[number] for number in numbers[:3]]
         if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):

@@ -103,6 +103,9 @@ class Node:
             filters, turned = self.sizes("weight"), self.get("transposed", False)
             each = math.prod(filters) // (filters[0] if turned else int(self.get("out")))
             return 2 * math.prod(self.sizes("input") if turned else self.made) * each
+        if self.op == "attention":
+            (*rows, read), (*_, keys, _), (*_, made) = map(self.sizes, ("query", "key", "value"))
+            return 2 * math.prod(rows) * keys * (read + made)
         if self.op != "dot":
             return int(self.get("flop", 0))
         of_letter: dict[int, int] = {}
