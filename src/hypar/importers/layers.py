@@ -200,11 +200,10 @@ class OpContext:
             op: name of its op, which has to accept what it reads, and of images as many parameters as are trained.
             reads: the tensors that it reads.
             axes: those of the result; if not given those of the first tensor, or of an image.
-            said: further attributes of the draft, whose weights and FLOP are the operation's unless others are said, and whose
-                fields lose those that have their default.
+            said: further attributes of the draft, whose weights and FLOP are the operation's unless others are said.
         """
         own = {"scope": self.node.scope, "weights": self.trained, "flop": self.node.flop, "node": self.node}
-        said["fields"] = short(op, said.get("fields", {}))
+        said["fields"] = {name: _as_one(value) for name, value in said.get("fields", {}).items()}
         draft = LayerDraft(op=op, reads=tuple(held.number for held in reads), **{**own, **said})
         images = all(map(self.names, reads))
         number = self.add(draft, images=images, fresh=images and axes is None)
@@ -214,7 +213,7 @@ class OpContext:
         return TensorAxes(number, axes)
 
     def add(self, draft: LayerDraft, *, images: bool = False, fresh: bool = False) -> int:
-        """Add a layer, whose op says what it makes of what it reads, and return its number.
+        """Add a layer without fields that have their default, whose op says what it makes of what it reads; return its number.
 
         Args:
             draft: the layer.
@@ -235,6 +234,8 @@ class OpContext:
             refuse(images and op.num_parameters(shapes) != trained)
         except (ShapeError, ValidationError):
             raise Unsaid from None
+        given = op.model_dump(exclude_defaults=True)
+        draft.fields = {name: value for name, value in draft.fields.items() if name in given}
         renewed = fresh and op.node == "weight"
         draft.dims = tuple(
             self.atoms.made(known.get(name), name, size, renewed=renewed) for name, size in made.items()
@@ -247,6 +248,12 @@ class OpContext:
         """Return the axes of a vector, an image, a row or a volume of some dims in the order of names."""
         own = {self.atoms.fixed[atom]: atom for atom in (BATCH, *dims)}
         return tuple((own[name],) for name in names if name in own)
+
+
+def _as_one(value: Any) -> Any:
+    """Return equal numbers of several dims as one."""
+    several = isinstance(value, list | tuple)
+    return value if not several else value[0] if len({*value}) == 1 else [*value]
 
 
 Rule = Callable[[OpContext], TensorAxes]
@@ -263,19 +270,3 @@ def says(*ops: str) -> Callable[[Rule], Rule]:
         return rule
 
     return added
-
-
-def short(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields without those that have their default; equal numbers of several dims are written as one."""
-    defaults = {name: own.default for name, own in load_plugin("ops", op).model_fields.items()}
-    found: dict[str, Any] = {}
-    for name, value in fields.items():
-        if isinstance(value, list | tuple):
-            sizes = tuple(int(size) for size in value)
-            default = defaults[name] if isinstance(defaults[name], tuple) else ()
-            # A field of one dim has its default as that of the dim in a pair.
-            if not default or sizes not in {default, default[-1:]}:
-                found[name] = sizes[0] if len({*sizes}) == 1 else list(sizes)
-        elif value != defaults[name]:
-            found[name] = value
-    return found

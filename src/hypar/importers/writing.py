@@ -138,7 +138,12 @@ class _Names:
 
     def fields(self, draft: LayerDraft) -> dict[str, Any]:
         """Return the fields of a layer with those that name dims, unless these are named by default."""
-        return {**draft.named(lambda axis: [self.of[atom] for atom in self.dims(axis)]), **draft.fields}
+        found = draft.named(lambda axis: [self.of[atom] for atom in self.dims(axis)])
+        for field in {*load_plugin("ops", draft.op).sized} & {*found}:
+            axis = self.atoms.leaves(draft.roles[field])
+            if not self.atoms.fixed.keys().isdisjoint(axis):  # no dims of the file
+                found[field] = {self.name(atom): self.atoms.size((atom,)) for atom in axis}
+        return {**found, **draft.fields}
 
 
 UNNAMED = frozenset(
