@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.importers.formats import named_object, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv, cut, pool
 from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
@@ -190,18 +191,21 @@ class _Reader:
         """Add an equation."""
         read = [self.value(variable) for variable in equation.invars]
         made = [self.new(variable) for variable in equation.outvars]
+        if "padding" in params:
+            params["padding"] = [*chain(*zip(*params["padding"], strict=True))]
         if kind == "conv_general_dilated":
             self.layout = tuple(params["dimension_numbers"].lhs_spec)
         if not self.data.isdisjoint(read):
             self.data |= {*made}
         operands = {str(number): (value,) for number, value in enumerate(read)}
+        sizes = [self.shapes[one] for one in made]
         largest = max(made, key=lambda one: math.prod(self.shapes[one]))
         flop = 0 if kind in NAMED else self.flop_within(equation)
         for index, one in enumerate(made):
             node = Node(
                 kind=kind if not index or kind == "split" else f"{kind} {index + 1}",
                 operands=operands,
-                attributes={**params, "index": index, "flop": flop if one == largest else 0},
+                attributes={**params, "before": sizes[:index], "flop": flop if one == largest else 0},
                 result=one,
                 scope=scope,
                 shapes=self.shapes,
@@ -228,58 +232,30 @@ def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _conv(node: Node) -> Node:
-    sizes, ends = node.sizes("1"), node.get("padding", ())
     spec = node.get("dimension_numbers").rhs_spec
-    plain = {*node.get("lhs_dilation", (1,)), node.get("batch_group_count", 1)} == {1} and len(spec) == 4
-    padding = [low for low, _ in ends] if plain and all(low == high for low, high in ends) else None
-    return node.called(
-        "conv", {"input": "0", "weight": "1"}, out=sizes[spec[0]], kernel=[sizes[axis] for axis in spec[2:]],
-        stride=[*node.get("window_strides")], padding=padding, dilation=[*node.get("rhs_dilation")],
-        groups=node.get("feature_group_count", 1),
-    )  # fmt: skip
-
-
-def _dot(node: Node) -> Node:
-    return contraction({"left": "0", "right": "1"}, node, *node.get("dimension_numbers"))
+    found = conv(node, spec)
+    return found if len(spec) == 4 else found.called("conv", **{**found.attributes, "padding": None})
 
 
 def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, which stand in an axis of one element."""
     table = node.sizes("0")
     rows = len(table) == 2 and tuple(node.get("slice_sizes")) == (1, table[1])
-    return node.called("lookup" if rows else "gather rows", {"table": "0", "tokens": "1"})
+    return node.called("lookup" if rows else "gather rows", ("table", "tokens"))
 
 
 def _slice(node: Node) -> Node:
-    own, made = node.sizes(), node.made
-    cut = [axis for axis, size in enumerate(own) if made[axis] != size]
-    if len(cut) != 1 or {*(node.get("strides") or (1,))} != {1}:
+    axes = [axis for axis, size in enumerate(node.sizes()) if node.made[axis] != size]
+    if len(axes) != 1 or {*(node.get("strides") or (1,))} != {1}:
         return node.called("slice")
-    return node.called("slice", axis=cut[0], start=node.get("start_indices")[cut[0]])
-
-
-def _split(node: Node) -> Node:
-    start = sum(node.get("sizes")[: node.get("index", 0)])
-    return node.called("slice", axis=node.get("axis", 0), start=start)
-
-
-def _pool(mode: str, node: Node) -> Node:
-    """Say a pool, whose sizes are those of all axes."""
-    window, stride, ends = (node.get(name) for name in ("window_dimensions", "window_strides", "padding"))
-    plain = {*node.get("window_dilation", (1,)), *node.get("base_dilation", (1,))} == {1}
-    plain &= all(low == high for low, high in ends)
-    padding = [low for low, _ in ends] if plain else None
-    return node.called("pool", mode=mode, kernel=[*window], stride=[*stride], padding=padding)
+    return cut(node, axes[0], node.get("start_indices")[axes[0]])
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "conv_general_dilated": _conv,
-    "dot_general": _dot,
-    "reduce_window_max": partial(_pool, "max"),
-    "reduce_window_sum": partial(_pool, "average"),
-    "transpose": lambda node: node.called("transpose", order=node.get("permutation")),
-    "broadcast_in_dim": lambda node: node.called("broadcast", places=node.get("broadcast_dimensions")),
+    "dot_general": lambda node: contraction(node, *node.get("dimension_numbers")),
+    "reduce_window_max": partial(pool, "max"),
+    "reduce_window_sum": partial(pool, "average"),
     "gather": _gather,
     "slice": _slice,
-    "split": _split,
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import DocumentError, ModelError, shown
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, contraction, matrix_product
+from hypar.importers.trace import OPERANDS, Node, Trace, adapted, cut, matrix_product, norm, pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,86 +20,19 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
 
 
-def _padding(node: Node, kernel: list[int], dilation: list[int]) -> list[int] | None:
-    """Return the padding at each end of each dim of a kernel; None where the two ends differ."""
-    count = len(kernel)
-    auto, stride = node.get("auto_pad", "NOTSET"), node.get("strides", [1] * count)
-    if auto in {"NOTSET", "VALID"}:
-        pads = node.get("pads", [0] * 2 * count) if auto == "NOTSET" else [0] * 2 * count
-        return pads[:count] if pads[:count] == pads[count:] else None
-    read, made = node.sizes()[2:], node.made[2:]
-    found = [
-        max(0, (new - 1) * step + gap * (size - 1) + 1 - old)
-        for old, new, size, step, gap in zip(read, made, kernel, stride, dilation, strict=True)
-    ]
-    return None if any(total % 2 for total in found) else [total // 2 for total in found]
-
-
-def _conv(node: Node) -> Node:
-    sizes, groups = node.sizes("W"), node.get("group", 1)
-    transposed, kernel = node.kind == "ConvTranspose", [*sizes[2:]]
-    ones = [1] * len(kernel)
-    dilation = node.get("dilations", ones)
-    padding = None if transposed and node.get("output_shape") else _padding(node, kernel, dilation)
-    return node.called(
-        "conv", {"input": "X", "weight": "W", "bias": "B"}, kernel=kernel, padding=padding, dilation=dilation,
-        out=sizes[1] * groups if transposed else sizes[0], groups=groups, transposed=transposed,
-        stride=node.get("strides", ones), output_padding=node.get("output_padding", [0]),
-    )  # fmt: skip
-
-
-def _pool(mode: str, node: Node) -> Node:
-    kernel = node.get("kernel_shape", [])
-    ones = [1] * len(kernel)
-    padding = _padding(node, kernel, ones) if node.get("dilations", ones) == ones else None
-    up, stride = bool(node.get("ceil_mode", 0)), node.get("strides", ones)
-    return node.called("pool", mode=mode, kernel=kernel, stride=stride, padding=padding, up=up)
-
-
-def _gemm(node: Node) -> Node:
-    names, turned = {"left": "A", "right": "B", "bias": "C"}, (node.get("transA", 0), node.get("transB", 0))
-    scaled = node.get("alpha", 1) != 1 or node.get("beta", 1) != 1
-    return contraction(names, node, ((1 - turned[0],), (turned[1],)), scaled=scaled)
-
-
 def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, or one element of an axis."""
     axis, index = node.get("axis", 0), node.get("indices")
-    own = node.sizes("data")
     if isinstance(index, int):
-        axis %= len(own)
-        return node.called("part", axis=axis, start=index % own[axis], drop=True)
-    return node.called("gather rows" if axis else "lookup", {"table": "data", "tokens": "indices"})
+        return cut(node, axis, index, op="part", drop=True)
+    return node.called("gather rows" if axis else "lookup", OPERANDS["lookup"])
 
 
 def _slice(node: Node) -> Node:
     starts, axes, steps = (node.get(name) for name in ("starts", "axes", "steps"))
-    if not starts or len(starts) != 1 or not axes or (steps or [1]) != [1]:
+    if not starts or len(starts) != 1 or not axes:
         return node.called("slice")
-    own = node.sizes()
-    axis = axes[0] % len(own)
-    return node.called("slice", axis=axis, start=min(starts[0] + own[axis] * (starts[0] < 0), own[axis]))
-
-
-def _split(node: Node) -> Node:
-    own, index, sizes = node.sizes(), node.get("index", 0), node.get("split")
-    axis = node.get("axis", 0) % len(own)
-    start = sum(sizes[:index]) if sizes else index * -(-own[axis] // node.get("num_outputs", 1))
-    return node.called("slice", axis=axis, start=start)
-
-
-def _norm(kind: str, node: Node) -> Node:
-    rank = len(node.sizes())
-    scale = next((name for name in ("Scale", "scale") if node.operand(name)), "")
-    names = {
-        "input": "X" if node.operand("X") else "input",
-        "weight": scale,
-        "bias": "bias" if node.operand("bias") else "B",
-    }
-    groups = node.get("num_groups", 0) if kind == "group_norm" else None
-    return node.called(
-        "norm", names, kind=kind, groups=groups, over=[*range(node.get("axis", -1) % rank, rank)]
-    )
+    return cut(node, axes[0], starts[0], step=steps[0] if steps else 1)
 
 
 def _resize(node: Node) -> Node:
@@ -109,36 +42,43 @@ def _resize(node: Node) -> Node:
 
 
 def _attention(node: Node) -> Node:
-    names = {"query": "Q", "key": "K", "value": "V", "mask": "attn_mask"}
-    if len(node.sizes("Q")) != 4:
-        return node.called("packed attention")
-    return node.called("attention", names, causal=bool(node.get("is_causal", 0)))
+    found = node.called("attention", OPERANDS["attention"], causal=node.get("causal"))
+    return found if len(found.sizes()) == 4 else node.called("packed attention")
+
+
+NORMS = {
+    "batch": "batch_norm",
+    "group": "group_norm",
+    "instance": "group_norm",
+    "layer": "layer_norm",
+    "rms": "rms_norm",
+}
+
+
+def _gemm(node: Node) -> Node:
+    turned = [side for side, said in (("left", "transA"), ("right", "transB")) if node.get(said, 0)]
+    return matrix_product(node, turned=turned)
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
-    **dict.fromkeys(("Conv", "ConvTranspose"), _conv),
-    "Gemm": _gemm,
-    "MatMul": partial(matrix_product, {"left": "A", "right": "B"}),
-    "BatchNormalization": partial(_norm, "batch_norm"),
-    **dict.fromkeys(("GroupNormalization", "InstanceNormalization"), partial(_norm, "group_norm")),
-    "LayerNormalization": partial(_norm, "layer_norm"),
-    "RMSNormalization": partial(_norm, "rms_norm"),
-    "MaxPool": partial(_pool, "max"),
-    "AveragePool": partial(_pool, "average"),
-    "GlobalAveragePool": lambda node: node.called("adaptive_pool", mode="average"),
-    "GlobalMaxPool": lambda node: node.called("adaptive_pool", mode="max"),
-    "Sum": lambda node: node.called("add"),
-    "Clip": lambda node: node.called("relu6" if (node.get("min"), node.get("max")) == (0, 6) else "clip"),
-    "Dropout": lambda node: node.called("dropout", probability=float(f"{node.get('ratio', 0.5):.6g}")),
-    "Attention": _attention,
-    "Gather": _gather,
-    "Slice": _slice,
-    "Split": _split,
-    "Expand": lambda node: node.called("broadcast"),
-    "Transpose": lambda node: node.called(
-        "transpose", order=node.get("perm", [*range(len(node.made))][::-1])
+    "gemm": _gemm,
+    **{
+        f"{name}normalization": partial(norm, kind, names=("input", "weight", "bias"))
+        for name, kind in NORMS.items()
+    },
+    "attention": _attention,
+    "maxpool": partial(pool, "max", stride=1),
+    "averagepool": partial(pool, "average", stride=1),
+    "globalaveragepool": lambda node: node.called("adaptive_pool", mode="average"),
+    "globalmaxpool": lambda node: node.called("adaptive_pool", mode="max"),
+    "sum": lambda node: node.called("add"),
+    "dropout": lambda node: node.called("dropout", probability=float(f"{node.get('probability', 0.5):.6g}")),
+    "gather": _gather,
+    "slice": _slice,
+    "transpose": lambda node: node.called(
+        "transpose", order=node.get("order", [*range(len(node.made))][::-1])
     ),
-    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **dict.fromkeys(("resize", "upsample"), _resize),
 }
 
 
@@ -356,14 +296,14 @@ class _File:
         names = [one.name for one in self.onnx.defs.get_schema(*key).inputs] if known else []
         operands: dict[str, tuple[str, ...]] = {}
         for number, value in enumerate(node.input):
-            if not value or (number and node.op_type == "CastLike"):
-                continue  # CastLike asks its second operand for a number format alone
             name = names[min(number, len(names) - 1)] if names else f"input{number}"
-            operands[name] = (*operands.get(name, ()), value)
+            operands[name] = (*operands.get(name, ()), *([value] if value else []))
             if value in self.values:
                 attributes.setdefault(name, self.values[value])
         if node.op_type == "Constant":
             self.constant(node, attributes)
+        if (auto := attributes.pop("auto_pad", "NOTSET")) != "NOTSET":
+            attributes["padding"] = auto.partition("_")[0].lower()
         if node.op_type in {"Shape", "Size"}:
             operands = {}  # sizes are constants, whatever has them
         if node.op_type in KEEPING and node.input and node.input[0] in self.values:
@@ -371,10 +311,11 @@ class _File:
         for made in node.output:
             shapes.setdefault(made, ())
         parts = [*node.output] if node.op_type == "Split" else [node.output[0]]
+        sizes = [shapes[made] for made in parts]
         return [
             adapted(
                 Node(
-                    kind=node.op_type, operands=operands, attributes={**attributes, "index": index}, result=made,
+                    kind=node.op_type, operands=operands, attributes={**attributes, "before": sizes[:index]}, result=made,
                     scope=scope_of(node), shapes=shapes,
                 ),
                 ADAPTERS,

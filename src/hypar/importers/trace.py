@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 Sizes = tuple[int, ...]
 Letters = tuple[int, ...]
@@ -32,18 +33,23 @@ FRAMEWORKS = {
     "mean": ("mean", "reducemean"),
     "sum": ("sum", "reducesum", "reduce_sum"),
     "max": ("amax", "max", "reducemax", "reduce_max"),
-    "softmax": ("softmax", "_softmax", "log_softmax", "logsoftmax"),
-    "slice": ("slice", "split"),
+    "softmax": ("softmax", "log_softmax", "logsoftmax"),
+    "attention": ("attention", "scaled_dot_product_attention"),
+    "grouped": ("grouped_mm", "grouped_mm_fallback"),
+    "lookup": ("embedding",),
+    "broadcast": ("expand", "expand_as", "broadcast_in_dim"),
+    "transpose": ("transpose", "permute"),
+    "dropout": ("dropout", "feature_dropout"),
     "where": ("isnan", "where", "select_n"),
     "concat": ("cat", "concat", "concatenate"),
     "scatter": ("scatter",),
     "fill": ("masked_fill",),
     "mark": ("getitem", "zeros_like", "bitwise_not"),
     "copy": (
-        "to", "_to_copy", "cast", "convert_element_type", "copy", "stop_gradient", "identity", "contiguous", "clone",
-        "alias", "detach", "lift_fresh_copy", "sharding_constraint",
+        "to", "to_copy", "cast", "convert_element_type", "copy", "stop_gradient", "identity", "contiguous", "clone",
+        "alias", "detach", "lift_fresh_copy", "sharding_constraint", "type_as", "castlike",
     ),
-    "reshape": ("reshape", "view", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "expand_dims"),
+    "reshape": ("reshape", "view", "unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "expand_dims"),
     "triangle": ("tril", "triu", "trilu"),
     "compare": ("le", "ge", "gt", "less", "lessorequal", "greater", "greaterorequal"),
     "loss": ("cross_entropy_loss", "softmaxcrossentropyloss"),
@@ -51,7 +57,33 @@ FRAMEWORKS = {
 }  # fmt: skip
 """The vocabulary, with the frameworks' names in small letters; other operations have the name that their adapter gives."""
 
+ARGUMENTS = {
+    "kernel": ("kernel_size", "kernel_shape", "window_dimensions"),
+    "stride": ("stride", "strides", "window_strides"),
+    "padding": ("padding", "pads"),
+    "dilation": ("dilation", "dilations", "rhs_dilation", "window_dilation"),
+    "groups": ("groups", "group", "feature_group_count"),
+    "up": ("ceil_mode",),
+    "order": ("dims", "perm", "permutation"),
+    "places": ("broadcast_dimensions",),
+    "causal": ("is_causal",),
+    "probability": ("p", "ratio"),
+    "min": ("min_val",),
+    "max": ("max_val",),
+}
+"""The names of arguments, with those of the frameworks; other arguments have the framework's."""
+
+OPERANDS = {
+    "attention": ("query", "key", "value", "mask"),
+    "castlike": ("input",),
+    "type_as": ("input",),
+    "grouped": ("input", "weight"),
+    "lookup": ("table", "tokens"),
+}
+"""The operands of operations whose rules read them by name, or read not all, in the order that all frameworks have."""
+
 CANONICAL = {name: op for op, names in FRAMEWORKS.items() for name in names}
+ARGUMENT = {name: argument for argument, names in ARGUMENTS.items() for name in names}
 VIEWS = frozenset({"broadcast", "copy", "reshape", "transpose"})
 """Operations that make a view of what they read."""
 
@@ -126,19 +158,23 @@ class Node:
         found = self.get(next(names, ""), default)
         return tuple(int(axis) for axis in (found if isinstance(found, list | tuple) else (found,)))
 
-    def called(self, op: str, operands: Mapping[str, str] | None = None, **attributes: Any) -> Node:
-        """Return the operation by another name, with some operands by other names, and with other arguments."""
-        names = {name: name for name in self.operands} if operands is None else operands
-        read = {own: self.operands[name] for own, name in names.items() if self.operands.get(name)}
-        return replace(self, op=op, operands=read, attributes=attributes)
+    def called(self, op: str, names: Sequence[str] = (), **attributes: Any) -> Node:
+        """Return the operation by another name, with other arguments, and its first operands, all unless they are named anew."""
+        operands = dict(zip(names, self.operands.values(), strict=False)) if names else self.operands
+        return replace(self, op=op, operands=operands, attributes=attributes)
 
 
 def adapted(node: Node, adapters: Mapping[str, Callable[[Node], Node]]) -> Node:
-    """Return an operation of a framework by the vocabulary, by the framework's adapters where the name alone does not say it."""
-    if (adapter := adapters.get(node.kind)) is not None:
+    """Return an operation of a framework by the vocabulary, by an adapter where names alone do not say it."""
+    node = replace(
+        node, attributes={ARGUMENT.get(name, name): value for name, value in node.attributes.items()}
+    )
+    name = re.sub(r"^_|[123]d(_with_indices)?$", "", node.kind.lower())
+    if (adapter := adapters.get(name, ADAPTERS.get(name))) is not None:
         return adapter(node)
-    name = node.kind.lower()
-    return replace(node, op=CANONICAL.get(name, name))
+    op = CANONICAL.get(name, name)
+    names = OPERANDS.get(name, OPERANDS.get(op, ()))
+    return replace(node.called(op, names), attributes=node.attributes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,18 +247,18 @@ class Trace:
     @cached_property
     def dependent(self) -> frozenset[str]:
         """The values that depend on an input."""
-        found = set(self.inputs)
-        for node in self.nodes:
-            if not found.isdisjoint(node.read):
-                found.add(node.result)
-        return frozenset(found)
+        return self.reached(self.inputs)
 
     @cached_property
     def weights(self) -> frozenset[str]:
         """The values that depend on trained tensors and on no input."""
-        found = set(self.parameters)
+        return self.reached(self.parameters) - self.dependent
+
+    def reached(self, values: Iterable[str]) -> frozenset[str]:
+        """Return some values and all that depend on one of them."""
+        found = {*values}
         for node in self.nodes:
-            if node.result not in self.dependent and not found.isdisjoint(node.read):
+            if not found.isdisjoint(node.read):
                 found.add(node.result)
         return frozenset(found)
 
@@ -309,28 +345,114 @@ def matrix_letters(left: int, right: int) -> dict[str, Letters]:
     }
 
 
-def matrix_product(names: Mapping[str, str], node: Node) -> Node:
-    """Say a product of matrices, whose factors and bias are called by some names."""
-    letters = matrix_letters(len(node.sizes(names["left"])), len(node.sizes(names["right"])))
+FACTORS = ("left", "right", "bias")
+
+
+def matrix_product(node: Node, names: Sequence[str] = FACTORS, turned: Collection[str] = ()) -> Node:
+    """Say a product of matrices, of which some factors are transposed, by the names of its operands."""
+    found = node.called("dot", names)
+    letters = matrix_letters(len(found.sizes("left")), len(found.sizes("right")))
+    letters |= {side: (*letters[side][:-2], *letters[side][:-3:-1]) for side in turned}
     scaled = node.get("beta", 1) != 1 or node.get("alpha", 1) != 1
-    return node.called("dot", names, scaled=scaled, **letters)
+    return found.called("dot", (), scaled=scaled, **letters)
 
 
-def contraction(
-    names: Mapping[str, str], node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ()), **said: Any
-) -> Node:  # fmt: skip
-    """Say a product of two tensors, whose factors are called by some names, over axes of both, others of both kept in front."""
-    left = [*range(len(node.sizes(names["left"])))]
-    right = [len(left) + axis for axis in range(len(node.sizes(names["right"])))]
+def contraction(node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ())) -> Node:
+    """Say a product of two tensors over axes of both; others of both are kept in front."""
+    found = node.called("dot", FACTORS)
+    left = [*range(len(found.sizes("left")))]
+    right = [len(left) + axis for axis in range(len(found.sizes("right")))]
     for own, other in (summed, beside):
         for one, two in zip(own, other, strict=True):
             right[two] = left[one]
     free = [axis for axis in left if axis not in {*summed[0], *beside[0]}]
     made = (*beside[0], *free, *(letter for letter in right if letter not in left))
-    return node.called("dot", names, left=(*left,), right=(*right,), made=made, **said)
+    return found.called("dot", left=(*left,), right=(*right,), made=made)
+
+
+def conv(node: Node, spec: Sizes = ()) -> Node:
+    """Say a convolution; ``spec`` are the axes of its filters: those made, those read, and the places, in order unless said."""
+    found = node.called("conv", ("input", "weight", "bias"))
+    sizes, groups = found.sizes("weight"), node.get("groups", 1)
+    first, _, *places = spec or range(len(sizes))
+    turned = "transpose" in node.kind.lower() or bool(node.get("transposed", False))
+    out = sizes[1] * groups if turned else sizes[first]
+    said = windows(node, [sizes[axis] for axis in places])
+    return found.called("conv", out=out, groups=groups, transposed=turned, **said)
+
+
+def pool(mode: str, node: Node, stride: int | None = None) -> Node:
+    """Say a pool, whose sizes are those of the last axes; its stride is that of its windows unless another is usual."""
+    kernel = numbers(node.get("kernel"), len(node.made) - 2)
+    steps = {"stride": node.get("stride") or stride or kernel}
+    said = windows(replace(node, attributes={**node.attributes, **steps}), kernel)
+    plain = {*said["dilation"]} == {1} and not node.get("divisor_override")
+    said["padding"] = said["padding"] if plain else None
+    return node.called("pool", mode=mode, up=bool(node.get("up")), **said)
+
+
+DILATIONS = ("lhs_dilation", "base_dilation", "batch_group_count")
+"""Further arguments of windows, which no layer has unless they are 1."""
+
+
+def windows(node: Node, kernel: list[int]) -> dict[str, Any]:
+    """Return the arguments of an operation on windows, with a number for each dim.
+
+    The padding is that of both ends of each dim, None where no layer has it. It is given as one number, one for each dim, those
+    of the first ends and then the last ones, or as the word for as much as the sizes of the result need.
+    """
+    dims, given = len(kernel), node.get("padding", 0)
+    plain = {"stride": 1, "dilation": 1, "output_padding": 0}
+    said = {name: numbers(node.get(name, usual), dims) for name, usual in plain.items()}
+    if given == "same":
+        moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
+        needed = [
+            max(0, (new - 1) * step + gap * (size - 1) + 1 - old) for old, new, size, step, gap in moves
+        ]
+        given = [one // 2 for one in needed] + [-(-one // 2) for one in needed]
+    ends = numbers(0 if given == "valid" else given, dims)
+    even = ends[dims:] in ([], ends[:dims]) and not node.get("output_shape")
+    even = even and all({*numbers(node.get(name, 1), 1)} == {1} for name in DILATIONS)
+    return {"kernel": kernel, **said, "padding": ends[:dims] if even else None}
+
+
+def norm(kind: str, node: Node, names: Sequence[str] = ()) -> Node:
+    """Say a normalisation over the last axes, as many as are said or from one on; of channels in groups where it has these."""
+    rank = len(node.sizes())
+    last = len(node.get("normalized_shape", ())) or rank - node.get("axis", -1) % rank
+    groups = node.get("num_groups", 0) if kind == "group_norm" else None
+    return node.called("norm", names, kind=kind, over=[-1 - place for place in range(last)], groups=groups)
+
+
+def cut(node: Node, axis: int, start: int, *, op: str = "slice", step: int = 1, drop: bool = False) -> Node:
+    """Say consecutive elements of an axis, whose first one may be counted from the end, or one without its axis."""
+    sizes = node.sizes()
+    axis %= len(sizes)
+    start = min(start + sizes[axis] * (start < 0), sizes[axis])
+    return node.called(op, axis=axis if step == 1 else None, start=start, drop=drop)
+
+
+def part(node: Node, op: str = "slice") -> Node:
+    """Say one of the parts of an axis, behind those ``before`` it."""
+    (axis,) = node.axes()
+    return cut(node, axis, sum(sizes[axis] for sizes in node.get("before", ())), op=op)
 
 
 def numbers(value: Any, dims: int) -> list[int]:
     """Return a number for each of some dims, of one number or as many."""
     items: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
     return [int(item) for item in (list(items) * dims if len(items) == 1 else items)]
+
+
+ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
+    **dict.fromkeys(("conv", "conv_transpose", "convolution", "convtranspose"), conv),
+    **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
+    "split": part,
+    **dict.fromkeys(("chunk", "split_with_sizes"), partial(part, op="part")),
+    **dict.fromkeys(("max_pool", "maxpool"), partial(pool, "max")),
+    **dict.fromkeys(
+        ("clip", "hardtanh"),
+        lambda node: node.called("relu6" if (node.get("min"), node.get("max")) == (0, 6) else "clip"),
+    ),
+}
+"""The adapters of operations whose arguments several frameworks call alike."""
