@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError
 from hypar.importers.formats import named_object, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product, norm, pool
+from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product, pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,8 +50,6 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("addmm", "baddbmm"), partial(matrix_product, names=("bias", "left", "right"))),
     "einsum": _einsum,
     "tensordot": lambda node: contraction(node, (node.get("dims_self"), node.get("dims_other"))),
-    **{name: partial(norm, name) for name in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
-    "instance_norm": partial(norm, "group_norm"),
     **dict.fromkeys(("transpose", "mt", "t", "numpy_t"), _transpose),
     "slice": lambda node: cut(node, node.get("dim", 0), node.get("start", 0), step=node.get("step", 1)),
     **dict.fromkeys(

@@ -169,7 +169,7 @@ def adapted(node: Node, adapters: Mapping[str, Callable[[Node], Node]]) -> Node:
     node = replace(
         node, attributes={ARGUMENT.get(name, name): value for name, value in node.attributes.items()}
     )
-    name = re.sub(r"^_|[123]d(_with_indices)?$", "", node.kind.lower())
+    name = re.sub(r"^_|[123]d(_with_indices)?$", "", node.kind.lower()).replace("normalization", "_norm")
     if (adapter := adapters.get(name, ADAPTERS.get(name))) is not None:
         return adapter(node)
     op = CANONICAL.get(name, name)
@@ -404,7 +404,7 @@ def windows(node: Node, kernel: list[int]) -> dict[str, Any]:
     dims, given = len(kernel), node.get("padding", 0)
     plain = {"stride": 1, "dilation": 1, "output_padding": 0}
     said = {name: numbers(node.get(name, usual), dims) for name, usual in plain.items()}
-    if given == "same":
+    if isinstance(given, str) and given != "valid":
         moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
         needed = [
             max(0, (new - 1) * step + gap * (size - 1) + 1 - old) for old, new, size, step, gap in moves
@@ -416,12 +416,12 @@ def windows(node: Node, kernel: list[int]) -> dict[str, Any]:
     return {"kernel": kernel, **said, "padding": ends[:dims] if even else None}
 
 
-def norm(kind: str, node: Node, names: Sequence[str] = ()) -> Node:
+def norm(kind: str, node: Node) -> Node:
     """Say a normalisation over the last axes, as many as are said or from one on; of channels in groups where it has these."""
     rank = len(node.sizes())
     last = len(node.get("normalized_shape", ())) or rank - node.get("axis", -1) % rank
     groups = node.get("num_groups", 0) if kind == "group_norm" else None
-    return node.called("norm", names, kind=kind, over=[-1 - place for place in range(last)], groups=groups)
+    return node.called("norm", kind=kind, over=[-1 - place for place in range(last)], groups=groups)
 
 
 def cut(node: Node, axis: int, start: int, *, op: str = "slice", step: int = 1, drop: bool = False) -> Node:
@@ -449,7 +449,9 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
     "split": part,
     **dict.fromkeys(("chunk", "split_with_sizes"), partial(part, op="part")),
-    **dict.fromkeys(("max_pool", "maxpool"), partial(pool, "max")),
+    "max_pool": partial(pool, "max"),
+    "instance_norm": partial(norm, "group_norm"),
+    **{kind: partial(norm, kind) for kind in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
     **dict.fromkeys(
         ("clip", "hardtanh"),
         lambda node: node.called("relu6" if (node.get("min"), node.get("max")) == (0, 6) else "clip"),
