@@ -12,9 +12,9 @@ import yaml
 
 from hypar.errors import ModelError, OptionError, shown, suggestion
 from hypar.files.text import read_json
-from hypar.importers.formats import BATCH, one_line, package
+from hypar.importers.formats import BATCH, EXAMPLE, one_line, package
 from hypar.importers.imported import Coverage, Imported, imported
-from hypar.importers.torch_module import EXAMPLE, capture
+from hypar.importers.torch_module import capture
 from hypar.importers.trace import Node
 from hypar.network.graph import load_model
 from hypar.network.modelfile import MOST_REPEATS

@@ -7,7 +7,9 @@ import json
 import os
 import re
 import sys
-from contextlib import contextmanager
+import warnings
+from collections.abc import Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from hypar.errors import HyparError, ModelError, OptionError, UnknownNameError, 
 from hypar.ops.base import LARGEST_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hypar.importers.imported import Imported
 
@@ -51,6 +53,20 @@ def named_object(name: str) -> Any:
     return found
 
 
+def built(network: str) -> Any:
+    """Return what ``my_module:build`` names, or what that function returns, without memory for weights of PyTorch.
+
+    Raises:
+        InputError: the module is not found, or the user's code fails.
+    """
+    found, torch = named_object(network), sys.modules.get("torch")
+    if not callable(found) or (torch is not None and isinstance(found, torch.nn.Module)):
+        return found
+    with one_line(network), warnings.catch_warnings(), torch.device("meta") if torch else nullcontext():
+        warnings.simplefilter("ignore")
+        return found()
+
+
 @contextmanager
 def one_line(where: str, doing: str = "raised") -> Iterator[None]:
     """Turn whatever the user's code raises into an error of one line."""
@@ -83,12 +99,17 @@ FILES = frozenset({"onnx", "config"})
 BATCH = 256
 """Samples in a mini-batch, unless another number is asked for."""
 
+EXAMPLE = 2
+"""Samples of an example that is made for a command."""
 
 WHOLE = ":int64"
 """Behind the shape of an input of whole numbers, as tokens are."""
 
+Samples = Sequence[tuple[tuple[int, ...], bool]]
+"""The shape of an example of each input, and whether it is of whole numbers."""
+
 _NAMED = re.compile(r"[\w.]+:[\w.]+")
-_SHAPE = re.compile(r"0*[1-9][0-9]{0,6}(x0*[1-9][0-9]{0,6})*", re.ASCII)
+_SHAPE = re.compile(rf"(0*[1-9][0-9]{{0,6}}(?:x0*[1-9][0-9]{{0,6}})*)({WHOLE})?", re.ASCII)
 
 
 def framework_of(network: str) -> str | None:
@@ -107,15 +128,11 @@ def framework_of(network: str) -> str | None:
         return "config" if _has_model_type(file) else None
     if not _NAMED.fullmatch(network) or file.exists():
         return None
-    from hypar.importers.formats import named_object, one_line  # noqa: PLC0415 (only where code is named)
-
-    build = named_object(network)
-    torch = sys.modules.get("torch")
-    if torch is None or "jax" not in sys.modules:
-        return "torch" if torch is not None or "jax" not in sys.modules else "jax"
-    with one_line(network), torch.device("meta"):
-        made = build() if callable(build) and not isinstance(build, torch.nn.Module) else build
-    return "torch" if isinstance(made, torch.nn.Module) else "jax"
+    named_object(network)
+    loaded = [name for name in ("torch", "jax") if name in sys.modules]
+    if len(loaded) == 2:
+        return "jax" if isinstance(built(network), tuple) else "torch"
+    return loaded[0] if loaded else "torch"
 
 
 def _has_model_type(file: Path) -> bool:
@@ -158,10 +175,7 @@ def imported(
     if kind is None:
         allowed = "a file .onnx, a config.json of Hugging Face, or my_module:build"
         raise OptionError("import", f"found {source}", allowed)
-    for text in inputs:
-        if not _SHAPE.fullmatch(text.removesuffix(WHOLE)):
-            allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
-            raise OptionError("--input", f"found {shown(text)}", allowed)
+    samples = [*map(_sample, inputs)]
     batch = BATCH if batch is None else batch
     if not 1 <= batch <= LARGEST_SIZE:
         raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
@@ -175,8 +189,14 @@ def imported(
         return replace(found, notes=(f"{found.graph().num_parameters:,} parameters", *found.notes))
     if sequence is not None:
         raise OptionError("--sequence", f"given for {kind}", "none but for config")
-    sizes = [tuple(map(int, text.removesuffix(WHOLE).split("x"))) for text in inputs]
-    tokens = frozenset(number for number, text in enumerate(inputs) if text.endswith(WHOLE))
-    trace = run.capture_named(source, *(() if kind in FILES else (sizes, tokens)))
+    trace = run.capture_named(source, samples) if samples else run.capture_named(source)
     found = importlib.import_module("hypar.importers.imported").imported(trace, batch=batch, partial=partial)
     return found
+
+
+def _sample(text: str) -> tuple[tuple[int, ...], bool]:
+    found = _SHAPE.fullmatch(text)
+    if found is None:
+        allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
+        raise OptionError("--input", f"found {shown(text)}", allowed)
+    return (EXAMPLE, *map(int, found[1].split("x"))), found[2] is not None

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.formats import named_object, one_line, package
+from hypar.importers.formats import built, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv, cut, pool
 from hypar.network.modelfile import MOST_REPEATS
@@ -16,9 +16,9 @@ from hypar.network.modelfile import MOST_REPEATS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hypar.importers.formats import Samples
     from hypar.network.graph import LayerGraph
 
-EXAMPLE = 2
 NAMED = frozenset({"relu", "relu6", "gelu", "silu", "softmax", "sigmoid"})
 """Functions of ``jax.nn`` that are one operation, though they consist of several."""
 
@@ -48,24 +48,17 @@ def from_jax(
     return imported(capture(fn, params, inputs, own, own), batch=batch, partial=partial).graph()
 
 
-def capture_named(network: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int]) -> Trace:
-    """Run ``my_module:build``, which returns a function and its parameters, and return the function's trace.
+def capture_named(network: str, samples: Samples) -> Trace:
+    """Return the trace of the function that ``my_module:build`` returns with its parameters.
 
     Raises:
         InputError: JAX is not installed, the user's code fails, or the function cannot be captured.
     """
-    jax = package("jax", "jax")
-    build = named_object(network)
-    with one_line(network):
-        made = build() if callable(build) else build
+    jax, made = package("jax", "jax"), built(network)
     if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
         raise ModelError(network, f"returned a {type(made).__name__}", "a function and its parameters")
-    formats = ["int32" if number in tokens else "float32" for number in range(len(inputs))]
-    example = [
-        jax.ShapeDtypeStruct((EXAMPLE, *shape), own) for shape, own in zip(inputs, formats, strict=True)
-    ]
-    name = network.rpartition(":")[0].rpartition(".")[2]
-    return capture(*made, example, name, network)
+    example = [jax.ShapeDtypeStruct(sizes, "int32" if whole else "float32") for sizes, whole in samples]
+    return capture(*made, example, network.rpartition(":")[0].rpartition(".")[2], network)
 
 
 def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) -> Trace:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.formats import named_object, one_line, package
+from hypar.importers.formats import built, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product, pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hypar.importers.formats import Samples
     from hypar.network.graph import LayerGraph
 
 
@@ -66,9 +67,6 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     ),
 }
 
-EXAMPLE = 2
-"""Samples of an example that is made for a command."""
-
 DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
 """Operations of several results, each of which stands for itself."""
 
@@ -102,34 +100,21 @@ def from_torch(
     return imported(capture(module, example, name=own, where=own), batch=batch, partial=partial).graph()
 
 
-def capture_named(build: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int]) -> Trace:
-    """Run ``my_module:build``, without memory for weights, and capture the module that it returns; a module is taken as it is.
-
-    Args:
-        build: a module of Python and a name in it.
-        inputs: shape of one sample of each argument.
-        tokens: numbers of the arguments that are whole numbers.
+def capture_named(network: str, samples: Samples) -> Trace:
+    """Capture the module that ``my_module:build`` is or returns.
 
     Raises:
         InputError: PyTorch is not installed, the user's code fails, or the module cannot be captured.
     """
-    torch, module = package("torch", "torch"), named_object(build)
+    torch, module = package("torch", "torch"), built(network)
     if not isinstance(module, torch.nn.Module):
-        if not callable(module):
-            allowed = "a function that returns a torch.nn.Module"
-            raise ModelError(build, f"found a {type(module).__name__}", allowed)
-        with one_line(build), torch.device("meta"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = module()
-    if not isinstance(module, torch.nn.Module):
-        raise ModelError(build, f"returned a {type(module).__name__}", "a torch.nn.Module")
-    devices = {tensor.device for tensor in [*module.parameters(), *module.buffers()]}
-    device = next(iter(devices), torch.device("meta"))
+        allowed = "a torch.nn.Module, or a function that returns one"
+        raise ModelError(network, f"found a {type(module).__name__}", allowed)
+    device = next((held.device for held in (*module.parameters(), *module.buffers())), "meta")
     example = [
-        torch.zeros((EXAMPLE, *shape), device=device, dtype=torch.int64 if number in tokens else None)
-        for number, shape in enumerate(inputs)
+        torch.zeros(sizes, device=device, dtype=torch.int64 if whole else None) for sizes, whole in samples
     ]
-    return capture(module, example, name=build.rpartition(":")[2].rpartition(".")[2], where=build)
+    return capture(module, example, name=network.rpartition(":")[2].rpartition(".")[2], where=network)
 
 
 def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Trace:
@@ -181,41 +166,30 @@ class _Program:
         self.classes: dict[tuple[str, ...], str] = {}
 
     def trace(self, name: str, where: str) -> Trace:
-        nodes = []
+        signature, state, nodes = self.program.graph_signature, self.program.state_dict, []
+        inputs, fed, first = {*signature.user_inputs}, dict[str, str](), dict[int, str]()
         for node in self.program.graph.nodes:
             if "val" in node.meta:
                 self.shapes[node.name] = self.sizes(node)
+            if node.name in inputs and isinstance(node.meta["val"], self.torch.Tensor):
+                fed[node.name] = _format(node.meta["val"])
             if node.op == "call_function" and (read := self.node(node)) is not None:
                 nodes.append(adapted(read, ADAPTERS))
-        results = [self.true(str(output)) for output in self.program.graph_signature.user_outputs]
+        results = [self.true(str(output)) for output in signature.user_outputs]
         if not results:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")
+        tied = signature.inputs_to_parameters.items()
         return Trace.of(
-            {value: _format(one) for value, one in self.fed.items()},
+            fed,
             map(_format, self.module.parameters()),
             results,
             name=name,
             source=f"imported from PyTorch: {type(self.module).__module__}.{type(self.module).__qualname__}",
-            parameters=self.parameters(),
+            parameters={value: first.setdefault(id(state[own]), own) for value, own in tied},
             shapes=self.shapes,
             nodes=tuple(nodes),
             classes=self.classes,
         )
-
-    @cached_property
-    def fed(self) -> dict[str, Any]:
-        names = {*self.program.graph_signature.user_inputs}
-        values = {node.name: node.meta.get("val") for node in self.program.graph.nodes if node.name in names}
-        return {name: value for name, value in values.items() if isinstance(value, self.torch.Tensor)}
-
-    def parameters(self) -> dict[str, str]:
-        """Return the identity of each parameter; tied ones share their first name."""
-        own = dict(self.module.named_parameters(remove_duplicate=False))
-        first: dict[int, str] = {}
-        return {
-            value: first.setdefault(id(own[name]), name) if name in own else name
-            for value, name in self.program.graph_signature.inputs_to_parameters.items()
-        }
 
     def sizes(self, node: Any) -> tuple[int, ...]:
         """Return the shape of a value, of the first where it is several; sizes that depend on data are 0."""
