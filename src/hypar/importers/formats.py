@@ -9,7 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,9 +46,8 @@ def named_object(name: str) -> Any:
             raise ModelError("import", f"no module {shown(module_name)}", f"a module of {where}") from None
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise UnknownNameError(
-                "name", part, [word for word in vars(found) if word[0] != "_"], module_name
-            )
+            known = [word for word in vars(found) if word[0] != "_"]
+            raise UnknownNameError("name", part, known, module_name)
         found = getattr(found, part)
     return found
 
@@ -125,7 +124,10 @@ def framework_of(network: str) -> str | None:
     if file.suffix == ".onnx":
         return "onnx"
     if file.suffix == ".json" and file.is_file():
-        return "config" if _has_model_type(file) else None
+        with suppress(OSError, ValueError, RecursionError):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            return "config" if isinstance(content, dict) and "model_type" in content else None
+        return None
     if not _NAMED.fullmatch(network) or file.exists():
         return None
     named_object(network)
@@ -133,14 +135,6 @@ def framework_of(network: str) -> str | None:
     if len(loaded) == 2:
         return "jax" if isinstance(built(network), tuple) else "torch"
     return loaded[0] if loaded else "torch"
-
-
-def _has_model_type(file: Path) -> bool:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and "model_type" in content
 
 
 def imported(
@@ -166,9 +160,8 @@ def imported(
         InputError: the framework is not found or not installed, or the network cannot be read or said.
     """
     if source.endswith(".py"):
-        raise OptionError(
-            "model", f"found {source}", f"a function of it, as {source[:-3].replace('/', '.')}:build"
-        )
+        allowed = f"a function of it, as {source[:-3].replace('/', '.')}:build"
+        raise OptionError("model", f"found {source}", allowed)
     kind = framework or framework_of(source)
     if kind is None and inputs:
         raise OptionError("--input", f"given for {source}", "none, as a model file says it")

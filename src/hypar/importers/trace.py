@@ -17,52 +17,48 @@ Letters = tuple[int, ...]
 
 CHANNELS_FIRST = (0, 1, 2, 3)
 FRAMEWORKS = {
-    "add": ("add", "add_any"),
-    "sub": ("sub", "rsub"),
+    "add": ("add_any",),
+    "sub": ("rsub",),
     "multiply": ("mul",),
     "divide": ("div",),
     "power": ("pow", "integer_pow", "square", "reciprocal"),
     "root": ("sqrt", "rsqrt"),
-    "exp": ("exp",),
-    "erf": ("erf", "erfc"),
-    "neg": ("neg",),
-    "tanh": ("tanh",),
-    "sigmoid": ("sigmoid", "logistic"),
-    "silu": ("silu", "swish"),
-    "leaky_relu": ("leaky_relu", "leakyrelu"),
-    "mean": ("mean", "reducemean"),
-    "sum": ("sum", "reducesum", "reduce_sum"),
-    "max": ("amax", "max", "reducemax", "reduce_max"),
-    "softmax": ("softmax", "log_softmax", "logsoftmax"),
-    "attention": ("attention", "scaled_dot_product_attention"),
+    "erf": ("erfc",),
+    "sigmoid": ("logistic",),
+    "silu": ("swish",),
+    "leaky_relu": ("leakyrelu",),
+    "mean": ("reducemean",),
+    "sum": ("reducesum", "reduce_sum"),
+    "max": ("amax", "reducemax", "reduce_max"),
+    "softmax": ("log_softmax", "logsoftmax"),
+    "attention": ("scaled_dot_product_attention",),
     "grouped": ("grouped_mm", "grouped_mm_fallback"),
     "lookup": ("embedding",),
     "broadcast": ("expand", "expand_as", "broadcast_in_dim"),
-    "transpose": ("transpose", "permute"),
-    "dropout": ("dropout", "feature_dropout"),
-    "where": ("isnan", "where", "select_n"),
-    "concat": ("cat", "concat", "concatenate"),
-    "scatter": ("scatter",),
+    "transpose": ("permute",),
+    "dropout": ("feature_dropout",),
+    "where": ("isnan", "select_n"),
+    "concat": ("cat", "concatenate"),
     "fill": ("masked_fill",),
     "mark": ("getitem", "zeros_like", "bitwise_not"),
     "copy": (
-        "to", "to_copy", "cast", "convert_element_type", "copy", "stop_gradient", "identity", "contiguous", "clone",
+        "to", "to_copy", "cast", "convert_element_type", "stop_gradient", "identity", "contiguous", "clone",
         "alias", "detach", "lift_fresh_copy", "sharding_constraint", "type_as", "castlike",
     ),
-    "reshape": ("reshape", "view", "unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "expand_dims"),
+    "reshape": ("view", "unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "expand_dims"),
     "triangle": ("tril", "triu", "trilu"),
     "compare": ("le", "ge", "gt", "less", "lessorequal", "greater", "greaterorequal"),
     "loss": ("cross_entropy_loss", "softmaxcrossentropyloss"),
     "histogram": ("histc",),
 }  # fmt: skip
-"""The vocabulary, with the frameworks' names in small letters; other operations have the name that their adapter gives."""
+"""The vocabulary, with the frameworks' names in small letters; others have the name of the framework, or that their adapter gives."""
 
 ARGUMENTS = {
     "kernel": ("kernel_size", "kernel_shape", "window_dimensions"),
-    "stride": ("stride", "strides", "window_strides"),
-    "padding": ("padding", "pads"),
-    "dilation": ("dilation", "dilations", "rhs_dilation", "window_dilation"),
-    "groups": ("groups", "group", "feature_group_count"),
+    "stride": ("strides", "window_strides"),
+    "padding": ("pads",),
+    "dilation": ("dilations", "rhs_dilation", "window_dilation"),
+    "groups": ("group", "feature_group_count"),
     "up": ("ceil_mode",),
     "order": ("dims", "perm", "permutation"),
     "places": ("broadcast_dimensions",),
@@ -301,19 +297,14 @@ class Trace:
         """Return the number of elements of a value."""
         return math.prod(self.shapes[value])
 
-    def causal(self, node: Node, operand: str = "") -> bool:
+    def causal(self, node: Node) -> bool:
         """Return whether an operation hides later positions: says so, or has an operand that compares positions.
 
         A square constant that no operation makes is taken for a causal mask as well.
-
-        Args:
-            node: the operation.
-            operand: the only operand to look at, if not all.
         """
         if node.get("causal", False):
             return True
-        waiting = [*(node.operands.get(operand, ()) if operand else node.read)]
-        seen: set[str] = set()
+        waiting, seen = [*node.read], set[str]()
         while waiting:
             value = waiting.pop()
             if value in seen or value in self.dependent:
@@ -360,14 +351,12 @@ def matrix_product(node: Node, names: Sequence[str] = FACTORS, turned: Collectio
 def contraction(node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ())) -> Node:
     """Say a product of two tensors over axes of both; others of both are kept in front."""
     found = node.called("dot", FACTORS)
-    left = [*range(len(found.sizes("left")))]
-    right = [len(left) + axis for axis in range(len(found.sizes("right")))]
-    for own, other in (summed, beside):
-        for one, two in zip(own, other, strict=True):
-            right[two] = left[one]
-    free = [axis for axis in left if axis not in {*summed[0], *beside[0]}]
-    made = (*beside[0], *free, *(letter for letter in right if letter not in left))
-    return found.called("dot", left=(*left,), right=(*right,), made=made)
+    left, right = (range(len(found.sizes(side))) for side in ("left", "right"))
+    own, other = ((*axes, *kept) for axes, kept in zip(summed, beside, strict=True))
+    same = dict(zip(other, own, strict=True))
+    letters = tuple(same.get(axis, len(left) + axis) for axis in right)
+    free = (letter for letter in (*left, *letters) if letter not in own)
+    return found.called("dot", left=(*left,), right=letters, made=(*beside[0], *free))
 
 
 def conv(node: Node, spec: Sizes = ()) -> Node:
@@ -386,13 +375,8 @@ def pool(mode: str, node: Node, stride: int | None = None) -> Node:
     kernel = numbers(node.get("kernel"), len(node.made) - 2)
     steps = {"stride": node.get("stride") or stride or kernel}
     said = windows(replace(node, attributes={**node.attributes, **steps}), kernel)
-    plain = {*said["dilation"]} == {1} and not node.get("divisor_override")
-    said["padding"] = said["padding"] if plain else None
+    said["padding"] = said["padding"] if {*said["dilation"]} == {1} else None
     return node.called("pool", mode=mode, up=bool(node.get("up")), **said)
-
-
-DILATIONS = ("lhs_dilation", "base_dilation", "batch_group_count")
-"""Further arguments of windows, which no layer has unless they are 1."""
 
 
 def windows(node: Node, kernel: list[int]) -> dict[str, Any]:
@@ -402,8 +386,8 @@ def windows(node: Node, kernel: list[int]) -> dict[str, Any]:
     of the first ends and then the last ones, or as the word for as much as the sizes of the result need.
     """
     dims, given = len(kernel), node.get("padding", 0)
-    plain = {"stride": 1, "dilation": 1, "output_padding": 0}
-    said = {name: numbers(node.get(name, usual), dims) for name, usual in plain.items()}
+    usual = {"stride": 1, "dilation": 1, "output_padding": 0}
+    said = {name: numbers(node.get(name, number), dims) for name, number in usual.items()}
     if isinstance(given, str) and given != "valid":
         moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
         needed = [
@@ -411,9 +395,10 @@ def windows(node: Node, kernel: list[int]) -> dict[str, Any]:
         ]
         given = [one // 2 for one in needed] + [-(-one // 2) for one in needed]
     ends = numbers(0 if given == "valid" else given, dims)
-    even = ends[dims:] in ([], ends[:dims]) and not node.get("output_shape")
-    even = even and all({*numbers(node.get(name, 1), 1)} == {1} for name in DILATIONS)
-    return {"kernel": kernel, **said, "padding": ends[:dims] if even else None}
+    further = (node.get(name, 1) for name in ("lhs_dilation", "base_dilation", "batch_group_count"))
+    even = ends[dims:] in ([], ends[:dims]) and {one for own in further for one in numbers(own, 1)} == {1}
+    plain = even and not node.get("output_shape") and not node.get("divisor_override")
+    return {"kernel": kernel, **said, "padding": ends[:dims] if plain else None}
 
 
 def norm(kind: str, node: Node) -> Node:
