@@ -148,28 +148,18 @@ class _File:
         shapes = self.shapes()
         for node in graph.node:  # an exporter repeated trained tokens for each sample
             if node.op_type == "Concat" and not self.weights.keys() >= {*node.input}:
-                repeated = [
-                    name for name in node.input if self.weights.get(name, ())[:1] == shapes[fed[0].name][:1]
-                ]
-                shapes |= {name: (1, *self.weights[name][1:]) for name in repeated}
+                sizes = ((name, self.weights.get(name, ())) for name in node.input)
+                shapes |= {name: (1, *one[1:]) for name, one in sizes if one[:1] == shapes[fed[0].name][:1]}
         versions = {entry.domain: entry.version for entry in self.model.opset_import}
         nodes = [one for node in graph.node for one in self.node(node, shapes, versions)]
         untrained = {*self.values, *self.untrained()}
+        trained = (name for name, one in self.formats.items() if one in DTYPE_BYTES and name not in untrained)
+        given = {one.name: self.number_format(one.type.tensor_type.elem_type, one.name) for one in fed}
         return Trace.of(
-            {one.name: self.number_format(one.type.tensor_type.elem_type, one.name) for one in fed},
-            self.formats.values(),
-            [one.name for one in graph.output],
-            name=self.file.stem,
-            source=f"imported from ONNX: {self.file.name}",
-            full=frozenset(self.full),
-            shapes=shapes,
-            parameters={
-                name: name
-                for name, one in self.formats.items()
-                if one in DTYPE_BYTES and name not in untrained
-            },
-            nodes=tuple(nodes),
-        )
+            given, self.formats.values(), [one.name for one in graph.output], name=self.file.stem,
+            source=f"imported from ONNX: {self.file.name}", full=frozenset(self.full), shapes=shapes,
+            parameters={name: name for name in trained}, nodes=tuple(nodes),
+        )  # fmt: skip
 
     def number_format(self, element: int, name: str) -> str:
         with one_line(self.where, f"{name!r} has no number format of onnx:"):

@@ -141,6 +141,10 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
             part.training = mode
 
 
+Said = tuple[str, dict[str, tuple[str, ...]], dict[str, Any]]
+"""The name of an operation, its operands and its other arguments."""
+
+
 def kind_of(node: Any) -> str:
     """Return the name of an operation, without its overload."""
     return str(getattr(getattr(node.target, "overloadpacket", node.target), "__name__", node.target))
@@ -173,23 +177,24 @@ class _Program:
                 self.shapes[node.name] = self.sizes(node)
             if node.name in inputs and isinstance(node.meta["val"], self.torch.Tensor):
                 fed[node.name] = _format(node.meta["val"])
-            if node.op == "call_function" and (read := self.node(node)) is not None:
-                nodes.append(adapted(read, ADAPTERS))
+            if node.op == "call_function" and (said := self.said(node)) is not None:
+                kind, read, own = said
+                at = self.scope(node)
+                one = Node(
+                    kind=kind, operands=read, attributes=own, result=node.name, scope=at, shapes=self.shapes
+                )
+                nodes.append(adapted(one, ADAPTERS))
         results = [self.true(str(output)) for output in signature.user_outputs]
         if not results:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")
         tied = signature.inputs_to_parameters.items()
+        parameters = {value: first.setdefault(id(state[own]), own) for value, own in tied}
+        formats, own_class = map(_format, self.module.parameters()), type(self.module)
+        source = f"imported from PyTorch: {own_class.__module__}.{own_class.__qualname__}"
         return Trace.of(
-            fed,
-            map(_format, self.module.parameters()),
-            results,
-            name=name,
-            source=f"imported from PyTorch: {type(self.module).__module__}.{type(self.module).__qualname__}",
-            parameters={value: first.setdefault(id(state[own]), own) for value, own in tied},
-            shapes=self.shapes,
-            nodes=tuple(nodes),
-            classes=self.classes,
-        )
+            fed, formats, results, name=name, source=source, parameters=parameters, shapes=self.shapes,
+            nodes=tuple(nodes), classes=self.classes,
+        )  # fmt: skip
 
     def sizes(self, node: Any) -> tuple[int, ...]:
         """Return the shape of a value, of the first where it is several; sizes that depend on data are 0."""
@@ -205,13 +210,13 @@ class _Program:
             name = self.alias[name]
         return name
 
-    def node(self, node: Any) -> Node | None:
-        """Return the operation of a node; None where it gives another name alone, or stands for several results."""
+    def said(self, node: Any) -> Said | None:
+        """Return the operation of a node; None where that gives another name alone, or stands for several results."""
         maker, index = node.args if node.target.__name__ == "getitem" else (node, None)
         kind = kind_of(maker)
         if index is not None and kind not in DIVIDING:
             if index:
-                return self.made(node, "getitem", {"input": (self.true(maker.name),)}, {})
+                return "getitem", {"input": (self.true(maker.name),)}, {}
             self.alias[node.name] = maker.name
             return None
         if node.meta.get("val") is None or (index is None and kind in DIVIDING):
@@ -224,9 +229,9 @@ class _Program:
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
-        return self.made(node, kind, operands, attributes)
+        return kind, operands, attributes
 
-    def filled(self, node: Any) -> Node | None:
+    def filled(self, node: Any) -> Said | None:
         """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
         part, source = node.args[:2]
         if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY:
@@ -242,26 +247,15 @@ class _Program:
         self.shapes[node.name] = sizes
         self.alias[whole.name] = node.name
         sources = tuple(value for _, (value, _) in sorted(parts.items()))
-        return self.made(node, "cat", {"tensors": sources}, {"dim": axis})
-
-    def made(
-        self, node: Any, kind: str, operands: Mapping[str, tuple[str, ...]], attributes: Mapping[str, Any]
-    ) -> Node:
-        """Return an operation that makes the value of a node."""
-        return Node(
-            kind=kind, operands=operands, attributes=attributes, result=node.name, scope=self.scope(node),
-            shapes=self.shapes,
-        )  # fmt: skip
+        return "cat", {"tensors": sources}, {"dim": axis}
 
     def arguments(self, node: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the values and the other arguments of a node by the names of its schema."""
         schema = getattr(node.target, "_schema", None)
         names = [argument.name for argument in schema.arguments] if schema else []
         names += [f"argument{number}" for number in range(len(names), len(node.args))]
-        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-        operands: dict[str, tuple[str, ...]] = {}
-        attributes: dict[str, Any] = {}
-        for name, value in given.items():
+        operands, attributes = dict[str, tuple[str, ...]](), dict[str, Any]()
+        for name, value in {**dict(zip(names, node.args, strict=False)), **node.kwargs}.items():
             items = value if isinstance(value, list | tuple) else [value]
             values = tuple(self.true(item.name) for item in items if isinstance(item, self.torch.fx.Node))
             if values:
