@@ -83,8 +83,6 @@ ARGUMENT = {name: argument for argument, names in ARGUMENTS.items() for name in 
 VIEWS = frozenset({"broadcast", "copy", "reshape", "transpose"})
 """Operations that make a view of what they read."""
 
-COMPARISONS = frozenset({"compare", "lt"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
@@ -288,10 +286,10 @@ class Trace:
         found = {2: dims[:2], 4: tuple(name for _, name in sorted(zip(self.layout, dims, strict=True)))}
         convolved = {node.read[0] for node in self.nodes if node.op == "conv"}
         ranks = {len(self.shapes[value]) for value in convolved.intersection(self.inputs)}
-        turned = any(node.op == "transpose" and len(node.made) == 3 for node in self.nodes)
-        rows = {3: ("batch", "channels", "width")} if 3 in ranks and not turned else {}
-        volumes = {5: (*dims[:2], "depth", *dims[2:])} if 5 in ranks else {}
-        return {**found, **rows, **volumes}
+        if not any(node.op == "transpose" and len(node.made) == 3 for node in self.nodes):
+            found[3] = ("batch", "channels", "width")
+        found[5] = (*dims[:2], "depth", *dims[2:])
+        return {rank: names for rank, names in found.items() if rank in {2, 4, *ranks}}
 
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""
@@ -313,7 +311,7 @@ class Trace:
             maker, sizes = self.makers.get(value), self.shapes.get(value, ())
             square = len(sizes) > 1 and sizes[-1] == sizes[-2] > 1
             op, read = (maker.op, len(maker.read)) if maker else ("", 0)
-            if square and (op in {"", "triangle"} or (op in COMPARISONS and read > 1)):
+            if square and (op in {"", "triangle"} or (op in {"compare", "lt"} and read > 1)):
                 return value not in self.parameters and value not in self.full
             waiting += maker.read if maker else ()
         return False
@@ -341,10 +339,9 @@ FACTORS = ("left", "right", "bias")
 
 def matrix_product(node: Node, names: Sequence[str] = FACTORS, turned: Collection[str] = ()) -> Node:
     """Say a product of matrices, of which some factors are transposed, by the names of its operands."""
-    found = node.called("dot", names)
+    found, scaled = node.called("dot", names), {node.get("alpha", 1), node.get("beta", 1)} != {1}
     letters = matrix_letters(len(found.sizes("left")), len(found.sizes("right")))
     letters |= {side: (*letters[side][:-2], *letters[side][:-3:-1]) for side in turned}
-    scaled = node.get("beta", 1) != 1 or node.get("alpha", 1) != 1
     return found.called("dot", (), scaled=scaled, **letters)
 
 
@@ -373,21 +370,20 @@ def conv(node: Node, spec: Sizes = ()) -> Node:
 def pool(mode: str, node: Node, stride: int | None = None) -> Node:
     """Say a pool, whose sizes are those of the last axes; its stride is that of its windows unless another is usual."""
     kernel = numbers(node.get("kernel"), len(node.made) - 2)
-    steps = {"stride": node.get("stride") or stride or kernel}
-    said = windows(replace(node, attributes={**node.attributes, **steps}), kernel)
+    said = windows(node, kernel, stride or kernel)
     said["padding"] = said["padding"] if {*said["dilation"]} == {1} else None
     return node.called("pool", mode=mode, up=bool(node.get("up")), **said)
 
 
-def windows(node: Node, kernel: list[int]) -> dict[str, Any]:
+def windows(node: Node, kernel: list[int], stride: int | list[int] = 1) -> dict[str, Any]:
     """Return the arguments of an operation on windows, with a number for each dim.
 
     The padding is that of both ends of each dim, None where no layer has it. It is given as one number, one for each dim, those
     of the first ends and then the last ones, or as the word for as much as the sizes of the result need.
     """
     dims, given = len(kernel), node.get("padding", 0)
-    usual = {"stride": 1, "dilation": 1, "output_padding": 0}
-    said = {name: numbers(node.get(name, number), dims) for name, number in usual.items()}
+    usual = {"stride": stride, "dilation": 1, "output_padding": 0}
+    said = {name: numbers(node.get(name) or number, dims) for name, number in usual.items()}
     if isinstance(given, str) and given != "valid":
         moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
         needed = [
