@@ -52,12 +52,16 @@ def named_object(name: str) -> Any:
     return found
 
 
-def built(network: str) -> Any:
+def built(network: str, framework: str | None) -> Any:
     """Return what ``my_module:build`` names, or what that function returns, without memory for weights of PyTorch.
+
+    Its framework has to be installed if it is known.
 
     Raises:
         InputError: the module is not found, or the user's code fails.
     """
+    if framework is not None:
+        package(framework, framework)
     found, torch = named_object(network), sys.modules.get("torch")
     if not callable(found) or (torch is not None and isinstance(found, torch.nn.Module)):
         return found
@@ -112,29 +116,13 @@ _SHAPE = re.compile(rf"(0*[1-9][0-9]{{0,6}}(?:x0*[1-9][0-9]{{0,6}})*)({WHOLE})?"
 
 
 def framework_of(network: str) -> str | None:
-    """Return the framework of a network, one of ``FORMATS``, from its name; None for a model file or a bare name.
-
-    It is ``onnx`` for a file of that ending, ``config`` for a JSON file with a ``model_type``. For ``my_module:build`` it follows
-    from what that returns: it is run, if the modules that its module imports do not say so already.
-
-    Raises:
-        InputError: the module is not found, or the user's code fails.
-    """
+    """Return the format of a file of another framework: ``onnx`` by its ending, ``config`` for JSON with a ``model_type``; else None."""
     file = Path(network)
-    if file.suffix == ".onnx":
-        return "onnx"
     if file.suffix == ".json" and file.is_file():
         with suppress(OSError, ValueError, RecursionError):
             content = json.loads(file.read_text(encoding="utf-8"))
             return "config" if isinstance(content, dict) and "model_type" in content else None
-        return None
-    if not _NAMED.fullmatch(network) or file.exists():
-        return None
-    named_object(network)
-    loaded = [name for name in ("torch", "jax") if name in sys.modules]
-    if len(loaded) == 2:
-        return "jax" if isinstance(built(network), tuple) else "torch"
-    return loaded[0] if loaded else "torch"
+    return "onnx" if file.suffix == ".onnx" else None
 
 
 def imported(
@@ -151,7 +139,7 @@ def imported(
     Args:
         source: a file, or ``my_module:build``.
         inputs: shape of one sample of each argument of a function or a module, as ``3x224x224`` or ``128:int64``.
-        framework: one of ``FORMATS``; unless given, what ``framework_of`` finds.
+        framework: one of ``FORMATS``; unless given, what ``framework_of`` finds, or follows from what the function returns.
         batch: samples in a mini-batch, if not 256.
         sequence: positions of a sample of a config's network.
         partial: whether to accept a network of which little is recognised.
@@ -163,27 +151,30 @@ def imported(
         allowed = f"a function of it, as {source[:-3].replace('/', '.')}:build"
         raise OptionError("model", f"found {source}", allowed)
     kind = framework or framework_of(source)
-    if kind is None and inputs:
-        raise OptionError("--input", f"given for {source}", "none, as a model file says it")
-    if kind is None:
+    code = _NAMED.fullmatch(source) is not None and not Path(source).exists()
+    named = kind in {"torch", "jax"} or (kind is None and code)
+    if inputs and not named:
+        raise OptionError("--input", f"given for {kind or source}", "none, as the file says it")
+    if kind is None and not named:
         allowed = "a file .onnx, a config.json of Hugging Face, or my_module:build"
         raise OptionError("import", f"found {source}", allowed)
+    if named and not inputs:
+        raise OptionError("--input", "no shape is given", "the shape of a sample, as --input 3x224x224")
     samples = [*map(_sample, inputs)]
     batch = BATCH if batch is None else batch
     if not 1 <= batch <= LARGEST_SIZE:
         raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
-    if (kind in FILES) == bool(inputs):
-        allowed = "none, as the file says it" if inputs else "the shape of a sample, as --input 3x224x224"
-        raise OptionError("--input", f"given for {kind}" if inputs else "no shape is given", allowed)
+    made = built(source, framework) if named else source
+    kind = kind or ("jax" if isinstance(made, tuple) else "torch")
+    if sequence is not None and kind != "config":
+        raise OptionError("--sequence", f"given for {kind}", "none but for config")
     run: Any = importlib.import_module(f"hypar.importers.{MODULES[kind]}")
     found: Imported
     if kind == "config":
         found = run.read_config(source, batch=batch, sequence=sequence, partial=partial)
         return replace(found, notes=(f"{found.graph().num_parameters:,} parameters", *found.notes))
-    if sequence is not None:
-        raise OptionError("--sequence", f"given for {kind}", "none but for config")
-    trace = run.capture_named(source, samples) if samples else run.capture_named(source)
-    found = importlib.import_module("hypar.importers.imported").imported(trace, batch=batch, partial=partial)
+    trace = run.capture_built(made, samples, source) if named else run.capture(source)
+    found = run.imported(trace, batch=batch, partial=partial)
     return found
 
 

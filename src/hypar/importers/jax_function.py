@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.formats import built, one_line, package
+from hypar.importers.formats import one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv, cut, pool
 from hypar.network.modelfile import MOST_REPEATS
@@ -50,13 +50,13 @@ def from_jax(
     return imported(capture(fn, params, inputs, own, own), batch=batch, partial=partial).graph()
 
 
-def capture_named(network: str, samples: Samples) -> Trace:
+def capture_built(made: Any, samples: Samples, network: str) -> Trace:
     """Return the trace of the function that ``my_module:build`` returns with its parameters.
 
     Raises:
-        InputError: JAX is not installed, the user's code fails, or the function cannot be captured.
+        InputError: it returns anything else, or the function cannot be captured.
     """
-    jax, made = package("jax", "jax"), built(network)
+    jax = package("jax", "jax")
     if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
         raise ModelError(network, f"returned a {type(made).__name__}", "a function and its parameters")
     example = [jax.ShapeDtypeStruct(sizes, "int32" if whole else "float32") for sizes, whole in samples]

@@ -98,11 +98,11 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
     Raises:
         InputError: onnx is not installed, or the file cannot be read or said by hypar's ops.
     """
-    trace = capture_named(str(path))
+    trace = capture(str(path))
     return imported(trace, batch=BATCH if batch is None else batch, partial=partial).graph()
 
 
-def capture_named(network: str) -> Trace:
+def capture(network: str) -> Trace:
     """Return the trace of the file at a path.
 
     Raises:

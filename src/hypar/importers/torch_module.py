@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.formats import built, one_line, package
+from hypar.importers.formats import one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product, pool
 
@@ -100,13 +100,13 @@ def from_torch(
     return imported(capture(module, example, name=own, where=own), batch=batch, partial=partial).graph()
 
 
-def capture_named(network: str, samples: Samples) -> Trace:
-    """Capture the module that ``my_module:build`` is or returns.
+def capture_built(module: Any, samples: Samples, network: str) -> Trace:
+    """Return the trace of the module that ``my_module:build`` is or returns.
 
     Raises:
-        InputError: PyTorch is not installed, the user's code fails, or the module cannot be captured.
+        InputError: it is no module, or cannot be captured.
     """
-    torch, module = package("torch", "torch"), built(network)
+    torch = package("torch", "torch")
     if not isinstance(module, torch.nn.Module):
         allowed = "a torch.nn.Module, or a function that returns one"
         raise ModelError(network, f"found a {type(module).__name__}", allowed)
