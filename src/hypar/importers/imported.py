@@ -156,12 +156,10 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
 
 def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
     """Yield a line on weights that several layers use, and each has in the model file."""
-    owners = [
-        draft
-        for draft in drafts
-        if draft.op not in {OPAQUE, "token"} and draft.tied is None and not draft.whole
-    ]
-    uses = Counter(identity for draft in owners for identity in draft.weights)
+    uses = Counter[str]()
+    for draft in drafts:
+        if draft.op not in {OPAQUE, "token"} and draft.tied is None and not draft.whole:
+            uses.update(draft.weights)
     shared = sorted(identity for identity, count in uses.items() if count > 1)
     if shared:
         others = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
