@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.importers.formats import one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv, cut, pool
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv, cut
 from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
@@ -211,12 +210,6 @@ def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
     return (*outer, *(part for part in own if part.isidentifier()))
 
 
-def _conv(node: Node) -> Node:
-    spec = node.get("dimension_numbers").rhs_spec
-    found = conv(node, spec)
-    return found if len(spec) == 4 else found.called("conv", **{**found.attributes, "padding": None})
-
-
 def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, which stand in an axis of one element."""
     table = node.sizes("0")
@@ -232,10 +225,8 @@ def _slice(node: Node) -> Node:
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
-    "conv_general_dilated": _conv,
+    "conv_general_dilated": lambda node: conv(node, node.get("dimension_numbers").rhs_spec),
     "dot_general": lambda node: contraction(node, *node.get("dimension_numbers")),
-    "reduce_window_max": partial(pool, "max"),
-    "reduce_window_sum": partial(pool, "average"),
     "gather": _gather,
     "slice": _slice,
 }

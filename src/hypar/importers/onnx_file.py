@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 from copy import deepcopy
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import DocumentError, ModelError
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import OPERANDS, Node, Trace, adapted, cut, matrix_product, pool
+from hypar.importers.trace import OPERANDS, Node, Trace, adapted, cut, matrix_product
 from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
@@ -56,8 +55,6 @@ def _gemm(node: Node) -> Node:
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "gemm": _gemm,
     "attention": _attention,
-    "maxpool": partial(pool, "max", stride=1),
-    "averagepool": partial(pool, "average", stride=1),
     "globalaveragepool": lambda node: node.called("adaptive_pool", mode="average"),
     "globalmaxpool": lambda node: node.called("adaptive_pool", mode="max"),
     "sum": lambda node: node.called("add"),
@@ -271,6 +268,8 @@ class _File:
         }
         if (auto := attributes.pop("auto_pad", "NOTSET")) != "NOTSET":
             attributes["padding"] = auto.partition("_")[0].lower()
+        if "kernel_shape" in attributes:
+            attributes.setdefault("strides", [1])
         key, defs = (node.op_type, version, node.domain), self.onnx.defs
         names = [one.name for one in defs.get_schema(*key).inputs] if defs.has(*key) else []
         operands: dict[str, tuple[str, ...]] = {}

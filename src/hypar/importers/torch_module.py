@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError
 from hypar.importers.formats import one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product, pool
+from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,6 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
         ("select", "unbind"),
         lambda node: cut(node, node.get("dim", 0), node.get("index", 0), op="part", drop=True),
     ),
-    "avg_pool": partial(pool, "average"),
     "adaptive_avg_pool": lambda node: node.called("adaptive_pool", mode="average"),
     "adaptive_max_pool": lambda node: node.called("adaptive_pool", mode="max"),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrence),

@@ -357,26 +357,27 @@ def contraction(node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = (
 
 
 def conv(node: Node, spec: Sizes = ()) -> Node:
-    """Say a convolution; ``spec`` are the axes of its filters: those made, those read, and the places, in order unless said."""
+    """Say a convolution; ``spec`` are the axes of an image's filters: those made, those read, and the places."""
     found = node.called("conv", ("input", "weight", "bias"))
     sizes, groups = found.sizes("weight"), node.get("groups", 1)
     first, _, *places = spec or range(len(sizes))
     turned = "transpose" in node.kind.lower() or bool(node.get("transposed", False))
     out = sizes[1] * groups if turned else sizes[first]
-    said = windows(node, [sizes[axis] for axis in places])
+    said = windows(node, [sizes[axis] for axis in places], 1)
+    said["padding"] = said["padding"] if len(spec) in {0, 4} else None
     return found.called("conv", out=out, groups=groups, transposed=turned, **said)
 
 
-def pool(mode: str, node: Node, stride: int | None = None) -> Node:
-    """Say a pool, whose sizes are those of the last axes; its stride is that of its windows unless another is usual."""
+def pool(mode: str, node: Node) -> Node:
+    """Say a pool, whose sizes are those of the last axes."""
     kernel = numbers(node.get("kernel"), len(node.made) - 2)
-    said = windows(node, kernel, stride or kernel)
+    said = windows(node, kernel, kernel)
     said["padding"] = said["padding"] if {*said["dilation"]} == {1} else None
     return node.called("pool", mode=mode, up=bool(node.get("up")), **said)
 
 
-def windows(node: Node, kernel: list[int], stride: int | list[int] = 1) -> dict[str, Any]:
-    """Return the arguments of an operation on windows, with a number for each dim.
+def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str, Any]:
+    """Return the arguments of an operation on windows, with a number for each dim, and a stride unless another is given.
 
     The padding is that of both ends of each dim, None where no layer has it. It is given as one number, one for each dim, those
     of the first ends and then the last ones, or as the word for as much as the sizes of the result need.
@@ -430,7 +431,8 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
     "split": part,
     **dict.fromkeys(("chunk", "split_with_sizes"), partial(part, op="part")),
-    "max_pool": partial(pool, "max"),
+    **dict.fromkeys(("max_pool", "maxpool", "reduce_window_max"), partial(pool, "max")),
+    **dict.fromkeys(("avg_pool", "averagepool", "reduce_window_sum"), partial(pool, "average")),
     "instance_norm": partial(norm, "group_norm"),
     **{kind: partial(norm, kind) for kind in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
     **dict.fromkeys(
