@@ -173,7 +173,7 @@ class _Config:
 
     def notes(self, length: int) -> Iterator[str]:
         """Yield lines on what the model file says otherwise than the config."""
-        for name in _architectures(self.data):
+        for name in self.data["architectures"]:
             if not name.endswith(self.head):
                 yield f"architectures: found {shown(name)}, written with the head of {self.head}"
         if self.learned and length < (most := self.size("sequence")):
@@ -222,7 +222,8 @@ def read_config(
     data = dict(config) if isinstance(config, Mapping) else read_json(Path(config))
     if not isinstance(data, dict):
         raise ModelError(where, f"found {shown(data)}", "a mapping with model_type")
-    family = data.get("model_type")
+    family, names = data.get("model_type"), data.get("architectures")
+    data["architectures"] = [*map(str, names)] if isinstance(names, list) else []
     if not isinstance(family, str) or family not in FAMILIES:
         return _through_transformers(data, where, batch=batch, sequence=sequence, partial=partial)
     said = _Config(data, where)
@@ -232,11 +233,6 @@ def read_config(
     flop, parameters = 2 * graph.macs(batch=1), graph.num_parameters
     coverage = Coverage(flop, flop, parameters, parameters, {})
     return Imported(name=family, content=content, coverage=coverage, notes=tuple(said.notes(length)))
-
-
-def _architectures(data: Mapping[str, Any]) -> list[str]:
-    names = data.get("architectures")
-    return [*map(str, names)] if isinstance(names, list) else []
 
 
 def _through_transformers(
@@ -251,7 +247,7 @@ def _through_transformers(
         hint = suggestion(str(family), FAMILIES)
         raise ModelError(f"{where}: model_type", f"found {shown(family)}", allowed, hint)
     torch = package("torch", "torch")
-    masked = any(name.endswith("ForMaskedLM") for name in _architectures(data))
+    masked = any(name.endswith("ForMaskedLM") for name in data["architectures"])
     kind = library.AutoModelForMaskedLM if masked else library.AutoModelForCausalLM
     with one_line(where, "transformers cannot build it:"), torch.device("meta"):
         options = {key: value for key, value in data.items() if key != "model_type"}
