@@ -96,8 +96,6 @@ def package(name: str, extra: str) -> Any:
 
 MODULES = {"torch": "torch_module", "onnx": "onnx_file", "jax": "jax_function", "config": "config_file"}
 FORMATS = tuple(MODULES)
-FILES = frozenset({"onnx", "config"})
-"""Formats of files, which say the sizes of samples."""
 
 BATCH = 256
 """Samples in a mini-batch, unless another number is asked for."""

@@ -74,9 +74,6 @@ MOST_BYTES = 2**31
 SMALL = 2**10
 """Elements of a tensor whose values are read: sizes, axes, bounds."""
 
-SHAPELESS = frozenset({"GroupNormalization"})
-"""Operators that keep the shape of their first operand, of which onnx infers none."""
-
 OPERAND = {"X": "input", "W": "weight", "Scale": "weight", "scale": "weight", "B": "bias"}
 """Names of operands that onnx calls otherwise than PyTorch."""
 
@@ -203,7 +200,7 @@ class _File:
         graph, known = model.graph, {value.name for value in model.graph.input}
         del graph.output[:], graph.value_info[:], graph.initializer[:]
         for node in graph.node:
-            if node.op_type in SHAPELESS:
+            if node.op_type == "GroupNormalization":  # of whose result onnx infers no shape
                 node.op_type = "Identity"
                 del node.attribute[:], node.input[1:]
         with one_line(self.where, "not a valid model:"):
