@@ -127,7 +127,7 @@ class Node:
             return 2 * math.prod(self.made) * self.sizes("input")[-1]
         if self.op == "conv":
             filters, turned = self.sizes("weight"), self.get("transposed", False)
-            each = math.prod(filters) // (filters[0] if turned else int(self.get("out")))
+            each = math.prod(filters) // max(1, filters[0] if turned else int(self.get("out")))
             return 2 * math.prod(self.sizes("input") if turned else self.made) * each
         if self.op != "dot":
             return int(self.get("flop", 0))
