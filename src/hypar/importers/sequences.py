@@ -124,9 +124,8 @@ def attention(view: OpContext) -> TensorAxes:
     *outer, inner, column = letters["right"]
     scores = activations(view, query, key, {**letters, "right": (*outer, column, inner)})
     scores = biased(view, scores) if mask in view.weights else scores
-    masked = node.called(
-        "softmax", {} if mask in view.weights else {"mask": "mask"}, causal=node.get("causal")
-    )
+    constant = {} if mask in view.weights else {"mask": node.operands.get("mask", ())}
+    masked = replace(node, op="softmax", operands=constant, attributes={"causal": node.get("causal")})
     said = {
         "roles": {"over": atoms.leaves(scores.axes[-1])},
         "weights": frozenset(),
