@@ -44,6 +44,7 @@ def product(): return (lambda p, x: (x @ p) * (x @ p)), jax.ShapeDtypeStruct((4,
 def square(): return (lambda p, x: (x @ p) @ (x @ p).T), jax.ShapeDtypeStruct((4, 4), "float32")
 def loop(): return (lambda p, x: lax.scan(lambda h, one: (jnp.tanh(h @ p + one), None), x[:, 0], x.swapaxes(0, 1))[0]), \\
     jax.ShapeDtypeStruct((8, 8), "float32")
+def strided(): return (lambda p, x: x[:, ::2] @ p), jax.ShapeDtypeStruct((3, 5), "float32")
 def constant(): return (lambda p, x: jnp.ones(3)), {}
 def nothing(): return 3
 def failing(): raise ValueError("no weights here")
@@ -83,6 +84,11 @@ def test_a_product_of_two_tensors_is_said() -> None:
     found = import_network("jax", "hypar_jax_nets:product", [(4,)])
     assert found.coverage.opaque == {}
     assert [entry["op"] for entry in found.content["layers"]] == ["input", "linear", "linear", "multiply"]
+
+
+def test_every_other_element_is_no_part_of_a_tensor() -> None:
+    found = import_network("jax", "hypar_jax_nets:strided", [(6,)])
+    assert [entry["op"] for entry in found.content["layers"]] == ["input", "opaque", "linear"]
 
 
 IMAGE = ["--input", "8x8x3"]

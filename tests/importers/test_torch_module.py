@@ -151,11 +151,11 @@ BAD = {
     ),
     "a function that raises": ("hypar_nets:failing", SIZES, "failing: raised ValueError: no weights here"),
     "a function that exits": ("hypar_nets:leaving", SIZES, "hypar_nets:leaving: raised SystemExit: 7"),
-    "no torch module": ("hypar_nets:nothing", SIZES, "returned a int; allowed: a torch.nn.Module"),
+    "no torch module": ("hypar_nets:nothing", SIZES, "found a int; allowed: a torch.nn.Module"),
     "a number": (
         "hypar_nets:number",
         SIZES,
-        "found a int; allowed: a function that returns a torch.nn.Module",
+        "found a int; allowed: a torch.nn.Module, or a function that returns one",
     ),
     "another shape": ("hypar_nets:build", ["--input", "4x32x32"], "torch.export cannot capture it: "),
     "a recurrence": (

@@ -72,6 +72,12 @@ class Atoms:
         self.before[made := self.new(size)] = atom
         return made
 
+    def made(self, atom: int | None, name: str, size: int, *, renewed: bool) -> int:
+        """Return the atom that a layer makes of one that it reads, of another size or not; without one a new one of a name."""
+        if atom is None or (atom in self.fixed and (renewed or self.size((atom,)) != size)):
+            return self.new(size, name)
+        return atom if self.size((atom,)) == size else self.resized(atom, size)
+
     def first(self, atom: int) -> int:
         """Return the atom that ops made longer or shorter until it was this one."""
         (root,) = self.leaves((atom,))

@@ -1,29 +1,59 @@
 """Import of a Hugging Face config: a shipped model's family by that model's file, any other through transformers."""
 
-# Annotations are not postponed here: pydantic would parse the text of each one at every start.
+from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from hypar.errors import ModelError, OptionError, Where, field_name, shown, suggestion
-from hypar.files.record import Record, one_of
+from hypar.errors import ModelError, OptionError, shown, suggestion
 from hypar.files.text import read_json
-from hypar.files.validation import validated
-from hypar.importers.formats import BATCH, one_line, package
+from hypar.importers.formats import BATCH, EXAMPLE, one_line, package
 from hypar.importers.imported import Coverage, Imported, imported
-from hypar.importers.torch_module import EXAMPLE, capture
+from hypar.importers.torch_module import capture
 from hypar.importers.trace import Node
-from hypar.network.graph import LayerGraph, load_model
+from hypar.network.graph import load_model
 from hypar.network.modelfile import MOST_REPEATS
-from hypar.ops.dims import LARGEST, DimSize
+from hypar.ops.dims import LARGEST
 from hypar.registry import data_file
+from hypar.units import DTYPE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from hypar.network.graph import LayerGraph
+
+FAMILIES = {
+    "gpt2": ("gpt2", "LMHeadModel"),
+    "bert": ("bert-large", "ForMaskedLM"),
+    "llama": ("llama3-8b", "ForCausalLM"),
+    "mistral": ("llama3-8b", "ForCausalLM"),
+    "mixtral": ("mixtral-8x7b", "ForCausalLM"),
+    "qwen2": ("llama3-8b", "ForCausalLM"),
+}
+"""By ``model_type``: the shipped model whose file says the family, and how the name of its architecture ends."""
+
+SOURCE = "imported from a Hugging Face config of model_type {}"
+
+KEYS = {
+    "hidden": ("n_embd", "hidden_size"),
+    "heads": ("n_head", "num_attention_heads"),
+    "kv_heads": ("num_key_value_heads",),
+    "ff": ("n_inner", "intermediate_size"),
+    "types": ("type_vocab_size",),
+    "experts": ("num_local_experts",),
+    "vocab": ("vocab_size",),
+    "sequence": ("n_positions", "max_position_embeddings"),
+    "repeat": ("n_layer", "num_hidden_layers"),
+    "count": ("num_experts_per_tok",),
+    "op": ("activation_function", "hidden_act"),
+    "dtype": ("dtype", "torch_dtype"),
+}
+"""Keys that say dims and fields of a model file, of which a config has one."""
 
 FUNCTIONS = {
     **dict.fromkeys(("gelu", "gelu_fast", "gelu_new", "gelu_pytorch_tanh"), "gelu"),
@@ -32,199 +62,127 @@ FUNCTIONS = {
 }
 """Ops of the functions of configs."""
 
-
-class _Family(NamedTuple):
-    """The shipped model whose file says a family, how the name of its architecture ends, and keys that it must have."""
-
-    template: str
-    head: str = "ForCausalLM"
-    required: tuple[str, ...] = ()
+SAID = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+"""Keys that may have one value alone, that of the shipped files."""
 
 
-FAMILIES = {
-    "gpt2": _Family("gpt2", "LMHeadModel"),
-    "bert": _Family("bert-large", "ForMaskedLM", ("intermediate_size", "type_vocab_size")),
-    "llama": _Family("llama3-8b", required=("intermediate_size",)),
-    "mistral": _Family("llama3-8b", required=("intermediate_size",)),
-    "mixtral": _Family(
-        "mixtral-8x7b", required=("intermediate_size", "num_local_experts", "num_experts_per_tok")
-    ),
-    "qwen2": _Family("llama3-8b", required=("intermediate_size",)),
-}
-"""Families by ``model_type``."""
+class _Config:
+    """A config of a shipped model's family; keys that change no size are not read.
 
-OWN_KEYS = {
-    "gpt2": {
-        "hidden_size": "n_embd",
-        "num_attention_heads": "n_head",
-        "num_hidden_layers": "n_layer",
-        "max_position_embeddings": "n_positions",
-        "intermediate_size": "n_inner",
-        "hidden_act": "activation_function",
-    }
-}
-"""Keys of a family's configs that all others call otherwise."""
+    Attributes:
+        shipped: the content of the shipped model's file.
+        learned: whether its positions are a trained table.
+    """
 
-
-def _never(value: bool) -> bool:
-    if value:
-        raise ValueError("false")
-    return value
-
-
-Never = Annotated[bool, AfterValidator(_never)]
-Format = Literal["float64", "float32", "float16", "bfloat16"]
-
-
-class _Config(Record):
-    """A config of a shipped model's family; keys that change no size are not read."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    model_type: str
-    architectures: list[str] | None = None
-    vocab_size: DimSize
-    hidden_size: Annotated[int, Field(ge=1, le=LARGEST // 4)]
-    num_hidden_layers: Annotated[int, Field(ge=1, le=MOST_REPEATS)]
-    num_attention_heads: DimSize
-    max_position_embeddings: DimSize
-    intermediate_size: DimSize | None = None
-    hidden_act: Annotated[str, one_of(FUNCTIONS)] | None = None
-    tie_word_embeddings: bool | None = None
-    torch_dtype: Format | None = None
-    dtype: Format | None = None
-    type_vocab_size: DimSize | None = None
-    position_embedding_type: Literal["absolute"] = "absolute"
-    is_decoder: Never = False
-    add_cross_attention: Never = False
-    num_key_value_heads: DimSize | None = None
-    head_dim: DimSize | None = None
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    sliding_window: DimSize | None = None
-    use_sliding_window: bool | None = None
-    num_local_experts: DimSize | None = None
-    num_experts_per_tok: DimSize | None = None
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        missing = next((name for name in self.family.required if getattr(self, name) is None), None)
-        if missing:
-            raise ValueError(f"{missing!r} is missing")
-        whole = [("hidden_size", "num_attention_heads")] if self.head_dim is None else []
-        for name, part in [*whole, ("num_attention_heads", "num_key_value_heads")]:
-            size, divisor = getattr(self, name), getattr(self, part) or 1
-            if size % divisor:
-                raise ValueError(f"{self.key(part)} {divisor:,} does not divide {self.key(name)} {size:,}")
-        if not self.learned and (features := self.dims["head_dim"]) % 2:
-            allowed = "an even number, whose halves are rotated"
-            raise ValueError(f"heads of {features:,} features; allowed: {allowed}")
-        if (self.num_experts_per_tok or 0) > (self.num_local_experts or LARGEST):
-            own = f"num_experts_per_tok {self.num_experts_per_tok:,}"
-            raise ValueError(f"{own} is more than num_local_experts {self.num_local_experts:,}")
-        return self
-
-    @property
-    def family(self) -> _Family:
-        return FAMILIES[self.model_type]
-
-    @cached_property
-    def shipped(self) -> dict[str, Any]:
-        """The content of the shipped model's file."""
-        text = data_file("models", self.family.template).read_text(encoding="utf-8")
-        found: dict[str, Any] = yaml.safe_load(text)
-        return found
-
-    @property
-    def learned(self) -> bool:
-        """Whether its positions are a trained table."""
-        return any(entry.get("op") == "position" for entry in self.shipped["layers"])
+    def __init__(self, data: Mapping[str, Any], where: str) -> None:
+        self.data = {key: value for key, value in data.items() if value is not None}
+        self.where, self.family = where, data["model_type"]
+        template, self.head = FAMILIES[self.family]
+        self.shipped = yaml.safe_load(data_file("models", template).read_text(encoding="utf-8"))
+        self.learned = any(entry.get("op") == "position" for entry in self.shipped["layers"])
+        for key, value in SAID.items():
+            self.one_of(key, [value], value)
 
     def key(self, name: str) -> str:
-        return OWN_KEYS.get(self.model_type, {}).get(name, name)
+        """Return the key that says a dim or a field."""
+        keys = KEYS.get(name, (name,))
+        return next((key for key in keys if key in self.data), " or ".join(keys))
 
-    @property
+    def size(self, name: str, default: int | None = None, most: int = LARGEST) -> int:
+        """Return a size; an error if it is not given and there is no default."""
+        value = self.data.get(key := self.key(name), default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            allowed = f"a whole number from 1 to {most:,}"
+            raise ModelError(f"{self.where}: {key}", f"found {shown(value)}", allowed)
+        return value
+
+    def one_of(self, name: str, allowed: Collection[Any], default: Any) -> Any:
+        """Return one of some values."""
+        value = self.data.get(key := self.key(name), default)
+        if value not in [*allowed]:
+            raise ModelError(f"{self.where}: {key}", f"found {shown(value)}", ", ".join(map(shown, allowed)))
+        return value
+
+    def dims(self, length: int) -> dict[str, int]:
+        """Return the dims of the shipped file, without the heads that share keys where each has its own."""
+        hidden, heads = self.size("hidden"), self.size("heads")
+        own = {"hidden": hidden, "heads": heads, "kv_heads": self.size("kv_heads", heads)}
+        parts = [("heads", "kv_heads"), *([] if "head_dim" in self.data else [("hidden", "heads")])]
+        for whole, part in parts:
+            if own[whole] % own[part]:
+                found = f"{self.key(part)} {own[part]:,} does not divide {self.key(whole)} {own[whole]:,}"
+                raise ModelError(self.where, found)
+        own |= {"group": heads // own["kv_heads"], "head_dim": hidden // heads}
+        own |= {"ff": 4 * hidden} if self.family == "gpt2" else {}
+        sizes = {name: self.size(name, own.get(name)) for name in self.shipped["dims"]} | {"sequence": length}
+        if not self.learned and sizes["head_dim"] % 2:
+            allowed = "an even number, whose halves are rotated"
+            raise ModelError(self.where, f"heads of {sizes['head_dim']:,} features", allowed)
+        return {name: size for name, size in sizes.items() if (name, size) != ("group", 1)}
+
     def biased(self) -> set[str]:
-        """Layers with a bias that the shipped file does not have: Llama's config says it, Qwen2 has some always."""
-        said = {*("qkvo" * self.attention_bias), *(("gate", "up", "down") * self.mlp_bias)}
-        return {"llama": said, "qwen2": {*"qkv"}}.get(self.model_type, set())
+        """Return the layers with a bias that the shipped file does not have: Llama's config says it, Qwen2 has some always."""
+        keys = {"attention_bias": ("q", "k", "v", "o"), "mlp_bias": ("gate", "up", "down")}
+        said = {name for key, own in keys.items() if self.one_of(key, [False, True], False) for name in own}
+        return {"llama": said, "qwen2": {*"qkv"}}.get(self.family, set())
 
-    @property
-    def window(self) -> int | None:
-        """Positions that one attends to, if not all before it; Qwen2 has a window where its config says that it is used."""
-        used = self.use_sliding_window if self.model_type == "qwen2" else self.model_type != "llama"
-        return self.sliding_window if used else None
-
-    @property
-    def dims(self) -> dict[str, int]:
-        heads = self.num_attention_heads
-        group = heads // (self.num_key_value_heads or heads)
-        found = {
-            "hidden": self.hidden_size,
-            "heads": heads,
-            "kv_heads": heads // group,
-            "group": group if group > 1 else None,
-            "head_dim": self.head_dim or self.hidden_size // heads,
-            "ff": self.intermediate_size or 4 * self.hidden_size,
-            "types": self.type_vocab_size,
-            "experts": self.num_local_experts,
-            "vocab": self.vocab_size,
-        }
-        return {name: size for name, size in found.items() if size is not None}
-
-    def entry(self, shipped: dict[str, Any]) -> dict[str, Any]:
+    def entry(self, shipped: Mapping[str, Any], dims: Mapping[str, int]) -> dict[str, Any]:
         """Return an entry of the shipped file as the config has it."""
-        own = {"repeat": self.num_hidden_layers, "count": self.num_experts_per_tok}
-        found = {key: own.get(key, value) for key, value in shipped.items()}
+        found = dict(shipped)
+        for field, most in (("repeat", MOST_REPEATS), ("count", dims.get("experts", 1))):
+            if field in found:
+                found[field] = self.size(field, most=most)
         if found.get("op") in FUNCTIONS.values():
-            found["op"] = FUNCTIONS[self.hidden_act] if self.hidden_act else found["op"]
+            found["op"] = FUNCTIONS[self.one_of("op", FUNCTIONS, found["op"])]
         for side in {"in", "out"} & {*found}:
             if isinstance(found[side], list):
-                found[side] = [dim for dim in found[side] if dim in self.dims]
-        if found.get("name") in self.biased:
+                found[side] = [dim for dim in found[side] if dim in dims]
+        if found.get("name") in self.biased():
             del found["bias"]
         if found.get("name") == "head":
-            tied = self.learned if self.tie_word_embeddings is None else self.tie_word_embeddings
-            tables = (one["name"] for one in self.shipped["layers"] if one.get("over") == "vocab")
-            found["weight"] = next(tables) if tied else None
-        return {key: value for key, value in found.items() if value is not None}
+            found.pop("weight", None)
+            if self.one_of("tie_word_embeddings", [False, True], self.learned):
+                tables = (one["name"] for one in self.shipped["layers"] if one.get("over") == "vocab")
+                found["weight"] = next(tables)
+        return found
 
     def content(self, length: int, batch: int) -> dict[str, Any]:
         """Return the shipped file with the sizes of the config."""
-        dims = {"sequence": length, **self.dims}
-        number_format = self.dtype or self.torch_dtype or "float32"
+        dims = self.dims(length)
+        number_format = self.one_of("dtype", DTYPE_BYTES, "float32")
         return {
-            "source": _source(self.model_type),
+            "source": SOURCE.format(self.family),
             "batch": batch,
             **({} if number_format == "float32" else {"dtype": number_format}),
-            "dims": {name: dims[name] for name in self.shipped["dims"] if name in dims},
+            "dims": dims,
             "blocks": {
-                kind: {"layers": [self.entry(entry) for entry in block["layers"]]}
+                kind: {"layers": [self.entry(entry, dims) for entry in block["layers"]]}
                 for kind, block in self.shipped["blocks"].items()
             },
-            "layers": [self.entry(entry) for entry in self.shipped["layers"]],
+            "layers": [self.entry(entry, dims) for entry in self.shipped["layers"]],
         }
 
     def length(self, sequence: int | None) -> int:
         """Return the positions of a sample, as many as are asked for if these are allowed."""
-        most = self.max_position_embeddings
+        most = self.size("sequence")
         largest = most if self.learned else LARGEST
         if sequence is not None and not 1 <= sequence <= largest:
-            key = f", the {self.key('max_position_embeddings')} of the config" if self.learned else ""
+            key = f", the {self.key('sequence')} of the config" if self.learned else ""
             raise OptionError("sequence", f"found {sequence:,}", f"a whole number from 1 to {largest:,}{key}")
         return most if sequence is None else sequence
 
-    def notes(self, sequence: int) -> Iterator[str]:
+    def notes(self, length: int) -> Iterator[str]:
         """Yield lines on what the model file says otherwise than the config."""
-        for name in self.architectures or ():
-            if not name.endswith(self.family.head):
-                yield f"architectures: found {shown(name)}, written with the head of {self.family.head}"
-        if self.learned and sequence < (most := self.max_position_embeddings):
-            key = self.key("max_position_embeddings")
-            yield f"{key}: of {most:,} positions the first {sequence:,} are trained"
-        if self.window is not None and self.window < sequence:
-            attends = f"each of {sequence:,} positions attends to all before it"
-            yield f"sliding_window: {self.window:,} is not in the model file, in which {attends}"
+        for name in self.data["architectures"]:
+            if not name.endswith(self.head):
+                yield f"architectures: found {shown(name)}, written with the head of {self.head}"
+        if self.learned and length < (most := self.size("sequence")):
+            yield f"{self.key('sequence')}: of {most:,} positions the first {length:,} are trained"
+        # Qwen2 has a window where its config says that it is used.
+        used = self.data.get("use_sliding_window") if self.family == "qwen2" else self.family != "llama"
+        if used and (window := self.size("sliding_window", LARGEST)) < length:
+            attends = f"each of {length:,} positions attends to all before it"
+            yield f"sliding_window: {window:,} is not in the model file, in which {attends}"
 
 
 def from_config(
@@ -264,36 +222,32 @@ def read_config(
     data = dict(config) if isinstance(config, Mapping) else read_json(Path(config))
     if not isinstance(data, dict):
         raise ModelError(where, f"found {shown(data)}", "a mapping with model_type")
-    family = data.get("model_type")
+    family, names = data.get("model_type"), data.get("architectures")
+    data["architectures"] = [*map(str, names)] if isinstance(names, list) else []
     if not isinstance(family, str) or family not in FAMILIES:
         return _through_transformers(data, where, batch=batch, sequence=sequence, partial=partial)
-
-    own = OWN_KEYS.get(family, {})
-
-    def place(field: Where) -> str:
-        return f"{where}: {field_name((own.get(str(field[0]), field[0]), *field[1:]))}" if field else where
-
-    read = {**data, **{name: data[key] for name, key in own.items() if key in data}}
-    said = validated(_Config, read, place=place, error=ModelError)
+    said = _Config(data, where)
     length = said.length(sequence)
     content = said.content(length, batch)
-    graph = load_model(content, name=family)
+    graph = load_model(content, name=where)
     flop, parameters = 2 * graph.macs(batch=1), graph.num_parameters
     coverage = Coverage(flop, flop, parameters, parameters, {})
     return Imported(name=family, content=content, coverage=coverage, notes=tuple(said.notes(length)))
-
-
-def _source(family: str) -> str:
-    return f"imported from a Hugging Face config of model_type {family}"
 
 
 def _through_transformers(
     data: dict[str, Any], where: str, *, batch: int, sequence: int | None, partial: bool
 ) -> Imported:
     """Build a config's model on the meta device, with the head of a language model, and capture it with its loss."""
-    family = _family(data, where)
-    torch, library = package("torch", "torch"), package("transformers", "torch")
-    masked = any(name.endswith("ForMaskedLM") for name in data.get("architectures") or ())
+    family = data.get("model_type")
+    known = all(importlib.util.find_spec(one) for one in ("torch", "transformers"))
+    library = package("transformers", "torch") if known else None
+    if not isinstance(family, str) or library is None or family not in library.CONFIG_MAPPING:
+        allowed = f"{', '.join(FAMILIES)}, or with PyTorch and transformers a family of theirs"
+        hint = suggestion(str(family), FAMILIES)
+        raise ModelError(f"{where}: model_type", f"found {shown(family)}", allowed, hint)
+    torch = package("torch", "torch")
+    masked = any(name.endswith("ForMaskedLM") for name in data["architectures"])
     kind = library.AutoModelForMaskedLM if masked else library.AutoModelForCausalLM
     with one_line(where, "transformers cannot build it:"), torch.device("meta"):
         options = {key: value for key, value in data.items() if key != "model_type"}
@@ -306,23 +260,10 @@ def _through_transformers(
     read = {"input": (trace.output,)}
     loss = Node(kind="loss", op="loss", operands=read, attributes={"axis": -1}, result="loss")
     trace = replace(
-        trace, source=_source(family), unused_outputs=0, shapes={**trace.shapes, "loss": ()},
+        trace, source=SOURCE.format(family), unused_outputs=0, shapes={**trace.shapes, "loss": ()},
         nodes=(*trace.nodes, loss), output="loss",
     )  # fmt: skip
     found = imported(trace, batch=batch, partial=partial)
     further = data.get("num_nextn_predict_layers")
     note = f"num_nextn_predict_layers: {further} not in the model file, which is the main model alone"
     return replace(found, notes=(*found.notes, note)) if further else found
-
-
-def _family(data: dict[str, Any], where: str) -> str:
-    """Return the name of a family of transformers."""
-    known = f"{', '.join(FAMILIES)}, or with PyTorch and transformers a family of theirs"
-    name = data.get("model_type")
-    if name is None:
-        raise ModelError(where, "'model_type' is missing", known)
-    have = all(importlib.util.find_spec(one) for one in ("torch", "transformers"))
-    if isinstance(name, str) and have and name in package("transformers", "torch").CONFIG_MAPPING:
-        return name
-    hint = suggestion(name, FAMILIES) if isinstance(name, str) else ""
-    raise ModelError(f"{where}: model_type", f"found {shown(name)}", known, hint)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import OPAQUE, TensorAxes, refuse
+from hypar.importers.layers import OPAQUE, TensorAxes, refuse, says
 from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
@@ -19,178 +19,179 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
 
 
-def topk(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("topk")
+def topk(view: OpContext) -> TensorAxes:
     """Say the largest scores of each position, as gates; a softmax or a sigmoid before is part of it.
 
     A constant that is added before the choice says which ones are large alone.
     """
-    atoms, rows = view.atoms, view.layers.rows
+    held, rows = view.only, view.rows
     over = view.positions(held, -1)
     refuse(view.node.axes(-1)[0] not in {-1, len(held.axes) - 1})
     number = held.number
     while rows[number].function == "other" and (node := rows[number].node) and node.op == "add":
         (number,) = rows[number].reads
     draft = rows[number]
-    after = draft.op == "softmax" and atoms.leaves(draft.roles["over"]) == (over,)
+    after = draft.op == "softmax" and view.atoms.leaves(draft.roles["over"]) == (over,)
     sigmoid = draft.function == "sigmoid"
     scores = draft.reads[0] if after or sigmoid else number
-    dims = view.layers.dims(scores)
-    refuse(over not in dims or len(dims) != 2)
-    count = view.node.get("k", 0)
+    refuse(len(view.dims(scores)) != 2)
     limits = {name: view.draft(held).notes.get(name, 1) for name in ("groups", "best")}
-    fields = {"count": count, "function": "sigmoid" if sigmoid else "softmax"}
+    fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax"}
     fields |= limits if limits["best"] < limits["groups"] else {}
-    choices = atoms.new(count)
-    axes = (*held.axes[:-1], (choices,))
-    gates = view.put("top_k", [TensorAxes(scores, ())], axes, dims, roles={"over": (over,)}, fields=fields)
-    view.layers.choices[choices] = gates.number
-    view.draft(gates).notes["scores"] = number
-    return gates
+    choices = view.atoms.new(fields["count"])
+    return view.put(
+        "top_k", TensorAxes(scores, ()), axes=(*held.axes[:-1], (choices,)), roles={"over": (over,)}, fields=fields,
+        notes={"scores": number, "choices": choices},
+    )  # fmt: skip
 
 
-def best_groups(view: OpContext, held: TensorAxes) -> TensorAxes:
+@says("best_groups")
+def best_groups(view: OpContext) -> TensorAxes:
     """Say scores without those of groups that are not among the best: no layer."""
-    view.draft(held).notes |= {name: view.node.get(name) for name in ("groups", "best")}
-    return held
+    view.draft(view.only).notes |= {name: view.node.get(name) for name in ("groups", "best")}
+    return view.only
 
 
-def gathered(view: OpContext) -> TensorAxes | None:
+@says("gather")
+def gathered(view: OpContext) -> TensorAxes:
     """Say the scores that a choice took of those that it chose from: its gates."""
     values, index = view.tensor("self"), view.tensor("index")
-    gates = view.layers.choices[_choices(view, index)]
+    _, gates = _routed(view, index)
     refuse(len(index.axes) != 2 or view.node.axes()[0] % 2 != 1)
-    refuse(view.layers.rows[gates].notes["scores"] != values.number)
+    refuse(view.rows[gates].notes["scores"] != values.number)
     return TensorAxes(gates, index.axes)
 
 
-def normalised(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("shares", "softmax")
+def normalised(view: OpContext) -> TensorAxes:
     """Say gates divided by their sum where they are shares already, or the softmax of the largest scores, which is the same.
 
     A sigmoid of the scores counts as shares.
     """
-    notes = view.draft(held).notes
+    notes = view.draft(view.only).notes
     refuse("scores" not in notes)
-    before = view.layers.rows[notes["scores"]]
+    before = view.rows[notes["scores"]]
     refuse((before.op == "softmax" or before.function == "sigmoid") != (view.node.op == "shares"))
     notes["normalised"] = True
-    return held
+    return view.only
 
 
-def histogram(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("histogram")
+def histogram(view: OpContext) -> TensorAxes:
     """Say how many positions go to each expert: no layer."""
-    return TensorAxes(held.number, ((_experts(view, _choices(view, held)),),))
+    _, gates = _routed(view, view.only)
+    return TensorAxes(view.only.number, (view.rows[gates].roles["over"],))
 
 
-def placed(view: OpContext) -> TensorAxes | None:
+@says("index_put")
+def placed(view: OpContext) -> TensorAxes:
     """Say a permutation of routed positions that is written down in another order: no layer."""
     found = view.tensor("indices")
-    return found if _routed(view, found) else None
+    _routed(view, found)
+    return found
 
 
-def interleaved(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("repeat_interleave")
+def interleaved(view: OpContext) -> TensorAxes:
     """Say a tensor whose positions are repeated one by one: no layer, but an atom that its maker does not have."""
-    repeats, axis = view.node.get("repeats"), view.node.get("dim")
+    held, repeats, axis = view.only, view.node.get("repeats"), view.node.get("dim")
     refuse(not isinstance(repeats, int) or axis is None)
-    axis %= len(held.axes)
-    longer = (*held.axes[axis], view.atoms.new(repeats))
-    return TensorAxes(held.number, (*held.axes[:axis], longer, *held.axes[axis + 1 :]))
+    return held.replaced(axis, (*held.axes[axis], view.atoms.new(repeats)))
 
 
-def indexed(view: OpContext) -> TensorAxes | None:
+@says("index")
+def indexed(view: OpContext) -> TensorAxes:
     """Say routed positions of a tensor."""
     held, index = view.tensor("self"), view.tensor("indices")
-    refuse(len(index.axes) != 1 or not _routed(view, index))
-    refuse(view.sizes()[1:] != view.node.sizes("self")[1:])  # rows of another axis
-    if _routed(view, held):
+    _routed(view, index)
+    refuse(len(index.axes) != 1 or view.sizes()[1:] != view.node.sizes("self")[1:])  # rows of another axis
+    if _choices(view, held):
         return held  # in another order
-    return _sent(view, TensorAxes(held.number, (index.axes[0], *held.axes[1:])))
+    return _sent(view, held.replaced(0, index.axes[0]))
 
 
-def grouped(view: OpContext) -> TensorAxes | None:
+@says("grouped")
+def grouped(view: OpContext) -> TensorAxes:
     """Say a product of routed positions with the matrices of all experts, which stand one behind the other."""
     held, weight = view.tensor("input"), view.node.operand("weight")
     refuse(weight not in view.weights)
-    atoms, (count, *_, width), experts = view.atoms, view.sizes(weight), _experts(view, _choices(view, held))
-    sent = held if _slots(view, held.number) else _sent(view, held)
-    refuse(count != atoms.size((experts,)))
+    (_, gates), atoms, (count, *_, width) = _routed(view, held), view.atoms, view.sizes(weight)
+    experts = view.rows[gates].roles["over"]
+    sent = held if _slots(view, held) else _sent(view, held)
+    refuse(count != atoms.size(experts))
     contracted, made = atoms.leaves(sent.axes[-1]), atoms.axis(width)
-    dims = tuple(atom for atom in view.dims(sent) if atom not in contracted)
-    refuse(view.trained(weight) != view.trace.elements(weight) or not made or not contracted)
-    roles = {"contracted": contracted, "out": made, "each": (experts,)}
-    axes = (*sent.axes[:-1], made)
-    return view.put("linear", [sent], axes, (*dims, *made), roles=roles, fields={"bias": False})
+    roles = {"contracted": contracted, "out": made, "each": experts}
+    return view.put("linear", sent, axes=(*sent.axes[:-1], made), roles=roles, fields={"bias": False})
 
 
-def weighed(view: OpContext) -> TensorAxes | None:
+@says("multiply")
+def weighed(view: OpContext) -> TensorAxes:
     """Say the product of what experts made and the gates, as a part of the sum that follows."""
     refuse(len(view.data) != 2 or view.weights)
-    one, two = (view.held[value] for value in view.data)
-    made, gates = (two, one) if "scores" in view.draft(one).notes else (one, two)
-    chosen = ["scores" in view.draft(held).notes for held in (gates, made)]
-    refuse(chosen != [True, False] or not _routed(view, made))
+    made, gates = sorted(
+        (view.held[value] for value in view.data), key=lambda held: "scores" in view.draft(held).notes
+    )
+    refuse("scores" not in view.draft(gates).notes or "scores" in view.draft(made).notes)
+    _routed(view, made)
     view.draft(made).notes["gates"] = gates.number
     return made
 
 
-def summed(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("sum")
+def summed(view: OpContext) -> TensorAxes:
     """Say the sum of what the experts of each position made."""
-    axes, atoms, rows = view.node.axes(), view.atoms, view.layers.rows
+    held, axes, atoms, rows = view.only, view.node.axes(), view.atoms, view.rows
     gates = view.draft(held).notes.get("gates", -1)
-    refuse(len(axes) != 1 or view.node.get("keepdim", False) or gates < 0)
-    place = axes[0] % len(held.axes)
-    own = atoms.leaves(held.axes[place])
-    left = (*held.axes[:place], *held.axes[place + 1 :])
-    positions = [atom for axis in left[:-1] for atom in atoms.leaves(axis) if atom != BATCH]
-    slots = _slots(view, held.number)
-    refuse(len(own) != 1 or own[0] not in view.layers.choices or len(positions) != 1 or not slots)
-    count, notes = rows[gates].fields["count"], rows[gates].notes
+    refuse(len(axes) != 1 or gates < 0)
+    left, own, slots = held.replaced(axes[0]).axes, held.axes[axes[0]], _slots(view, held)
+    refuse(not slots or atoms.leaves(own) != (rows[gates].notes["choices"],))
+    notes, experts = rows[gates].notes, rows[gates].roles["over"]
+    fields = {"count": rows[gates].fields["count"]}
+    shares = TensorAxes(gates, ())
     if "normalised" not in notes:  # no op says them
-        shares, dims = TensorAxes(notes["scores"], ()), view.layers.dims(notes["scores"])
-        gates = view.put(
-            OPAQUE, [shares], (), dims, roles={"shape": dims}, fields={"kind": "topk"}, flop=0
-        ).number
-    roles = {"over": (_experts(view, own[0]),), "slots": slots}
-    dims = (*positions, *atoms.leaves(left[-1]))
+        dims = view.dims(notes["scores"])
+        shares = view.put(
+            OPAQUE,
+            TensorAxes(notes["scores"], ()),
+            axes=(),
+            roles={"shape": dims},
+            fields={"kind": "topk"},
+            flop=0,
+        )
     return view.put(
-        "combine", [held, TensorAxes(gates, ())], left, dims, roles=roles, fields={"count": count}
+        "combine", held, shares, axes=left, roles={"over": experts, "slots": slots}, fields=fields
     )
 
 
-def _routed(view: OpContext, held: TensorAxes) -> bool:
-    """Return whether an axis of a tensor has an atom of choices."""
-    return not view.layers.choices.keys().isdisjoint(view.atoms.leaves(sum(held.axes, ())))
+def _choices(view: OpContext, held: TensorAxes) -> dict[int, int]:
+    """Return the atoms of the choices in the axes of a tensor, each with the number of the gates that are chosen."""
+    found = {draft.notes["choices"]: number for number, draft in enumerate(view.rows) if draft.op == "top_k"}
+    return {atom: found[atom] for atom in view.atoms.leaves(sum(held.axes, ())) if atom in found}
 
 
-def _choices(view: OpContext, held: TensorAxes) -> int:
-    """Return the atom of the choices in the axes of a routed tensor."""
-    refuse(not _routed(view, held))
-    return next(atom for atom in view.atoms.leaves(sum(held.axes, ())) if atom in view.layers.choices)
+def _routed(view: OpContext, held: TensorAxes) -> tuple[int, int]:
+    """Return the atom of the choices in the axes of a routed tensor, and the number of the gates."""
+    found = _choices(view, held)
+    refuse(not found)
+    return next(iter(found.items()))
 
 
-def _experts(view: OpContext, choices: int) -> int:
-    """Return the atom of the experts of which a position has some choices."""
-    (experts,) = view.layers.rows[view.layers.choices[choices]].roles["over"]
-    return experts
-
-
-def _slots(view: OpContext, number: int) -> Axis:
+def _slots(view: OpContext, held: TensorAxes) -> Axis:
     """Return the atom of the experts' slots among the dims of a layer; nothing where it is not routed."""
-    slots = {atom for draft in view.layers.rows if draft.op == "dispatch" for atom in draft.roles["slots"]}
-    return tuple(slots & {*view.layers.dims(number)})
+    slots = {atom for draft in view.rows if draft.op == "dispatch" for atom in draft.roles["slots"]}
+    return tuple(slots & {*view.dims(held)})
 
 
 def _sent(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Return a tensor at the experts, through one ``dispatch`` for all its readers."""
-    atoms, choices = view.atoms, _choices(view, held)
-    for number, draft in enumerate(view.layers.rows):
-        if draft.notes.get("choices") == choices and draft.reads == (held.number,):
+    atoms, (choices, gates) = view.atoms, _routed(view, held)
+    for number, draft in enumerate(view.rows):
+        if draft.op == "dispatch" and draft.notes["choices"] == choices and draft.reads == (held.number,):
             return TensorAxes(number, held.axes)
-    positions = [atom for atom in atoms.leaves(held.axes[0]) if atom not in {BATCH, choices}]
-    experts, count, dims = _experts(view, choices), atoms.size((choices,)), view.dims(held)
-    refuse(len(positions) != 1 or positions[0] not in dims)
-    slots = atoms.new(Routing(atoms.size((experts,)), count).num_slots(atoms.size((positions[0],))))
-    return view.put(
-        "dispatch", [held], held.axes, (experts, slots, *(atom for atom in dims if atom != positions[0])),
-        roles={"over": (positions[0],), "slots": (slots,), "to": (experts,)}, fields={"count": count},
-        weights=frozenset(), flop=0, node=None, notes={"choices": choices},
-    )  # fmt: skip
+    positions = tuple(atom for atom in atoms.leaves(held.axes[0]) if atom not in {BATCH, choices})
+    experts, count = view.rows[gates].roles["over"], atoms.size((choices,))
+    slots = atoms.new(Routing(atoms.size(experts), count).num_slots(atoms.size(positions)))
+    roles = {"over": positions, "slots": (slots,), "to": experts}
+    said = {"weights": frozenset(), "flop": 0, "node": None, "notes": {"choices": choices}}
+    return view.put("dispatch", held, axes=held.axes, roles=roles, fields={"count": count}, **said)

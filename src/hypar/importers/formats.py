@@ -7,7 +7,9 @@ import json
 import os
 import re
 import sys
-from contextlib import contextmanager
+import warnings
+from collections.abc import Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from hypar.errors import HyparError, ModelError, OptionError, UnknownNameError, 
 from hypar.ops.base import LARGEST_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hypar.importers.imported import Imported
 
@@ -44,11 +46,28 @@ def named_object(name: str) -> Any:
             raise ModelError("import", f"no module {shown(module_name)}", f"a module of {where}") from None
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise UnknownNameError(
-                "name", part, [word for word in vars(found) if word[0] != "_"], module_name
-            )
+            known = [word for word in vars(found) if word[0] != "_"]
+            raise UnknownNameError("name", part, known, module_name)
         found = getattr(found, part)
     return found
+
+
+def built(network: str, framework: str | None) -> Any:
+    """Return what ``my_module:build`` names, or what that function returns, without memory for weights of PyTorch.
+
+    Its framework has to be installed if it is known.
+
+    Raises:
+        InputError: the module is not found, or the user's code fails.
+    """
+    if framework is not None:
+        package(framework, framework)
+    found, torch = named_object(network), sys.modules.get("torch")
+    if not callable(found) or (torch is not None and isinstance(found, torch.nn.Module)):
+        return found
+    with one_line(network), warnings.catch_warnings(), torch.device("meta") if torch else nullcontext():
+        warnings.simplefilter("ignore")
+        return found()
 
 
 @contextmanager
@@ -77,53 +96,31 @@ def package(name: str, extra: str) -> Any:
 
 MODULES = {"torch": "torch_module", "onnx": "onnx_file", "jax": "jax_function", "config": "config_file"}
 FORMATS = tuple(MODULES)
-FILES = frozenset({"onnx", "config"})
-"""Formats of files, which say the sizes of samples."""
 
 BATCH = 256
 """Samples in a mini-batch, unless another number is asked for."""
 
+EXAMPLE = 2
+"""Samples of an example that is made for a command."""
 
 WHOLE = ":int64"
 """Behind the shape of an input of whole numbers, as tokens are."""
 
+Samples = Sequence[tuple[tuple[int, ...], bool]]
+"""The shape of an example of each input, and whether it is of whole numbers."""
+
 _NAMED = re.compile(r"[\w.]+:[\w.]+")
-_SHAPE = re.compile(r"0*[1-9][0-9]{0,6}(x0*[1-9][0-9]{0,6})*", re.ASCII)
+_SHAPE = re.compile(rf"(0*[1-9][0-9]{{0,6}}(?:x0*[1-9][0-9]{{0,6}})*)({WHOLE})?", re.ASCII)
 
 
 def framework_of(network: str) -> str | None:
-    """Return the framework of a network, one of ``FORMATS``, from its name; None for a model file or a bare name.
-
-    It is ``onnx`` for a file of that ending, ``config`` for a JSON file with a ``model_type``. For ``my_module:build`` it follows
-    from what that returns: it is run, if the modules that its module imports do not say so already.
-
-    Raises:
-        InputError: the module is not found, or the user's code fails.
-    """
+    """Return the format of a file of another framework: ``onnx`` by its ending, ``config`` for JSON with a ``model_type``; else None."""
     file = Path(network)
-    if file.suffix == ".onnx":
-        return "onnx"
     if file.suffix == ".json" and file.is_file():
-        return "config" if _has_model_type(file) else None
-    if not _NAMED.fullmatch(network) or file.exists():
-        return None
-    from hypar.importers.formats import named_object, one_line  # noqa: PLC0415 (only where code is named)
-
-    build = named_object(network)
-    torch = sys.modules.get("torch")
-    if torch is None or "jax" not in sys.modules:
-        return "torch" if torch is not None or "jax" not in sys.modules else "jax"
-    with one_line(network), torch.device("meta"):
-        made = build() if callable(build) and not isinstance(build, torch.nn.Module) else build
-    return "torch" if isinstance(made, torch.nn.Module) else "jax"
-
-
-def _has_model_type(file: Path) -> bool:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and "model_type" in content
+        with suppress(OSError, ValueError, RecursionError):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            return "config" if isinstance(content, dict) and "model_type" in content else None
+    return "onnx" if file.suffix == ".onnx" else None
 
 
 def imported(
@@ -140,7 +137,7 @@ def imported(
     Args:
         source: a file, or ``my_module:build``.
         inputs: shape of one sample of each argument of a function or a module, as ``3x224x224`` or ``128:int64``.
-        framework: one of ``FORMATS``; unless given, what ``framework_of`` finds.
+        framework: one of ``FORMATS``; unless given, what ``framework_of`` finds, or follows from what the function returns.
         batch: samples in a mini-batch, if not 256.
         sequence: positions of a sample of a config's network.
         partial: whether to accept a network of which little is recognised.
@@ -149,34 +146,39 @@ def imported(
         InputError: the framework is not found or not installed, or the network cannot be read or said.
     """
     if source.endswith(".py"):
-        raise OptionError(
-            "model", f"found {source}", f"a function of it, as {source[:-3].replace('/', '.')}:build"
-        )
+        allowed = f"a function of it, as {source[:-3].replace('/', '.')}:build"
+        raise OptionError("model", f"found {source}", allowed)
     kind = framework or framework_of(source)
-    if kind is None and inputs:
-        raise OptionError("--input", f"given for {source}", "none, as a model file says it")
-    if kind is None:
+    code = _NAMED.fullmatch(source) is not None and not Path(source).exists()
+    named = kind in {"torch", "jax"} or (kind is None and code)
+    if inputs and not named:
+        raise OptionError("--input", f"given for {kind or source}", "none, as the file says it")
+    if kind is None and not named:
         allowed = "a file .onnx, a config.json of Hugging Face, or my_module:build"
         raise OptionError("import", f"found {source}", allowed)
-    for text in inputs:
-        if not _SHAPE.fullmatch(text.removesuffix(WHOLE)):
-            allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
-            raise OptionError("--input", f"found {shown(text)}", allowed)
+    if named and not inputs:
+        raise OptionError("--input", "no shape is given", "the shape of a sample, as --input 3x224x224")
+    samples = [*map(_sample, inputs)]
     batch = BATCH if batch is None else batch
     if not 1 <= batch <= LARGEST_SIZE:
         raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
-    if (kind in FILES) == bool(inputs):
-        allowed = "none, as the file says it" if inputs else "the shape of a sample, as --input 3x224x224"
-        raise OptionError("--input", f"given for {kind}" if inputs else "no shape is given", allowed)
+    made = built(source, framework) if named else source
+    kind = kind or ("jax" if isinstance(made, tuple) else "torch")
+    if sequence is not None and kind != "config":
+        raise OptionError("--sequence", f"given for {kind}", "none but for config")
     run: Any = importlib.import_module(f"hypar.importers.{MODULES[kind]}")
     found: Imported
     if kind == "config":
         found = run.read_config(source, batch=batch, sequence=sequence, partial=partial)
         return replace(found, notes=(f"{found.graph().num_parameters:,} parameters", *found.notes))
-    if sequence is not None:
-        raise OptionError("--sequence", f"given for {kind}", "none but for config")
-    sizes = [tuple(map(int, text.removesuffix(WHOLE).split("x"))) for text in inputs]
-    tokens = frozenset(number for number, text in enumerate(inputs) if text.endswith(WHOLE))
-    trace = run.capture_named(source, *(() if kind in FILES else (sizes, tokens)))
-    found = importlib.import_module("hypar.importers.imported").imported(trace, batch=batch, partial=partial)
+    trace = run.capture_built(made, samples, source) if named else run.capture(source)
+    found = run.imported(trace, batch=batch, partial=partial)
     return found
+
+
+def _sample(text: str) -> tuple[tuple[int, ...], bool]:
+    found = _SHAPE.fullmatch(text)
+    if found is None:
+        allowed = "the shape of a sample, as 3x224x224 or 784, or 128:int64 for tokens"
+        raise OptionError("--input", f"found {shown(text)}", allowed)
+    return (EXAMPLE, *map(int, found[1].split("x"))), found[2] is not None

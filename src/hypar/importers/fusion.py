@@ -6,17 +6,15 @@ nothing else. Which op it is follows from the set of its operations.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.trace import VIEWS, Node, matrix_letters
+from hypar.importers.trace import VIEWS, Node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.importers.trace import Sizes, Trace
+    from hypar.importers.trace import Trace
 
 MOST = 40
 """Operations of the largest region."""
@@ -34,51 +32,6 @@ FUNCTIONS = SHARING | NORMALISING | CURVED | {"sigmoid", "slice", "concat"}
 NORMS = frozenset({"layer_norm", "rms_norm"})
 
 
-def in_steps(trace: Trace) -> Trace:
-    """Return a trace with every attention that is one operation as the products, the sum and the softmax that it consists of."""
-    shapes = {**trace.shapes}
-    nodes = [one for node in trace.nodes for one in _steps(node, shapes, trace)]
-    return replace(trace, nodes=tuple(nodes), shapes=shapes)
-
-
-def _step(
-    whole: Node, found: list[Node], shapes: dict[str, Sizes], op: str, read: dict[str, str], sizes: Sizes, **said: Any
-) -> str:  # fmt: skip
-    """Add a step of an operation; return the value that it makes."""
-    made = f"{whole.result} {len(found)}"
-    operands = {name: (one,) for name, one in read.items()}
-    found.append(replace(whole, op=op, operands=operands, attributes=said, result=made, shapes=shapes))
-    shapes[made] = sizes
-    return made
-
-
-def _steps(node: Node, shapes: dict[str, Sizes], trace: Trace) -> list[Node]:
-    """Return the steps of an attention, whose mask is added where it is trained; any other operation alone."""
-    query, key, value, mask = (node.operand(name) for name in ("query", "key", "value", "mask"))
-    if node.op != "attention" or len({len(shapes[one]) for one in (query, key, value)}) > 1:
-        return [node]
-    found: list[Node] = []
-    step = partial(_step, node, found, shapes)
-    (*before, row, _), heads = shapes[query], len(shapes[query]) - 3
-    if heads > 0 and (groups := before[heads] // shapes[key][heads]) > 1:
-        key, value = (
-            step("repeat_interleave", {"input": one}, (*before, *shapes[one][-2:]), repeats=groups, dim=heads)
-            for one in (key, value)
-        )
-    letters = matrix_letters(len(shapes[query]), len(shapes[query]))
-    *outer, inner, column = letters["right"]
-    turned = {**letters, "right": (*outer, column, inner)}
-    sizes = (*before, row, shapes[key][-2])
-    scores = step("dot", {"left": query, "right": key}, sizes, scores=True, **turned)
-    if mask in trace.weights:
-        scores = step("add", {"input": scores, "mask": mask}, sizes)
-    constant = {"mask": mask} if mask and mask not in trace.weights | trace.dependent else {}
-    shares = step("softmax", {"input": scores, **constant}, sizes, axis=-1, causal=node.get("causal"))
-    step("dot", {"left": shares, "right": value}, (), **letters)
-    found[-1] = replace(found[-1], result=node.result)
-    return found
-
-
 def fused(trace: Trace) -> list[Node]:
     """Return the operations of a trace with every region that is one op as one operation."""
     finder = _Finder(trace)
@@ -89,7 +42,7 @@ def fused(trace: Trace) -> list[Node]:
             continue
         for value in dict.fromkeys(node.read):
             if value in trace.dependent and trace.readers[value][0] == number:
-                found = next(filter(None, (finder.region(value, ops) for ops in (FUNCTIONS, CHOOSING))), None)
+                found = finder.region(value, FUNCTIONS) or finder.region(value, CHOOSING)
                 if found is not None and not gone & {*found[0]} and not {*made} & {*found[0]}:
                     *inner, last = found[0]
                     gone |= {*inner}

@@ -15,7 +15,7 @@ from hypar.importers.layers import OPAQUE
 from hypar.importers.reading import read_trace
 from hypar.importers.writing import content, named
 from hypar.network.graph import load_model
-from hypar.units import format_count
+from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from hypar.importers.reading import Reading
     from hypar.importers.trace import Trace
     from hypar.network.graph import LayerGraph
-
-FORMATS = ("float64", "float32", "float16", "bfloat16")
 
 LEAST = 0.99
 """Share of operations and of parameters below which a network is refused."""
@@ -113,8 +111,7 @@ class Imported:
     def text(self) -> str:
         """Return the text of the model file: an entry a line."""
         said = self.content
-        lines = [_flow({key: said[key]})[1:-1] for key in ("source", "batch", "dtype") if key in said]
-        lines += [f"dims: {_flow(said['dims'])}"] if "dims" in said else []
+        lines = [_flow({key: said[key]})[1:-1] for key in ("source", "batch", "dtype", "dims") if key in said]
         lines += ["blocks:"] if said.get("blocks") else []
         for name, block in said.get("blocks", {}).items():
             entries = (f"      - {_flow(entry)}" for entry in block["layers"])
@@ -142,8 +139,8 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     coverage = coverage_of(reading)
     if not partial and min(coverage.shares) < LEAST:
         raise ModelError(trace.name, str(coverage), f"{_percent(LEAST)} of both, or --partial (partial=True)")
-    if trace.dtype not in FORMATS:
-        raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(FORMATS))
+    if trace.dtype not in DTYPE_BYTES:
+        raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(DTYPE_BYTES))
     drafts, dims = named(reading.drafts, reading.atoms)
     said: dict[str, Any] = {
         "source": trace.source,
@@ -159,12 +156,10 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
 
 def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
     """Yield a line on weights that several layers use, and each has in the model file."""
-    owners = [
-        draft
-        for draft in drafts
-        if draft.op not in {OPAQUE, "token"} and draft.tied is None and not draft.whole
-    ]
-    uses = Counter(identity for draft in owners for identity in draft.weights)
+    uses = Counter[str]()
+    for draft in drafts:
+        if draft.op not in {OPAQUE, "token"} and draft.tied is None and not draft.whole:
+            uses.update(draft.weights)
     shared = sorted(identity for identity, count in uses.items() if count > 1)
     if shared:
         others = f" and {len(shared) - 1} more" if len(shared) > 1 else ""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.formats import named_object, one_line, package
+from hypar.importers.formats import one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace, adapted, contraction, conv, cut
 from hypar.network.modelfile import MOST_REPEATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hypar.importers.formats import Samples
     from hypar.network.graph import LayerGraph
 
-EXAMPLE = 2
 NAMED = frozenset({"relu", "relu6", "gelu", "silu", "softmax", "sigmoid"})
 """Functions of ``jax.nn`` that are one operation, though they consist of several."""
+
+LOOPS = frozenset({"scan", "while", "cond"})
 
 
 def from_jax(
@@ -47,24 +49,17 @@ def from_jax(
     return imported(capture(fn, params, inputs, own, own), batch=batch, partial=partial).graph()
 
 
-def capture_named(network: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int]) -> Trace:
-    """Run ``my_module:build``, which returns a function and its parameters, and return the function's trace.
+def capture_built(made: Any, samples: Samples, network: str) -> Trace:
+    """Return the trace of the function that ``my_module:build`` returns with its parameters.
 
     Raises:
-        InputError: JAX is not installed, the user's code fails, or the function cannot be captured.
+        InputError: it returns anything else, or the function cannot be captured.
     """
     jax = package("jax", "jax")
-    build = named_object(network)
-    with one_line(network):
-        made = build() if callable(build) else build
     if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
         raise ModelError(network, f"returned a {type(made).__name__}", "a function and its parameters")
-    formats = ["int32" if number in tokens else "float32" for number in range(len(inputs))]
-    example = [
-        jax.ShapeDtypeStruct((EXAMPLE, *shape), own) for shape, own in zip(inputs, formats, strict=True)
-    ]
-    name = network.rpartition(":")[0].rpartition(".")[2]
-    return capture(*made, example, name, network)
+    example = [jax.ShapeDtypeStruct(sizes, "int32" if whole else "float32") for sizes, whole in samples]
+    return capture(*made, example, network.rpartition(":")[0].rpartition(".")[2], network)
 
 
 def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) -> Trace:
@@ -105,8 +100,7 @@ class _Reader:
         inputs = fed[len(params) :]
         self.parameters = dict(zip(fed, params, strict=False))
         self.data |= {*inputs}
-        self.open(jaxpr)
-        outputs = [self.value(variable) for variable in jaxpr.outvars]
+        outputs = self.open(jaxpr, fed)
         if not outputs or not inputs or not self.shapes[inputs[0]]:
             raise ModelError(self.where, "found no input or no result", "an array each, samples first")
         formats = [str(variable.aval.dtype) for variable in jaxpr.invars]
@@ -117,7 +111,6 @@ class _Reader:
         )  # fmt: skip
 
     def new(self, variable: Any) -> str:
-        """Return a name for a variable."""
         name = f"v{len(self.shapes)}"
         self.called[id(variable)] = name
         sizes = getattr(variable.aval, "shape", ())
@@ -128,52 +121,42 @@ class _Reader:
         """Return the name of a variable's value; a literal or a constant has a new one."""
         return self.called.get(id(variable)) or self.new(variable)
 
-    def open(self, jaxpr: Any, scope: tuple[str, ...] = ()) -> None:
-        """Add the equations of a jaxpr within a scope, those of functions that it calls included."""
+    def open(self, jaxpr: Any, given: Sequence[str], scope: tuple[str, ...] = ()) -> list[str]:
+        """Add the equations of a jaxpr on some values, those of functions that it calls included; return its results."""
+        self.called |= zip(map(id, jaxpr.invars), given, strict=False)
         for equation in jaxpr.eqns:
-            params = dict(equation.params)
+            params, kind, within = dict(equation.params), equation.primitive.name, scope_of(equation, scope)
             inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
-            named = str(params.get("name", ""))
-            kind = equation.primitive.name
-            if kind == "scan" and self.over_layers(equation):
-                self.unroll(equation, scope_of(equation, scope))
-                continue
-            if kind in {"scan", "while", "cond"}:
-                inner = None
-            if inner is not None and named not in NAMED:
-                inner = getattr(inner, "jaxpr", inner)
-                for own, given in zip(inner.invars, equation.invars, strict=False):
-                    self.called[id(own)] = self.value(given)
-                self.open(inner, scope_of(equation, scope))
-                for own, made in zip(inner.outvars, equation.outvars, strict=True):
-                    self.called[id(made)] = self.value(own)
-                continue
-            self.add(equation, named if inner is not None else kind, params, scope_of(equation, scope))
+            read = [self.value(variable) for variable in equation.invars]
+            if kind == "scan" and self.over_layers(equation, read):
+                made = self.unroll(params, read, within)
+            elif inner is None or kind in LOOPS:
+                made = self.add(equation, kind, read, within)
+            elif params.get("name") in NAMED:
+                made = self.add(equation, str(params["name"]), read, within)
+            else:
+                made = self.open(getattr(inner, "jaxpr", inner), read, within)
+            self.called |= zip(map(id, equation.outvars), made, strict=False)
+        return [self.value(variable) for variable in jaxpr.outvars]
 
-    def over_layers(self, equation: Any) -> bool:
+    def over_layers(self, loop: Any, read: Sequence[str]) -> bool:
         """Return whether a loop runs over tensors that depend on no input, as the weights of equal layers."""
-        params = equation.params
-        scanned = {self.value(one) for one in equation.invars[params["num_consts"] + params["num_carry"] :]}
-        unread = all(type(one).__name__ == "DropVar" for one in equation.outvars[params["num_carry"] :])
+        params = loop.params
+        scanned = read[params["num_consts"] + params["num_carry"] :]
+        unread = all(type(one).__name__ == "DropVar" for one in loop.outvars[params["num_carry"] :])
         return params["length"] <= MOST_REPEATS and bool(scanned) and self.data.isdisjoint(scanned) and unread
 
-    def unroll(self, equation: Any, scope: tuple[str, ...]) -> None:
-        """Add the equations of a loop, those of each turn within a scope of its own."""
-        params = equation.params
-        length, inner = params["length"], params["jaxpr"].jaxpr
-        values = [self.value(variable) for variable in equation.invars]
-        carried = params["num_consts"], params["num_consts"] + params["num_carry"]
-        turns = range(length)
+    def unroll(self, params: Mapping[str, Any], values: list[str], scope: tuple[str, ...]) -> list[str]:
+        """Add the equations of a loop, those of each turn within a scope of its own; return what it carries."""
+        start, end = params["num_consts"], params["num_consts"] + params["num_carry"]
+        turns = range(params["length"])
         for turn in reversed(turns) if params["reverse"] else turns:
-            slices = [self.turn_of(value, turn, scope) for value in values[carried[1] :]]
-            for own, given in zip(inner.invars, [*values[: carried[1]], *slices], strict=True):
-                self.called[id(own)] = given
-            self.open(inner, (*scope, f"layer{turn}"))
-            values[slice(*carried)] = [self.value(made) for made in inner.outvars[: params["num_carry"]]]
-        for made, value in zip(equation.outvars, values[slice(*carried)], strict=False):
-            self.called[id(made)] = value
-        for value in values[carried[1] :]:
+            slices = [self.turn_of(value, turn, scope) for value in values[end:]]
+            made = self.open(params["jaxpr"].jaxpr, [*values[:end], *slices], (*scope, f"layer{turn}"))
+            values[start:end] = made[: end - start]
+        for value in values[end:]:
             self.parameters.pop(value, None)
+        return values[start:end]
 
     def turn_of(self, value: str, turn: int, scope: tuple[str, ...]) -> str:
         """Return what a turn of a loop has of a tensor: of a trained one a tensor of its own."""
@@ -186,27 +169,27 @@ class _Reader:
             self.nodes.append(Node(kind="turn", operands=read, attributes={}, result=name, scope=scope))
         return name
 
-    def add(self, equation: Any, kind: str, params: dict[str, Any], scope: tuple[str, ...]) -> None:
-        """Add an equation."""
-        read = [self.value(variable) for variable in equation.invars]
-        made = [self.new(variable) for variable in equation.outvars]
+    def add(self, equation: Any, kind: str, read: Sequence[str], scope: tuple[str, ...]) -> list[str]:
+        """Add an equation; return its results."""
+        params, made = dict(equation.params), [self.new(variable) for variable in equation.outvars]
+        if "padding" in params:
+            params["padding"] = [*chain(*zip(*params["padding"], strict=True))]
         if kind == "conv_general_dilated":
             self.layout = tuple(params["dimension_numbers"].lhs_spec)
         if not self.data.isdisjoint(read):
             self.data |= {*made}
         operands = {str(number): (value,) for number, value in enumerate(read)}
-        largest = max(made, key=lambda one: math.prod(self.shapes[one]))
+        sizes = [self.shapes[one] for one in made]
+        largest = max(range(len(made)), key=lambda index: math.prod(sizes[index]))
         flop = 0 if kind in NAMED else self.flop_within(equation)
         for index, one in enumerate(made):
+            own = kind if not index or kind == "split" else f"{kind} {index + 1}"
+            said = {**params, "before": sizes[:index], "flop": flop if index == largest else 0}
             node = Node(
-                kind=kind if not index or kind == "split" else f"{kind} {index + 1}",
-                operands=operands,
-                attributes={**params, "index": index, "flop": flop if one == largest else 0},
-                result=one,
-                scope=scope,
-                shapes=self.shapes,
+                kind=own, operands=operands, attributes=said, result=one, scope=scope, shapes=self.shapes
             )
             self.nodes.append(adapted(node, ADAPTERS))
+        return made
 
     def flop_within(self, equation: Any) -> int:
         """Return the operations of the contractions of the functions that an equation calls, in all turns of a loop."""
@@ -216,7 +199,7 @@ class _Reader:
                 inner = getattr(one, "jaxpr", one)
                 if hasattr(inner, "eqns"):
                     reader = _Reader(self.where)
-                    reader.open(inner)
+                    reader.open(inner, ())
                     found += sum(node.flop for node in reader.nodes)
         return int(found * params["length"]) if equation.primitive.name == "scan" else found
 
@@ -227,59 +210,23 @@ def scope_of(equation: Any, outer: tuple[str, ...]) -> tuple[str, ...]:
     return (*outer, *(part for part in own if part.isidentifier()))
 
 
-def _conv(node: Node) -> Node:
-    sizes, ends = node.sizes("1"), node.get("padding", ())
-    spec = node.get("dimension_numbers").rhs_spec
-    plain = {*node.get("lhs_dilation", (1,)), node.get("batch_group_count", 1)} == {1} and len(spec) == 4
-    padding = [low for low, _ in ends] if plain and all(low == high for low, high in ends) else None
-    return node.called(
-        "conv", {"input": "0", "weight": "1"}, out=sizes[spec[0]], kernel=[sizes[axis] for axis in spec[2:]],
-        stride=[*node.get("window_strides")], padding=padding, dilation=[*node.get("rhs_dilation")],
-        groups=node.get("feature_group_count", 1),
-    )  # fmt: skip
-
-
-def _dot(node: Node) -> Node:
-    return contraction({"left": "0", "right": "1"}, node, *node.get("dimension_numbers"))
-
-
 def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, which stand in an axis of one element."""
     table = node.sizes("0")
     rows = len(table) == 2 and tuple(node.get("slice_sizes")) == (1, table[1])
-    return node.called("lookup" if rows else "gather rows", {"table": "0", "tokens": "1"})
+    return node.called("lookup" if rows else "gather rows", ("table", "tokens"))
 
 
 def _slice(node: Node) -> Node:
-    own, made = node.sizes(), node.made
-    cut = [axis for axis, size in enumerate(own) if made[axis] != size]
-    if len(cut) != 1 or {*(node.get("strides") or (1,))} != {1}:
+    axes = [axis for axis, size in enumerate(node.sizes()) if node.made[axis] != size]
+    if len(axes) != 1 or {*(node.get("stride", (1,)))} != {1}:
         return node.called("slice")
-    return node.called("slice", axis=cut[0], start=node.get("start_indices")[cut[0]])
-
-
-def _split(node: Node) -> Node:
-    start = sum(node.get("sizes")[: node.get("index", 0)])
-    return node.called("slice", axis=node.get("axis", 0), start=start)
-
-
-def _pool(mode: str, node: Node) -> Node:
-    """Say a pool, whose sizes are those of all axes."""
-    window, stride, ends = (node.get(name) for name in ("window_dimensions", "window_strides", "padding"))
-    plain = {*node.get("window_dilation", (1,)), *node.get("base_dilation", (1,))} == {1}
-    plain &= all(low == high for low, high in ends)
-    padding = [low for low, _ in ends] if plain else None
-    return node.called("pool", mode=mode, kernel=[*window], stride=[*stride], padding=padding)
+    return cut(node, axes[0], node.get("start_indices")[axes[0]])
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
-    "conv_general_dilated": _conv,
-    "dot_general": _dot,
-    "reduce_window_max": partial(_pool, "max"),
-    "reduce_window_sum": partial(_pool, "average"),
-    "transpose": lambda node: node.called("transpose", order=node.get("permutation")),
-    "broadcast_in_dim": lambda node: node.called("broadcast", places=node.get("broadcast_dimensions")),
+    "conv_general_dilated": lambda node: conv(node, node.get("dimension_numbers").rhs_spec),
+    "dot_general": lambda node: contraction(node, *node.get("dimension_numbers")),
     "gather": _gather,
     "slice": _slice,
-    "split": _split,
 }

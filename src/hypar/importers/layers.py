@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from hypar.importers.atoms import BATCH, Atoms
+from hypar.importers.atoms import BATCH
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.importers.atoms import Axes, Axis
+    from hypar.importers.atoms import Atoms, Axes, Axis
     from hypar.importers.trace import Node, Trace
     from hypar.ops.base import Op, Shape
 
 OPAQUE = "opaque"
-JOINED = "joined"
-"""In place of an op: a concatenation of features, which an attention reads part by part, and no model file has."""
-
 Pairs = tuple[tuple[int, int], ...]
 
 
 class Unsaid(Exception):  # noqa: N818 (no error, but another rule's turn)
-    """Says that a rule has no layer for an operation, as None does."""
+    """Says that a rule has no layer for an operation."""
 
 
 def refuse(fact: object) -> None:
@@ -52,13 +50,14 @@ class LayerDraft:
         tied: number of the layer whose weight it uses.
         node: the operation that it says.
         whole: result of the operation of which it says a part alone.
-        notes: what the rules of experts know of it; of an opaque layer, whether it reads a tensor that is ``named`` otherwise than images.
+        notes: what the rules of experts know of it; of an opaque layer, whether it reads a tensor that is ``named`` otherwise than
+            images, or has features in ``parts``, of which an attention may read each.
     """
 
     op: str
-    fields: dict[str, Any]
-    reads: tuple[int, ...]
-    dims: Axis
+    fields: dict[str, Any] = field(default_factory=dict)
+    reads: tuple[int, ...] = ()
+    dims: Axis = ()
     roles: dict[str, Axis] = field(default_factory=dict)
     pairs: dict[str, Pairs] = field(default_factory=dict)
     scope: tuple[str, ...] = ()
@@ -74,6 +73,20 @@ class LayerDraft:
         """The function of a layer that is pointwise; empty for any other."""
         return str(self.fields["function"]) if self.op == "pointwise" else ""
 
+    def named(self, names: Callable[[Axis], Sequence[str]]) -> dict[str, Any]:
+        """Return the fields that name dims, by the names of their atoms; those that have their default are left out."""
+        known = load_plugin("ops", self.op).model_fields
+        found: dict[str, Any] = {}
+        for name, axis in self.roles.items():
+            own, default = [*names(axis)], known[name].default
+            if own != ([*default] if isinstance(default, tuple) else [default]):
+                found["in" if name == "contracted" else name] = own[0] if len(own) == 1 else own
+        for name, pairs in self.pairs.items():
+            mapped = dict(zip(*map(names, zip(*pairs, strict=True)), strict=True))
+            listed = [*mapped] if len(mapped) > 1 else next(iter(mapped))
+            found[name] = listed if all(one == other for one, other in mapped.items()) else mapped
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class TensorAxes:
@@ -85,30 +98,10 @@ class TensorAxes:
     number: int
     axes: Axes
 
-
-class Layers:
-    """The layers so far, and the atoms of all their tensors.
-
-    Attributes:
-        atoms: the atoms.
-        rows: the layers.
-        choices: number of the gates behind each atom of the choices of a position.
-    """
-
-    def __init__(self, atoms: Atoms) -> None:
-        self.atoms = atoms
-        self.rows: list[LayerDraft] = []
-        self.choices: dict[int, int] = {}
-
-    def put(self, draft: LayerDraft) -> int:
-        """Add a layer and return its number."""
-        self.rows.append(draft)
-        self.atoms.note(draft.dims, len(self.rows) - 1)
-        return len(self.rows) - 1
-
-    def dims(self, number: int) -> Axis:
-        """Return the atoms of a layer's output."""
-        return self.atoms.leaves(self.rows[number].dims)
+    def replaced(self, place: int, *axes: Axis) -> TensorAxes:
+        """Return the tensor with other axes in the place of one."""
+        place %= len(self.axes)
+        return TensorAxes(self.number, (*self.axes[:place], *axes, *self.axes[place + 1 :]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,21 +111,18 @@ class OpContext:
     Attributes:
         trace: the network.
         node: the operation.
-        layers: the layers so far, to which a rule adds its own.
+        atoms: the atoms of all tensors.
+        rows: the layers so far, to which a rule adds its own.
         held: what the values are that depend on the input, in order.
         weights: the trained tensors behind a value that depends on these alone, in order.
     """
 
     trace: Trace
     node: Node
-    layers: Layers
+    atoms: Atoms
+    rows: list[LayerDraft]
     held: Mapping[str, TensorAxes]
     weights: Mapping[str, frozenset[str]]
-
-    @property
-    def atoms(self) -> Atoms:
-        """The atoms of all tensors."""
-        return self.layers.atoms
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -140,9 +130,16 @@ class OpContext:
         return tuple(value for value in self.node.read if value in self.held)
 
     @property
+    def only(self) -> TensorAxes:
+        """The tensor that an operation of one reads."""
+        refuse(len(self.data) != 1)
+        return self.held[self.data[0]]
+
+    @property
     def read(self) -> Shape:
         """Shape of a sample of the first value as a vector, an image, a row or a volume; empty if it is none."""
-        return self.shape(self.held[self.data[0]])
+        held = self.held[self.data[0]]
+        return self.shape(self.dims(held)) if self.names(held) else {}
 
     @property
     def made(self) -> Shape:
@@ -151,21 +148,22 @@ class OpContext:
         own = dict(zip(names, sizes, strict=False)) if len(names) == len(sizes) else {}
         return {name: own.get(name, size) for name, size in self.read.items() if own}
 
+    @property
+    def trained(self) -> frozenset[str]:
+        """The trained tensors behind all values."""
+        return frozenset[str]().union(*self.weights.values())
+
     def sizes(self, value: str = "") -> tuple[int, ...]:
         """Return the shape of a value; of the result unless one is named."""
         return self.trace.shapes[value or self.node.result]
 
-    def trained(self, value: str) -> int:
-        """Return the elements of the trained tensors behind a value."""
-        return sum(self.trace.trained[identity] for identity in self.weights[value])
-
-    def dims(self, held: TensorAxes) -> Axis:
-        """Return the atoms of the layer that makes a tensor."""
-        return self.layers.dims(held.number)
+    def dims(self, made: TensorAxes | int) -> Axis:
+        """Return the atoms of a layer, or of the one that makes a tensor."""
+        return self.atoms.leaves(self.rows[made if isinstance(made, int) else made.number].dims)
 
     def draft(self, held: TensorAxes) -> LayerDraft:
         """Return the layer that makes a tensor."""
-        return self.layers.rows[held.number]
+        return self.rows[held.number]
 
     def tensor(self, operand: str) -> TensorAxes:
         """Return an operand that depends on the input."""
@@ -187,54 +185,64 @@ class OpContext:
         whole = all(len(axis) == 1 and axis[0] in dims for axis in axes)
         return tuple(atoms.fixed[axis[0]] for axis in axes) if known and whole else ()
 
-    def shape(self, held: TensorAxes) -> Shape:
-        """Return the shape of a sample of a vector, an image, a row or a volume; nothing where a tensor is no such."""
-        dims = self.dims(held) if self.names(held) else ()
-        return {self.atoms.fixed[atom]: self.atoms.size((atom,)) for atom in dims}
+    def shape(self, dims: Axis) -> dict[str, int]:
+        """Return the sizes of atoms by their names, which are letters for those that have none yet."""
+        return {self.label(atom): self.atoms.size((atom,)) for atom in dims}
 
-    def put(self, op: str, reads: Sequence[TensorAxes], axes: Axes, dims: Axis, **said: Any) -> TensorAxes:
-        """Add a layer and return its result; ``said`` are further attributes of the draft.
+    def label(self, atom: int) -> str:
+        """Return the name of an atom, letters in place of its number if it has none yet."""
+        return self.atoms.fixed.get(atom) or "x" + "".join(chr(ord("a") + int(digit)) for digit in str(atom))
 
-        Its fields are without those that have their default; it has the operation's weights and FLOP unless others are said.
+    def put(self, op: str, *reads: TensorAxes, axes: Axes | None = None, **said: Any) -> TensorAxes:
+        """Add a layer and return its result.
+
+        Args:
+            op: name of its op, which has to accept what it reads, and of images as many parameters as are trained.
+            reads: the tensors that it reads.
+            axes: those of the result; if not given those of the first tensor, or of an image.
+            said: further attributes of the draft, whose weights and FLOP are the operation's unless others are said.
         """
-        draft = LayerDraft(
-            op=op,
-            fields=short(op, said.pop("fields", {})),
-            reads=tuple(held.number for held in reads),
-            dims=dims,
-            scope=self.node.scope,
-            weights=said.pop("weights", frozenset[str]().union(*self.weights.values())),
-            flop=said.pop("flop", self.node.flop),
-            node=said.pop("node", self.node),
-            **said,
-        )
-        return TensorAxes(self.layers.put(draft), axes)
+        own = {"scope": self.node.scope, "weights": self.trained, "flop": self.node.flop, "node": self.node}
+        said["fields"] = {name: _as_one(value) for name, value in said.get("fields", {}).items()}
+        draft = LayerDraft(op=op, reads=tuple(held.number for held in reads), **{**own, **said})
+        images = all(map(self.names, reads))
+        number = self.add(draft, images=images, fresh=images and axes is None)
+        if axes is None:
+            alike = draft.dims == self.dims(reads[0])
+            axes = reads[0].axes if alike else self.image_axes(draft.dims, self.names(reads[0]))
+        return TensorAxes(number, axes)
 
-    def same(self, op: str, **said: Any) -> TensorAxes:
-        """Add a layer whose output is as its only input."""
-        refuse(len(self.data) != 1 or self.sizes(self.data[0]) != self.sizes())
-        held = self.held[self.data[0]]
-        return self.put(op, [held], held.axes, self.dims(held), **said)
+    def add(self, draft: LayerDraft, *, images: bool = False, fresh: bool = False) -> int:
+        """Add a layer without fields that have their default, whose op says what it makes of what it reads; return its number.
 
-    def image(
-        self, op: str, reads: Sequence[TensorAxes], fields: Mapping[str, Any], shape: Shape, **said: Any
-    ) -> TensorAxes:
-        """Add a layer that reads and gives vectors, images, rows or volumes.
-
-        The op has to give that shape, and to have as many parameters as there are in trained tensors.
+        Args:
+            draft: the layer.
+            images: whether it reads images alone, and so has as many parameters as are trained.
+            fresh: whether its weight makes all dims anew.
         """
-        fields, inputs = short(op, fields), tuple(map(self.shape, reads))
-        weights = said.get("weights", frozenset[str]().union(*self.weights.values()))
-        refuse(not all(inputs))
+        inputs, kind = [self.dims(number) for number in draft.reads], load_plugin("ops", draft.op)
+        roles = {name: self.atoms.leaves(axis) for name, axis in draft.roles.items()}
+        known = {self.label(atom): atom for dims in (*roles.values(), *reversed(inputs)) for atom in dims}
+        known |= {self.label(other): other for pairs in draft.pairs.values() for _, other in pairs}
+        fields = draft.named(lambda axis: [*map(self.label, self.atoms.leaves(axis))])
+        fields |= {name: self.shape(roles[name]) for name in kind.sized if name in roles}
         try:
-            own_op: Op = load_plugin("ops", op)(**fields)
-            refuse(own_op.output_shape(inputs) != shape)
-            refuse(own_op.num_parameters(inputs) != sum(self.trace.trained[one] for one in weights))
+            op: Op = kind(**draft.fields, **fields)
+            shapes = tuple(map(self.shape, inputs))
+            made = op.output_shape(shapes)
+            trained = sum(self.trace.trained[one] for one in draft.weights)
+            refuse(images and op.num_parameters(shapes) != trained)
         except (ShapeError, ValidationError):
             raise Unsaid from None
-        dims = tuple(self.atoms.new(size, name) for name, size in shape.items())
-        axes = self.image_axes(dims, self.names(reads[0]))
-        return self.put(op, reads, axes, dims, fields=fields, **said)
+        given = op.model_dump(exclude_defaults=True)
+        draft.fields = {name: value for name, value in draft.fields.items() if name in given}
+        renewed = fresh and op.node == "weight"
+        draft.dims = tuple(
+            self.atoms.made(known.get(name), name, size, renewed=renewed) for name, size in made.items()
+        )
+        self.rows.append(draft)
+        self.atoms.note(draft.dims, len(self.rows) - 1)
+        return len(self.rows) - 1
 
     def image_axes(self, dims: Axis, names: Sequence[str]) -> Axes:
         """Return the axes of a vector, an image, a row or a volume of some dims in the order of names."""
@@ -242,19 +250,23 @@ class OpContext:
         return tuple((own[name],) for name in names if name in own)
 
 
-def short(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields without those that have their default; equal numbers of several dims are written as one."""
-    if op == JOINED:
-        return dict(fields)
-    defaults = {name: own.default for name, own in load_plugin("ops", op).model_fields.items()}
-    found: dict[str, Any] = {}
-    for name, value in fields.items():
-        if isinstance(value, list | tuple):
-            sizes = tuple(int(size) for size in value)
-            default = defaults[name] if isinstance(defaults[name], tuple) else ()
-            # A field of one dim has its default as that of the dim in a pair.
-            if not default or sizes not in {default, default[-1:]}:
-                found[name] = sizes[0] if len({*sizes}) == 1 else list(sizes)
-        elif value != defaults[name]:
-            found[name] = value
-    return found
+def _as_one(value: Any) -> Any:
+    """Return equal numbers of several dims as one."""
+    several = isinstance(value, list | tuple)
+    return value if not several else value[0] if len({*value}) == 1 else [*value]
+
+
+Rule = Callable[[OpContext], TensorAxes]
+RULES: dict[str, list[Rule]] = {}
+"""The rules of each operation of the vocabulary; the first one that says it is taken."""
+
+
+def says(*ops: str) -> Callable[[Rule], Rule]:
+    """Make a function the rule of some operations, behind those that they have already."""
+
+    def added(rule: Rule) -> Rule:
+        for op in ops:
+            RULES.setdefault(op, []).append(rule)
+        return rule
+
+    return added

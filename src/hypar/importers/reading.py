@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
-from hypar.importers import experts, rules, sequences
+from hypar.importers import experts, rules, sequences  # noqa: F401 (an expert's rule of an operation comes before others)
 from hypar.importers.atoms import BATCH, Atoms
-from hypar.importers.fusion import fused, in_steps
-from hypar.importers.layers import JOINED, OPAQUE, LayerDraft, Layers, OpContext, TensorAxes, Unsaid, refuse
+from hypar.importers.fusion import fused
+from hypar.importers.layers import OPAQUE, RULES, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
 from hypar.importers.trace import Node
 from hypar.ops.base import VOLUME
 
@@ -19,59 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.importers.trace import Trace
-
-
-Unary = Callable[[OpContext, TensorAxes], "TensorAxes | None"]
-Rule = Callable[[OpContext], "TensorAxes | None"]
-
-UNARY: Mapping[str, Sequence[Unary]] = {
-    "adaptive_pool": [rules.adaptive],
-    "best_groups": [experts.best_groups],
-    "broadcast": [rules.repeated],
-    "conv": [rules.conv],
-    "copy": [rules.copied],
-    "dropout": [rules.dropout],
-    "histogram": [experts.histogram],
-    "max": [rules.reduced],
-    "mean": [rules.reduced],
-    "norm": [rules.norm],
-    "part": [rules.sliced],
-    "pool": [rules.pool],
-    "prelu": [rules.prelu],
-    "repeat_interleave": [experts.interleaved],
-    "reshape": [rules.reshaped],
-    "resize": [rules.resized],
-    "rope": [rules.rope],
-    "shares": [experts.normalised],
-    "slice": [rules.sliced],
-    "softmax": [experts.normalised, rules.softmax],
-    "sum": [experts.summed, rules.reduced],
-    "topk": [experts.topk],
-    "transpose": [rules.transposed],
-}
-"""The rules of operations of one tensor that depends on the input; the first one that says it is taken."""
-
-
-def one(rule: Unary) -> Rule:
-    """Return the rule of an operation of one tensor, which says none of several."""
-    return lambda view: rule(view, view.held[view.data[0]]) if len(view.data) == 1 else None
-
-
-RULES: Mapping[str, Sequence[Rule]] = {
-    **{op: [*map(one, several)] for op, several in UNARY.items()},
-    "add": [rules.elementwise],
-    "concat": [rules.concat],
-    "divide": [rules.elementwise],
-    "dot": [sequences.dot],
-    "gather": [experts.gathered],
-    "grouped": [experts.grouped],
-    "index": [experts.indexed],
-    "index_put": [experts.placed],
-    "lookup": [sequences.lookup],
-    "loss": [sequences.loss],
-    "multiply": [experts.weighed, rules.elementwise],
-}
-"""The rules of all operations of the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,41 +43,31 @@ def read_trace(trace: Trace) -> Reading:
     Raises:
         ModelError: the shape of an input or of the result cannot be said in a model file.
     """
-    trace = in_steps(replace(trace, nodes=trace.behind(trace.output)))
+    trace = replace(trace, nodes=trace.behind(trace.output))
     reader = _Reader(trace)
     for value in trace.inputs:
         reader.feed(value)
     for node in fused(trace):
         reader.add(node)
-    drafts = needed(reader.layers.rows, reader.result())
-    return Reading(trace, drafts, reader.layers.atoms, reader.sizes)
+    drafts = needed(reader.rows, reader.result())
+    return Reading(trace, drafts, reader.atoms, reader.sizes)
 
 
 def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
-    """Return the layers that one depends on, numbered anew; what joins features for no attention is opaque."""
-    found, waiting = set(), [last]
+    """Return the layers that one depends on, numbered anew."""
+    found, waiting = set[int](), [last]
     while waiting:
         number = waiting.pop()
         if number not in found:
             found.add(number)
             tied = drafts[number].tied
             waiting += (*drafts[number].reads, *(() if tied is None else (tied,)))
-    new = {old: number for number, old in enumerate(sorted(found))}
-
-    def kept(draft: LayerDraft) -> LayerDraft:
-        reads = tuple(new[read] for read in draft.reads)
-        tied = None if draft.tied is None else new[draft.tied]
-        found = replace(draft, reads=reads, tied=tied)
-        if draft.op != JOINED:
-            return found
-        return replace(
-            found,
-            op=OPAQUE,
-            fields={"kind": draft.node.kind if draft.node else ""},
-            roles={"shape": draft.dims},
-        )
-
-    return tuple(kept(drafts[number]) for number in new)
+    new: dict[int | None, int] = {old: number for number, old in enumerate(sorted(found))}
+    kept = (drafts[number] for number in sorted(found))
+    return tuple(
+        replace(draft, reads=tuple(new[read] for read in draft.reads), tied=new.get(draft.tied))
+        for draft in kept
+    )
 
 
 class _Reader:
@@ -142,7 +78,8 @@ class _Reader:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, self.layers = trace, Layers(Atoms(trace.batch))
+        self.trace, self.atoms = trace, Atoms(trace.batch)
+        self.rows: list[LayerDraft] = []
         self.sizes: dict[str, int] = {}
         self.known: dict[str, TensorAxes | frozenset[str] | LayerDraft] = {
             value: frozenset([identity]) for value, identity in trace.parameters.items()
@@ -163,9 +100,7 @@ class _Reader:
             raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
         node = Node(kind="input", operands={}, attributes={}, result=value)
         names = () if value in self.trace.tokens else self.trace.images.get(len(sizes), ())
-        self.known[value] = self.sized(
-            self.view(node, {}), names, LayerDraft(op="input", fields={}, reads=(), dims=())
-        )
+        self.known[value] = self.sized(self.view(node, {}), names, LayerDraft(op="input"))
 
     def result(self) -> int:
         """Return the number of the layer that is the network's result.
@@ -185,7 +120,9 @@ class _Reader:
     def view(self, node: Node, weights: Mapping[str, frozenset[str]]) -> OpContext:
         """Return an operation as the rules see it."""
         found = {value: at for value in node.read if isinstance(at := self.known.get(value), TensorAxes)}
-        return OpContext(trace=self.trace, node=node, layers=self.layers, held=found, weights=weights)
+        return OpContext(
+            trace=self.trace, node=node, atoms=self.atoms, rows=self.rows, held=found, weights=weights
+        )
 
     def add(self, node: Node) -> None:
         """Add an operation."""
@@ -198,9 +135,7 @@ class _Reader:
             return
         self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
         view = self.view(node, {value: self.said_of(value, own) for value, own in weights.items()})
-        said = None
-        with suppress(Unsaid):
-            said = self.said(view) if view.data == tuple(data) else None
+        said = self.said(view) if view.data == tuple(data) else None
         self.known[node.result] = said or self.opaque(view, data)
 
     def said_of(self, value: str, identities: frozenset[str]) -> frozenset[str]:
@@ -216,16 +151,14 @@ class _Reader:
             frozenset([largest]) if derived and trained[largest] == self.trace.elements(value) else identities
         )
 
-    def said(self, view: OpContext) -> TensorAxes:
-        """Add the layers that say an operation, the first rule that can or a function of each element; return the result."""
-        op = view.node.op
-        for rule in RULES.get(op, ()):
+    def said(self, view: OpContext) -> TensorAxes | None:
+        """Add the layers that say an operation, by the first rule that gives what it makes, or as a function of each element."""
+        for rule in (*RULES.get(view.node.op, ()), rules.function):
             with suppress(Unsaid):
-                if (found := rule(view)) is not None:
-                    return found
-        refuse(op == "pool" or view.weights or view.node.flop)
-        layer, fields = rules.FUNCTIONS.get(op, ("pointwise", rules.OTHER))
-        return view.same(layer, fields=fields)
+                found: TensorAxes = rule(view)
+                refuse(tuple(map(self.atoms.size, found.axes)) != view.sizes())
+                return found
+        return None
 
     def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | LayerDraft:
         """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""
@@ -233,9 +166,9 @@ class _Reader:
         behind = [self.region(view, value) for value in data]
         kinds = "-".join([*(one.fields["kind"] for one in reversed(behind) if one.fields), node.kind])
         region = LayerDraft(
-            op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, dims=(), scope=node.scope,
-            node=node, reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
-            weights=frozenset[str]().union(*view.weights.values(), *(one.weights for one in behind)),
+            op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, scope=node.scope, node=node,
+            reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
+            weights=view.trained.union(*(one.weights for one in behind)),
             flop=node.flop + sum(one.flop for one in behind), notes={key: 1 for one in behind for key in one.notes},
         )  # fmt: skip
         if not sizes or sizes[0] != self.trace.batch or not all(sizes):
@@ -249,7 +182,7 @@ class _Reader:
 
     def region(self, view: OpContext, value: str) -> LayerDraft:
         """Return what a value adds to an opaque layer; a second reader of one holds the same operations no more."""
-        at, found = self.known[value], LayerDraft(op=OPAQUE, fields={}, dims=(), reads=())
+        at, found = self.known[value], LayerDraft(op=OPAQUE)
         if isinstance(at, LayerDraft):
             self.known[value] = replace(found, reads=at.reads, notes=at.notes)
             return at
@@ -259,14 +192,12 @@ class _Reader:
 
     def sized(self, view: OpContext, names: Sequence[str], draft: LayerDraft) -> TensorAxes:
         """Add a layer whose fields are the sizes of its output, by the names of its axes if it is an image."""
-        atoms, sizes = self.layers.atoms, view.sizes()
+        sizes = view.sizes()
         if names:
             own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
-            shape = {name: own[name] for name in VOLUME if name in own}
-            draft.fields |= shape
-            draft.dims = tuple(atoms.new(size, name) for name, size in shape.items())
-            return TensorAxes(self.layers.put(draft), view.image_axes(draft.dims, names))
-        axes = ((BATCH,), *map(atoms.axis, sizes[1:]))
-        draft.dims = tuple(atom for axis in axes[1:] for atom in axis)
-        draft.roles = {"shape": draft.dims}
-        return TensorAxes(self.layers.put(draft), axes)
+            draft.fields |= {name: own[name] for name in VOLUME if name in own}
+            number = view.add(draft)
+            return TensorAxes(number, view.image_axes(view.dims(number), names))
+        axes = ((BATCH,), *map(self.atoms.axis, sizes[1:]))
+        draft.roles = {"shape": tuple(atom for axis in axes[1:] for atom in axis)}
+        return TensorAxes(view.add(draft), axes)

@@ -7,9 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.atoms import BATCH
-from hypar.importers.layers import JOINED, TensorAxes, Unsaid, refuse
-from hypar.importers.sequences import beside, one_of, patches, tokens
+from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse, says
+from hypar.importers.sequences import beside, biased, one_of, patches, tokens
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -19,35 +18,43 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
     from hypar.ops.base import Shape
 
-FUNCTIONS: Mapping[str, tuple[str, dict[str, str]]] = {
-    **{name: (name, {}) for name in ("relu", "gelu", "silu")},
-    **{
-        name: ("pointwise", {"function": name})
-        for name in ("elu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "tanh")
-    },
-}
-"""Named functions of each element, with the layers that say them."""
+PLAIN = frozenset({"gelu", "relu", "silu"})
+"""Functions of each element that are ops of their own."""
 
 OTHER = {"function": "other"}
 """Fields of a pointwise layer of any other function."""
 
 
-def dropout(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+def function(view: OpContext) -> TensorAxes:
+    """Say an operation without trained tensors and contractions as a function of each element."""
+    refuse(view.node.op == "pool" or view.weights or view.node.flop)
+    op, held = view.node.op, view.only
+    if op in PLAIN:
+        return view.put(op, held)
+    with suppress(Unsaid):
+        return view.put("pointwise", held, fields={"function": op})
+    return view.put("pointwise", held, fields=OTHER)
+
+
+@says("dropout")
+def dropout(view: OpContext) -> TensorAxes:
     """Say a dropout, which is no layer where nothing is dropped."""
     probability = view.node.get("probability")
-    return view.same("dropout", fields={"probability": probability}) if probability else held
+    return view.put("dropout", view.only, fields={"probability": probability}) if probability else view.only
 
 
-def copied(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("copy")
+def copied(view: OpContext) -> TensorAxes:
     """Return what is copied as it is: no layer."""
-    return held if view.sizes(view.data[0]) == view.sizes() else None
+    return view.only
 
 
 NEUTRAL = {"output_padding": 0, "groups": 1}
 """Fields that not all convolutions have, with the values that say nothing."""
 
 
-def conv(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("conv")
+def conv(view: OpContext) -> TensorAxes:
     """Say a convolution, whose arguments are a number for each dim of the kernel."""
     node, kernel, transposed = view.node, view.node.get("kernel", []), view.node.get("transposed", False)
     refuse(node.operand("weight") not in view.weights or node.get("padding") is None)
@@ -55,21 +62,21 @@ def conv(view: OpContext, held: TensorAxes) -> TensorAxes | None:
     fields = {name: node.get(name, [0] if name == "output_padding" else None) for name in names}
     bias = node.operand("bias") in view.weights
     if not view.read and len(kernel) == 1 and not transposed:
-        return along(view, held, bias=bias, **fields)
+        return along(view, view.only, bias=bias, **fields)
     ops = {2: "conv_transpose"} if transposed else {1: "conv1d", 2: "conv", 3: "conv3d"}
     op = ops.get(len(kernel), "")
     refuse(not view.read or not op)
     for name in {*fields} - {*load_plugin("ops", op).model_fields}:
         value = fields.pop(name)
         refuse({*(value if isinstance(value, list) else [value])} != {NEUTRAL[name]})
-    return view.image(op, [held], {"out_channels": node.get("out"), **fields, "bias": bias}, view.made)
+    return view.put(op, view.only, fields={"out_channels": node.get("out"), **fields, "bias": bias})
 
 
-def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **fields: Any) -> TensorAxes | None:
+def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **fields: Any) -> TensorAxes:
     """Say a convolution along the last of three axes, that of the positions; the second one is that of the features."""
     atoms, made = view.atoms, view.node.get("out")
     refuse(len(held.axes) != len(("batch", "features", "positions")))
-    over = view.positions(held, -1)
+    over, places = view.positions(held, -1), view.sizes()[-1]
     read, each = atoms.leaves(held.axes[1]), tuple[int, ...]()
     if groups > 1 and made == groups == atoms.size(read):
         each, read = read, each
@@ -77,217 +84,205 @@ def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **field
         parts: Axis = tuple(atoms.new(size) for size in (groups, atoms.size(read) // groups))
         refuse(not atoms.unite(read, parts))
         each, read = (atoms.leaves((part,)) for part in parts)
-    dims = view.dims(held)
-    refuse(not {*each, *read} <= {*dims})
-    new, places = atoms.axis(made // groups), view.sizes()[-1]
+    new = atoms.axis(made // groups)
     left = over if atoms.size((over,)) == places else atoms.resized(over, places)
-    roles = {
-        "over": (over,),
-        **({"contracted": read, "out": new} if read else {}),
-        **({"each": each} if each else {}),
-    }
+    roles = {"over": (over,), "contracted": read, "out": new if read else (), "each": each}
     names = load_plugin("ops", "sequence_conv").model_fields
     said = {name: value[0] for name, value in fields.items() if name in names}
     weight, *rest = view.weights.values()
     apart = bias and bool(each)
     found = view.put(
-        "sequence_conv", [held], (held.axes[0], (*each, *new), (left,)), roles=roles,
-        dims=(*(left if atom == over else atom for atom in dims if atom not in read), *new),
+        "sequence_conv", held, axes=(held.axes[0], (*each, *new), (left,)),
+        roles={name: axis for name, axis in roles.items() if axis},
         weights=weight if apart else weight.union(*rest), fields={**said, "bias": bias and not apart},
     )  # fmt: skip
-    if not apart:
-        return found
-    roles = {"over": (*each, *new)}
-    return view.put("position", [found], found.axes, view.dims(found), roles=roles, weights=rest[0], flop=0)
+    return (
+        view.put("position", found, roles={"over": (*each, *new)}, weights=rest[0], flop=0)
+        if apart
+        else found
+    )
 
 
-def pool(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("pool")
+def pool(view: OpContext) -> TensorAxes:
     """Say a sliding pool, whose sizes are those of the last axes; a stride that equals the kernel is left out."""
-    node, up, (_, *places) = view.node, view.node.get("up", False), view.read or ("",)
+    node, up, names = view.node, view.node.get("up", False), view.names(view.only)
+    places = [*view.read][1:]
     refuse(not places or node.get("padding") is None)
 
     def along(name: str, plain: int) -> list[int]:
-        of_axis = dict(zip(reversed(view.names(held)), reversed(node.get(name)), strict=False))
+        of_axis = dict(zip(reversed(names), reversed(node.get(name)), strict=False))
         return [of_axis.get(place, plain) for place in places]
 
     kernel, stride = along("kernel", 1), along("stride", 1)
     refuse(math.prod(kernel) != math.prod(node.get("kernel")))
     moves = {} if stride == kernel else {"stride": stride}
     fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": along("padding", 0)}
-    if "depth" in places:
-        return None if up else view.image("pool3d", [held], fields, view.made)
-    return view.image("pool", [held], {**fields, "rounding": "up" if up else "down"}, view.made)
+    return view.put(*_pool_of(view), fields=fields | ({"rounding": "up"} if up else {}))
 
 
-def adaptive(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+def _pool_of(view: OpContext) -> tuple[str, TensorAxes]:
+    return "pool3d" if "depth" in view.read else "pool", view.only
+
+
+@says("adaptive_pool")
+def adaptive(view: OpContext) -> TensorAxes:
     """Say a pool to a given size, which is no layer where that is the size."""
     old, new = view.read, view.made
-    if len(old) < 3 or old == new:
-        return held if old else None
-    return pooled_to(view, held, view.node.get("mode"), new) if new else None
+    refuse(not old or not new)
+    return view.only if len(old) < 3 or old == new else pooled_to(view, view.node.get("mode"), new)
 
 
-def pooled_to(view: OpContext, held: TensorAxes, mode: str, new: Shape) -> TensorAxes | None:
+def pooled_to(view: OpContext, mode: str, new: Shape) -> TensorAxes:
     """Say a pool to a given size: a global window, or windows side by side."""
     old, (_, *places) = view.read, new
-    op = "pool3d" if "depth" in old else "pool"
     if {new[dim] for dim in places} == {1}:
-        return view.image(op, [held], {"mode": mode, "window": "global"}, new)
+        return view.put(*_pool_of(view), fields={"mode": mode, "window": "global"})
     refuse(any(old[dim] % new[dim] for dim in places))
-    return view.image(op, [held], {"mode": mode, "kernel": [old[dim] // new[dim] for dim in places]}, new)
+    return view.put(
+        *_pool_of(view), fields={"mode": mode, "kernel": [old[dim] // new[dim] for dim in places]}
+    )
 
 
-def reduced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("max", "mean", "sum")
+def reduced(view: OpContext) -> TensorAxes:
     """Say a mean, a sum or a maximum over the whole image, flattened where its axes are dropped.
 
     A sum is a mean but for a number; a maximum of a tensor and a number is a rectifier.
     """
-    node, read = view.node, view.read
+    node, read, names = view.node, view.read, view.names(view.only)
     if node.op == "max" and not {"dim", "axes", "axis"} & {*node.attributes}:
-        return view.same("relu")
-    names = view.names(held)
+        return view.put("relu", view.only)
     refuse(len(read) < 3 or {names[axis] for axis in node.axes()} != {*names} - {"batch", "channels"})
     ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
-    found = pooled_to(view, held, "max" if node.op == "max" else "average", ones)
-    return found if found is None or len(view.sizes()) == len(names) else flattened(view, found)
+    found = pooled_to(view, "max" if node.op == "max" else "average", ones)
+    return found if len(view.sizes()) == len(names) else flattened(view, found)
 
 
-def flattened(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+def flattened(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Say an image as a vector."""
-    return view.image("flatten", [held], {}, {"channels": view.sizes()[-1]}, weights=frozenset(), flop=0)
+    return view.put("flatten", held, weights=frozenset(), flop=0)
 
 
-def resized(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("resize")
+def resized(view: OpContext) -> TensorAxes:
     """Say an interpolation to a multiple of the size."""
     old, new, mode, dims = view.read, view.made, view.node.get("mode"), ("height", "width")
-    refuse(mode is None or not len(old) == len(new) == 3 or any(new[dim] % old[dim] for dim in dims))
+    refuse(mode is None or not len(old) == len(new) == 3)
     scale = [new[dim] // old[dim] for dim in dims]
-    return view.image("upsample", [held], {"mode": mode, "scale": scale}, new)
-
-
-def channels(view: OpContext, axis: int) -> bool:
-    """Return whether an axis of the first tensor is that of its channels."""
-    names = view.names(view.held[view.data[0]])
-    return bool(names) and names[axis] == "channels"
+    return view.put("upsample", view.only, fields={"mode": mode, "scale": scale})
 
 
 TRAINED = {"scale": "weight", "shift": "bias"}
 """Fields of a normalisation, with the operands that are trained tensors where these are true."""
 
 
-def norm(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("norm")
+def norm(view: OpContext) -> TensorAxes:
     """Say a normalisation over some axes, over groups of channels, or over samples and places."""
-    node = view.node
+    node, held, names = view.node, view.only, view.names(view.only)
     kind, axes, groups = (node.get(name) for name in ("kind", "over", "groups"))
     trained = {field: node.operand(name) in view.weights for field, name in TRAINED.items()}
     refuse("other" in node.operands)
     if kind == "rms_norm":
         del trained["shift"]
     if groups is not None or kind == "batch_norm":
-        refuse(not view.read or (groups and not channels(view, node.get("axis", 1))))
+        refuse(not names or (groups and names[node.get("axis", 1)] != "channels"))
         own = {"groups": groups or view.read["channels"]} if kind == "group_norm" else {}
-        return view.image(kind, [held], {**own, **trained}, view.made)
-    names = view.names(held)
+        return view.put(kind, held, fields={**own, **trained})
     if kind == "layer_norm" and names and {names[axis] for axis in axes} == {*names} - {"channels"}:
-        return view.image("batch_norm", [held], trained, view.made)
+        return view.put("batch_norm", held, fields=trained)
     over = view.atoms.leaves(atom for axis in axes for atom in held.axes[axis])
-    refuse(not over or BATCH in over or not {*over} <= {*view.dims(held)})
-    return view.same(kind, roles={"over": over}, fields=trained)
+    return view.put(kind, held, roles={"over": over}, fields=trained)
 
 
-def softmax(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("softmax")
+def softmax(view: OpContext) -> TensorAxes:
     """Say a softmax over an axis."""
-    (axis,) = view.node.axes(-1)
+    held, (axis,) = view.only, view.node.axes(-1)
     refuse(not -len(held.axes) <= axis < len(held.axes))
-    return view.same("softmax", roles={"over": view.atoms.leaves(held.axes[axis])})
+    return view.put("softmax", held, roles={"over": view.atoms.leaves(held.axes[axis])})
 
 
-def prelu(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("prelu")
+def prelu(view: OpContext) -> TensorAxes:
     """Say a rectifier with trained slopes, of which there are as many as channels, or one."""
-    slopes = sum(map(view.trained, view.weights))
-    own = tuple(slopes if axis == 1 else 1 for axis in range(len(held.axes)))
-    return beside(view, "prelu", own) if len(view.weights) == 1 else None
+    slopes = sum(view.trace.trained[one] for one in view.trained)
+    own = tuple(slopes if axis == 1 else 1 for axis in range(len(view.only.axes)))
+    refuse(len(view.weights) != 1)
+    return beside(view, "prelu", view.only, own)
 
 
-def elementwise(view: OpContext) -> TensorAxes | None:
+@says("add", "divide", "multiply")
+def elementwise(view: OpContext) -> TensorAxes:
     """Say a sum or a product of tensors, of a tensor and a trained one, or of one and constants.
 
     A product with a number is no layer.
     """
     op, several = view.node.op, len(view.data) > 1
-    plain = view.node.get("alpha", 1) == 1 and len(view.weights) <= (not several)
-    if several and plain:
-        return joined(view) or (scaled(view) if op == "multiply" else None)
-    refuse(not plain or several or view.sizes(view.data[0]) != view.sizes())
+    refuse(view.node.get("alpha", 1) != 1 or len(view.weights) > (not several))
+    if several:
+        with suppress(Unsaid):
+            return joined(view)
+        refuse(op != "multiply")
+        return scaled(view)
+    refuse(view.sizes(view.data[0]) != view.sizes() or (view.weights and op == "divide"))
     if view.weights:
-        return shifted(view) if op == "add" else beside(view, "layer_scale") if op == "multiply" else None
+        return shifted(view) if op == "add" else beside(view, "layer_scale", view.only)
     others = [value for value in view.node.read if value != view.data[0]]
     number = op != "add" and all(view.trace.elements(value) == 1 for value in others)
-    return view.held[view.data[0]] if number else view.same("pointwise", fields=OTHER)
+    return view.only if number else view.put("pointwise", view.only, fields=OTHER)
 
 
-def joined(view: OpContext) -> TensorAxes | None:
+def joined(view: OpContext) -> TensorAxes:
     """Say an op of tensors of equal dims."""
-    parts = [view.held[value] for value in view.data]
+    first, *others = (view.held[value] for value in view.data)
     sizes = {view.sizes(value) for value in (*view.data, view.node.result)}
-    numbers = {held.number for held in parts}
-    if view.node.op == "divide" or len(sizes) > 1 or len(numbers) < len(view.node.read):
-        return None
-    first = parts[0]
-    for other in parts[1:]:
-        if not all(view.atoms.unite(one, two) for one, two in zip(first.axes, other.axes, strict=True)):
-            return None
-    if any({*view.dims(first)} != {*view.dims(other)} for other in parts[1:]):
-        return None
-    return view.put(view.node.op, parts, first.axes, view.dims(first))
+    numbers = {first.number, *(held.number for held in others)}
+    refuse(view.node.op == "divide" or len(sizes) > 1 or len(numbers) < len(view.node.read))
+    for other in others:
+        refuse(not all(view.atoms.unite(one, two) for one, two in zip(first.axes, other.axes, strict=True)))
+    refuse(any({*view.dims(first)} != {*view.dims(other)} for other in others))
+    return view.put(view.node.op, first, *others, axes=first.axes)
 
 
-def scaled(view: OpContext) -> TensorAxes | None:
+def scaled(view: OpContext) -> TensorAxes:
     """Say the product of a tensor with one that has one element along some axes."""
-    made, atoms = view.sizes(), view.atoms
     large, small = sorted(view.data, key=view.trace.elements, reverse=True)
     one, two, sizes = view.held[large], view.held[small], view.sizes(small)
-    refuse(view.sizes(large) != made or len(sizes) != len(made) or one.number == two.number)
+    refuse(len(sizes) != len(one.axes) or one.number == two.number)
     for own, other, size in zip(one.axes, two.axes, sizes, strict=True):
-        refuse(size > 1 and not atoms.unite(own, other))
-    dims = view.dims(one)
-    names = {atoms.fixed.get(atom) for atom in dims}
-    rest = {*view.dims(two)} - {*dims}
-    refuse(any(atoms.size((atom,)) > 1 or atoms.fixed.get(atom) not in names for atom in rest))
-    return view.put("scale", [one, two], one.axes, dims)
+        refuse(size > 1 and not view.atoms.unite(own, other))
+    return view.put("scale", one, two, axes=one.axes)
 
 
-def shifted(view: OpContext) -> TensorAxes | None:
+def shifted(view: OpContext) -> TensorAxes:
     """Say the sum of a tensor and a trained one: the bias of the layer before, or learned positions."""
-    (value,), (weight,) = view.data, view.weights
-    held = view.held[value]
+    held, (weight,) = view.only, view.weights
     draft, elements = view.draft(held), view.trace.elements(weight)
     if draft.op in {"linear", "conv", "patch"} and draft.fields.get("bias") is False:
         made = draft.roles.get("out", draft.dims[:1])
         sizes = [size for size in view.sizes(weight) if size > 1]
-        if elements == view.atoms.size(made) and {*sizes} <= {*view.sizes(value)}:
+        if elements == view.atoms.size(made) and {*sizes} <= {*view.sizes(view.data[0])}:
             del draft.fields["bias"]
             draft.weights |= view.weights[weight]
             draft.node = view.node
             return held
-    if elements == view.atoms.size(view.dims(held)) == view.trained(weight):
-        return view.same("position")
-    if draft.op == "matmul":
-        # Numbers of a bias of scores that are made in another way, as by a small network of distances, no op says.
-        with suppress(Unsaid):
-            return beside(view, "position")
-        return view.same("pointwise", fields=OTHER, weights=frozenset())
-    return beside(view, "position")
+    if elements == view.atoms.size(view.dims(held)) == sum(view.trace.trained[one] for one in view.trained):
+        return view.put("position", held)
+    return biased(view, held) if draft.op == "matmul" else beside(view, "position", held)
 
 
-def concat(view: OpContext) -> TensorAxes | None:
+@says("concat")
+def concat(view: OpContext) -> TensorAxes:
     """Say a concatenation of channels, of trained tokens and positions, or of features of an attention."""
     (axis,), parts = view.node.axes(0), [view.held[value] for value in view.data]
-    distinct = len({*view.data}) == len(view.data) == len(view.node.read)
-    if len(parts) > 1 and distinct and channels(view, axis) and all(map(view.shape, parts)):
-        own = [number for value in view.data for number in inlined(view, value)]
-        return view.image("concat", own, {}, view.made)
-    return tokens(view, axis) if len(parts) == 1 else features(view, axis) if distinct else None
+    if len(parts) == 1:
+        return tokens(view, axis)
+    refuse(not len({*view.data}) == len(view.data) == len(view.node.read))
+    if all(map(view.names, parts)) and view.names(parts[0])[axis] == "channels":
+        return view.put("concat", *(part for value in view.data for part in inlined(view, value)))
+    return features(view, axis, *parts)
 
 
 def inlined(view: OpContext, value: str) -> list[TensorAxes]:
@@ -296,71 +291,78 @@ def inlined(view: OpContext, value: str) -> list[TensorAxes]:
     draft = view.draft(held)
     if draft.op != "concat" or len(view.trace.readers[value]) > 1:
         return [held]
-    names, dims = view.names(held), view.layers.dims
-    return [TensorAxes(number, view.image_axes(dims(number), names)) for number in draft.reads]
+    return [
+        TensorAxes(number, view.image_axes(view.dims(number), view.names(held))) for number in draft.reads
+    ]
 
 
-def features(view: OpContext, axis: int) -> TensorAxes | None:
-    """Say a concatenation of features, of which an attention may read each part."""
-    parts, atoms = [view.held[value] for value in view.data], view.atoms
-    refuse(len(parts) < 2 or not view.trace.uses(view.node.result) <= {"attention", "dot"})
-    *rest, last = range(len(parts[0].axes))
-    refuse(axis % (last + 1) != last)
+def features(view: OpContext, axis: int, first: TensorAxes, *others: TensorAxes) -> TensorAxes:
+    """Say a concatenation of features, of which an attention may read each part; for any other it is opaque."""
+    parts, atoms, (*rest, last) = (first, *others), view.atoms, range(len(first.axes))
+    refuse(axis % (last + 1) != last or not view.trace.uses(view.node.result) <= {"attention", "dot"})
     for part in parts:
-        united = all(atoms.unite(parts[0].axes[place], part.axes[place]) for place in rest)
+        united = all(atoms.unite(first.axes[place], part.axes[place]) for place in rest)
         refuse(not united or not view.dims(part) or view.dims(part)[-1:] != atoms.leaves(part.axes[last]))
     dims = dict.fromkeys(atom for part in parts for atom in view.dims(part)[:-1])
     made = atoms.axis(view.sizes()[last])
-    return view.put(JOINED, parts, (*parts[0].axes[:-1], made), (*dims, *made))
+    roles, fields = {"shape": (*dims, *made)}, {"kind": view.node.kind}
+    return view.put(
+        OPAQUE, *parts, axes=(*first.axes[:-1], made), roles=roles, fields=fields, notes={"parts": 1}
+    )
 
 
-def reshaped(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("reshape")
+def reshaped(view: OpContext) -> TensorAxes:
     """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
-    if len(view.read) > 1 and len(view.sizes()) == 2 and view.sizes()[0] == view.trace.batch:
-        return flattened(view, held)
+    held, sizes = view.only, view.sizes()
     axes: Axes = ()
-    if view.read and len(view.sizes()) != len(held.axes):  # a row with its height, or without
-        axes = view.image_axes(view.dims(held), view.trace.images.get(len(view.sizes()), ()))
-    if tuple(map(view.atoms.size, axes)) != view.sizes():
-        axes = view.atoms.regroup(held.axes, view.sizes()) or ()
+    if len(view.read) > 1 and len(sizes) == 2 and sizes[0] == view.trace.batch:
+        return flattened(view, held)
+    if view.read and len(sizes) != len(held.axes):  # a row with its height, or without
+        axes = view.image_axes(view.dims(held), view.trace.images.get(len(sizes), ()))
+    if tuple(map(view.atoms.size, axes)) != sizes:
+        axes = view.atoms.regroup(held.axes, sizes) or ()
         refuse(not axes)
     return patches(view, TensorAxes(held.number, axes))
 
 
-def transposed(view: OpContext, held: TensorAxes) -> TensorAxes:
+@says("transpose")
+def transposed(view: OpContext) -> TensorAxes:
     """Say axes in another order: no layer."""
-    return TensorAxes(held.number, tuple(held.axes[axis] for axis in view.node.get("order")))
+    return TensorAxes(view.only.number, tuple(view.only.axes[axis] for axis in view.node.get("order")))
 
 
-def repeated(view: OpContext, held: TensorAxes) -> TensorAxes:
+@says("broadcast")
+def repeated(view: OpContext) -> TensorAxes:
     """Say a tensor that is repeated along axes of one element: no layer, but atoms that its maker does not have.
 
     ``places`` are the axes of the result in which the tensor's own axes stand; the last ones if they are not said.
     """
-    made = view.sizes()
+    held, made = view.only, view.sizes()
     places = view.node.get("places", range(len(made) - len(held.axes), len(made)))
     own: Mapping[int, Axis] = dict(zip(places, held.axes, strict=True))
-    axes: Axes = tuple(
+    return TensorAxes(held.number, tuple(
         own[place] if place in own and view.atoms.size(own[place]) == size else view.atoms.axis(size)
         for place, size in enumerate(made)
-    )
-    return TensorAxes(held.number, axes)
+    ))  # fmt: skip
 
 
-def sliced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("part", "slice")
+def sliced(view: OpContext) -> TensorAxes:
     """Say consecutive elements of an axis: a linear layer of its own where one makes them, or one of some positions."""
-    atoms, axis, start = view.atoms, view.node.get("axis"), view.node.get("start")
+    held, atoms, axis, start = view.only, view.atoms, view.node.get("axis"), view.node.get("start")
     refuse(axis is None)
     drop = view.node.get("drop", False)
     size = 1 if drop else view.sizes()[axis]
     if size == atoms.size(held.axes[axis]):
-        return TensorAxes(held.number, (*held.axes[:axis], *held.axes[axis + drop :]))
+        return held.replaced(axis, *held.axes[axis : axis + (not drop)])
     draft = view.draft(held)
     outer, *inner = atoms.leaves(held.axes[axis]) or (-1,)
     whole = draft.node.result if draft.node else ""
     inner_size, made = atoms.size(inner), atoms.leaves(draft.roles.get("out", ()))
     if draft.op != "linear" or outer not in made or draft.tied is not None:
-        return one_of(view, held, axis, start, drop=drop) if size == 1 else None
+        refuse(size > 1)
+        return one_of(view, held, axis, start, drop=drop)
     refuse(start % inner_size or size % inner_size or not view.trace.uses(whole) <= {"part", "slice"})
     new = atoms.axis(size // inner_size)
 
@@ -369,15 +371,15 @@ def sliced(view: OpContext, held: TensorAxes) -> TensorAxes | None:
 
     flop = draft.flop * size // inner_size // atoms.size((outer,))
     roles = {**draft.roles, "out": swapped(made)}
-    part = replace(
-        draft, whole=whole, fields=dict(draft.fields), dims=swapped(draft.dims), flop=flop, roles=roles
-    )
-    axes = tuple(swapped(one) for one in held.axes)
-    return TensorAxes(view.layers.put(part), (*axes[:axis], *axes[axis + drop :]))
+    number = view.add(replace(draft, whole=whole, fields={**draft.fields}, flop=flop, roles=roles))
+    part = TensorAxes(number, tuple(map(swapped, held.axes)))
+    return part.replaced(axis) if drop else part
 
 
-def rope(view: OpContext, held: TensorAxes) -> TensorAxes | None:
+@says("rope")
+def rope(view: OpContext) -> TensorAxes:
     """Say a rotation of features by their positions."""
+    held = view.only
     over, dim = (view.atoms.leaves(held.axes[axis]) for axis in (view.node.get("positions"), -1))
-    single = len(over) == len(dim) == 1 and not view.weights
-    return view.same("rope", roles={"over": over, "dim": dim}) if single else None
+    refuse(len(over) != 1 or len(dim) != 1 or view.weights)
+    return view.put("rope", held, roles={"over": over, "dim": dim})

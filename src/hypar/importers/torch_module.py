@@ -4,44 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
-from hypar.importers.formats import named_object, one_line, package
+from hypar.importers.formats import one_line, package
 from hypar.importers.imported import imported
-from hypar.importers.trace import Node, Trace, adapted, contraction, matrix_product, numbers
+from hypar.importers.trace import Node, Trace, adapted, contraction, cut, matrix_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hypar.importers.formats import Samples
     from hypar.network.graph import LayerGraph
-
-
-def _conv(node: Node) -> Node:
-    sizes, groups = node.sizes("weight"), node.get("groups", 1)
-    transposed = node.kind.startswith("conv_transpose") or bool(node.get("transposed", False))
-    kernel = [*sizes[2:]]
-    stride, dilation, output_padding = (
-        numbers(node.get(name, plain), len(kernel))
-        for name, plain in (("stride", 1), ("dilation", 1), ("output_padding", 0))
-    )
-    padding = node.get("padding", 0)
-    if isinstance(padding, str):
-        extents = [
-            gap * (size - 1) if padding == "same" else 0 for gap, size in zip(dilation, kernel, strict=True)
-        ]
-        padding = None if any(extent % 2 for extent in extents) else [extent // 2 for extent in extents]
-    return node.called(
-        "conv", kernel=kernel, out=sizes[1] * groups if transposed else sizes[0], groups=groups,
-        transposed=transposed, stride=stride, dilation=dilation, output_padding=output_padding,
-        padding=None if padding is None else numbers(padding, len(kernel)),
-    )  # fmt: skip
-
-
-def _linear(node: Node) -> Node:
-    names = {"left": "input", "right": "weight", "bias": "bias"}
-    return contraction(names, node, ((len(node.made) - 1,), (1,)))
 
 
 def _einsum(node: Node) -> Node:
@@ -55,66 +30,11 @@ def _einsum(node: Node) -> Node:
     return factors.called("dot", left=left, right=right, made=(*map(ord, made),))
 
 
-def _tensordot(node: Node) -> Node:
-    names = {"left": "self", "right": "other"}
-    return contraction(names, node, (node.get("dims_self"), node.get("dims_other")))
-
-
-def _norm(kind: str, node: Node) -> Node:
-    axes = [-1 - place for place in range(len(node.get("normalized_shape", (1,))))]
-    groups = node.get("num_groups", 0) if kind == "group_norm" else None
-    return node.called("norm", kind=kind, over=axes, groups=groups)
-
-
 def _transpose(node: Node) -> Node:
     order = [*range(len(node.made))]
-    one, other = (node.get("dim0"), node.get("dim1")) if node.kind == "transpose" else (-2, -1)
+    one, other = node.get("dim0", -2), node.get("dim1", -1)
     order[one], order[other] = order[other], order[one]
     return node.called("transpose", order=order)
-
-
-def _slice(node: Node) -> Node:
-    own, plain = node.sizes(), node.get("step", 1) == 1
-    axis, start = node.get("dim", 0) % len(own), node.get("start", 0)
-    return node.called("slice", axis=axis if plain else None, start=start + own[axis] * (start < 0))
-
-
-def _one(node: Node) -> Node:
-    """Say one element of an axis; ``index`` is its place."""
-    own = node.sizes()
-    axis = node.get("dim", 0) % len(own)
-    return node.called("part", axis=axis, start=node.get("index", 0) % own[axis], drop=True)
-
-
-def _part(node: Node) -> Node:
-    """Say one of the parts of a tensor; ``index`` is its number."""
-    own, index = node.sizes(), node.get("index", 0)
-    axis, op = node.get("dim", 0) % len(own), "slice" if node.kind == "split" else "part"
-    sizes = next((node.get(key) for key in ("split_sizes", "split_size", "chunks") if node.get(key)), 1)
-    if isinstance(sizes, list | tuple):
-        return node.called(op, axis=axis, start=sum(sizes[:index]))
-    step = -(-own[axis] // sizes) if "chunks" in node.attributes else sizes
-    return node.called(op, axis=axis, start=index * step)
-
-
-def _pool(mode: str, node: Node) -> Node:
-    size, dims = node.get("kernel_size"), int(node.kind.partition("pool")[2][0])
-    plain = {*numbers(node.get("dilation", 1), dims)} == {1} and not node.get("divisor_override")
-    stride, padding = node.get("stride") or size, node.get("padding", 0)
-    return node.called(
-        "pool", mode=mode, kernel=numbers(size, dims), stride=numbers(stride, dims), up=bool(node.get("ceil_mode")),
-        padding=numbers(padding, dims) if plain else None,
-    )  # fmt: skip
-
-
-def _hardtanh(node: Node) -> Node:
-    bounds = float(node.get("min_val", -1)), float(node.get("max_val", 1))
-    return node.called("relu6" if bounds == (0, 6) else "hardtanh")
-
-
-def _attention(node: Node) -> Node:
-    names = {"query": "query", "key": "key", "value": "value", "mask": "attn_mask"}
-    return node.called("attention", names, causal=bool(node.get("is_causal", False)))
 
 
 def _recurrence(node: Node) -> Node:
@@ -126,67 +46,25 @@ def _recurrence(node: Node) -> Node:
     )
 
 
-MATRICES = {
-    "addmm": {"left": "mat1", "right": "mat2", "bias": "self"},
-    "baddbmm": {"left": "batch1", "right": "batch2", "bias": "self"},
-    "mm": {"left": "self", "right": "mat2"},
-    "bmm": {"left": "self", "right": "mat2"},
-    "matmul": {"left": "self", "right": "other"},
-    "mv": {"left": "self", "right": "vec"},
-}
-GROUPED = {
-    "grouped_mm_fallback": {"input": "input", "weight": "weight"},
-    "grouped_mm": {"input": "self", "weight": "mat2"},
-    "_grouped_mm": {"input": "self", "weight": "mat2"},
-}
-"""Products with the matrices of all experts: their operands."""
-
-
-def _each(*names: str) -> list[str]:
-    """Return the names of operations of one, two and three dims."""
-    return [name.format(dims) for name in names for dims in (1, 2, 3)]
-
-
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
-    **dict.fromkeys((*_each("conv{}d", "conv_transpose{}d"), "convolution"), _conv),
-    "linear": _linear,
-    **{name: partial(matrix_product, names) for name, names in MATRICES.items()},
+    "linear": partial(matrix_product, turned=("right",)),
+    **dict.fromkeys(("addmm", "baddbmm"), partial(matrix_product, names=("bias", "left", "right"))),
     "einsum": _einsum,
-    "tensordot": _tensordot,
-    **{name: lambda node: node.called("grouped", GROUPED[node.kind]) for name in GROUPED},
-    "scaled_dot_product_attention": _attention,
-    **{name: partial(_norm, name) for name in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
-    "instance_norm": partial(_norm, "group_norm"),
-    "embedding": lambda node: node.called("lookup", {"table": "weight", "tokens": "indices"}),
-    "permute": lambda node: node.called("transpose", order=node.get("dims")),
-    **dict.fromkeys(("transpose", "mT", "t", "numpy_T"), _transpose),
-    **dict.fromkeys(("expand", "expand_as"), lambda node: node.called("broadcast")),
-    "slice": _slice,
-    **dict.fromkeys(("select", "unbind"), _one),
-    **dict.fromkeys(("split", "split_with_sizes", "chunk"), _part),
-    **dict.fromkeys(_each("max_pool{}d", "max_pool{}d_with_indices"), partial(_pool, "max")),
-    **dict.fromkeys(_each("avg_pool{}d"), partial(_pool, "average")),
+    "tensordot": lambda node: contraction(node, (node.get("dims_self"), node.get("dims_other"))),
+    **dict.fromkeys(("transpose", "mt", "t", "numpy_t"), _transpose),
+    "slice": lambda node: cut(node, node.get("dim", 0), node.get("start", 0), step=node.get("step", 1)),
     **dict.fromkeys(
-        _each("adaptive_avg_pool{}d", "_adaptive_avg_pool{}d"),
-        lambda node: node.called("adaptive_pool", mode="average"),
+        ("select", "unbind"),
+        lambda node: cut(node, node.get("dim", 0), node.get("index", 0), op="part", drop=True),
     ),
-    **dict.fromkeys(_each("adaptive_max_pool{}d"), lambda node: node.called("adaptive_pool", mode="max")),
-    **dict.fromkeys(
-        ("dropout", "feature_dropout"),
-        lambda node: node.called("dropout", probability=float(node.get("p", 0.5))),
-    ),
-    "hardtanh": _hardtanh,
-    "type_as": lambda node: node.called("copy", {"input": "self"}),
+    "adaptive_avg_pool": lambda node: node.called("adaptive_pool", mode="average"),
+    "adaptive_max_pool": lambda node: node.called("adaptive_pool", mode="max"),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrence),
-    "upsample_nearest2d": lambda node: node.called("resize", mode="nearest"),
-    "upsample_bilinear2d": lambda node: node.called(
+    "upsample_nearest": lambda node: node.called("resize", mode="nearest"),
+    "upsample_bilinear": lambda node: node.called(
         "resize", mode=None if node.get("align_corners") else "bilinear"
     ),
 }
-
-
-EXAMPLE = 2
-"""Samples of an example that is made for a command."""
 
 DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
 """Operations of several results, each of which stands for itself."""
@@ -221,34 +99,21 @@ def from_torch(
     return imported(capture(module, example, name=own, where=own), batch=batch, partial=partial).graph()
 
 
-def capture_named(build: str, inputs: Sequence[tuple[int, ...]], tokens: frozenset[int]) -> Trace:
-    """Run ``my_module:build``, without memory for weights, and capture the module that it returns; a module is taken as it is.
-
-    Args:
-        build: a module of Python and a name in it.
-        inputs: shape of one sample of each argument.
-        tokens: numbers of the arguments that are whole numbers.
+def capture_built(module: Any, samples: Samples, network: str) -> Trace:
+    """Return the trace of the module that ``my_module:build`` is or returns.
 
     Raises:
-        InputError: PyTorch is not installed, the user's code fails, or the module cannot be captured.
+        InputError: it is no module, or cannot be captured.
     """
-    torch, module = package("torch", "torch"), named_object(build)
+    torch = package("torch", "torch")
     if not isinstance(module, torch.nn.Module):
-        if not callable(module):
-            allowed = "a function that returns a torch.nn.Module"
-            raise ModelError(build, f"found a {type(module).__name__}", allowed)
-        with one_line(build), torch.device("meta"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = module()
-    if not isinstance(module, torch.nn.Module):
-        raise ModelError(build, f"returned a {type(module).__name__}", "a torch.nn.Module")
-    devices = {tensor.device for tensor in [*module.parameters(), *module.buffers()]}
-    device = next(iter(devices), torch.device("meta"))
+        allowed = "a torch.nn.Module, or a function that returns one"
+        raise ModelError(network, f"found a {type(module).__name__}", allowed)
+    device = next((held.device for held in (*module.parameters(), *module.buffers())), "meta")
     example = [
-        torch.zeros((EXAMPLE, *shape), device=device, dtype=torch.int64 if number in tokens else None)
-        for number, shape in enumerate(inputs)
+        torch.zeros(sizes, device=device, dtype=torch.int64 if whole else None) for sizes, whole in samples
     ]
-    return capture(module, example, name=build.rpartition(":")[2].rpartition(".")[2], where=build)
+    return capture(module, example, name=network.rpartition(":")[2].rpartition(".")[2], where=network)
 
 
 def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Trace:
@@ -273,6 +138,10 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
     finally:
         for part, mode in modes:
             part.training = mode
+
+
+Said = tuple[str, dict[str, tuple[str, ...]], dict[str, Any]]
+"""The name of an operation, its operands and its other arguments."""
 
 
 def kind_of(node: Any) -> str:
@@ -300,41 +169,31 @@ class _Program:
         self.classes: dict[tuple[str, ...], str] = {}
 
     def trace(self, name: str, where: str) -> Trace:
-        nodes = []
+        signature, state, nodes = self.program.graph_signature, self.program.state_dict, []
+        inputs, fed, first = {*signature.user_inputs}, dict[str, str](), dict[int, str]()
         for node in self.program.graph.nodes:
             if "val" in node.meta:
                 self.shapes[node.name] = self.sizes(node)
-            if node.op == "call_function" and (read := self.node(node)) is not None:
-                nodes.append(adapted(read, ADAPTERS))
-        results = [self.true(str(output)) for output in self.program.graph_signature.user_outputs]
+            if node.name in inputs and isinstance(node.meta["val"], self.torch.Tensor):
+                fed[node.name] = _format(node.meta["val"])
+            if node.op == "call_function" and (said := self.said(node)) is not None:
+                kind, read, own = said
+                at = self.scope(node)
+                one = Node(
+                    kind=kind, operands=read, attributes=own, result=node.name, scope=at, shapes=self.shapes
+                )
+                nodes.append(adapted(one, ADAPTERS))
+        results = [self.true(str(output)) for output in signature.user_outputs]
         if not results:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")
+        tied = signature.inputs_to_parameters.items()
+        parameters = {value: first.setdefault(id(state[own]), own) for value, own in tied}
+        formats, own_class = map(_format, self.module.parameters()), type(self.module)
+        source = f"imported from PyTorch: {own_class.__module__}.{own_class.__qualname__}"
         return Trace.of(
-            {value: _format(one) for value, one in self.fed.items()},
-            map(_format, self.module.parameters()),
-            results,
-            name=name,
-            source=f"imported from PyTorch: {type(self.module).__module__}.{type(self.module).__qualname__}",
-            parameters=self.parameters(),
-            shapes=self.shapes,
-            nodes=tuple(nodes),
-            classes=self.classes,
-        )
-
-    @cached_property
-    def fed(self) -> dict[str, Any]:
-        names = {*self.program.graph_signature.user_inputs}
-        values = {node.name: node.meta.get("val") for node in self.program.graph.nodes if node.name in names}
-        return {name: value for name, value in values.items() if isinstance(value, self.torch.Tensor)}
-
-    def parameters(self) -> dict[str, str]:
-        """Return the identity of each parameter; tied ones share their first name."""
-        own = dict(self.module.named_parameters(remove_duplicate=False))
-        first: dict[int, str] = {}
-        return {
-            value: first.setdefault(id(own[name]), name) if name in own else name
-            for value, name in self.program.graph_signature.inputs_to_parameters.items()
-        }
+            fed, formats, results, name=name, source=source, parameters=parameters, shapes=self.shapes,
+            nodes=tuple(nodes), classes=self.classes,
+        )  # fmt: skip
 
     def sizes(self, node: Any) -> tuple[int, ...]:
         """Return the shape of a value, of the first where it is several; sizes that depend on data are 0."""
@@ -350,27 +209,28 @@ class _Program:
             name = self.alias[name]
         return name
 
-    def node(self, node: Any) -> Node | None:
-        """Return the operation of a node; None where it gives another name alone, or stands for several results."""
+    def said(self, node: Any) -> Said | None:
+        """Return the operation of a node; None where that gives another name alone, or stands for several results."""
         maker, index = node.args if node.target.__name__ == "getitem" else (node, None)
         kind = kind_of(maker)
         if index is not None and kind not in DIVIDING:
             if index:
-                return self.made(node, "getitem", {"input": (self.true(maker.name),)}, {})
+                return "getitem", {"input": (self.true(maker.name),)}, {}
             self.alias[node.name] = maker.name
             return None
         if node.meta.get("val") is None or (index is None and kind in DIVIDING):
             return None
         operands, attributes = self.arguments(maker)
-        attributes |= {} if index is None else {"index": index}
+        if index is not None:
+            attributes |= {"index": index, "before": [one.shape for one in maker.meta["val"][:index]]}
         if kind == "copy_" and (joined := self.filled(node)) is not None:
             return joined
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
-        return self.made(node, kind, operands, attributes)
+        return kind, operands, attributes
 
-    def filled(self, node: Any) -> Node | None:
+    def filled(self, node: Any) -> Said | None:
         """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
         part, source = node.args[:2]
         if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY:
@@ -386,26 +246,15 @@ class _Program:
         self.shapes[node.name] = sizes
         self.alias[whole.name] = node.name
         sources = tuple(value for _, (value, _) in sorted(parts.items()))
-        return self.made(node, "cat", {"tensors": sources}, {"dim": axis})
-
-    def made(
-        self, node: Any, kind: str, operands: Mapping[str, tuple[str, ...]], attributes: Mapping[str, Any]
-    ) -> Node:
-        """Return an operation that makes the value of a node."""
-        return Node(
-            kind=kind, operands=operands, attributes=attributes, result=node.name, scope=self.scope(node),
-            shapes=self.shapes,
-        )  # fmt: skip
+        return "cat", {"tensors": sources}, {"dim": axis}
 
     def arguments(self, node: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the values and the other arguments of a node by the names of its schema."""
         schema = getattr(node.target, "_schema", None)
         names = [argument.name for argument in schema.arguments] if schema else []
         names += [f"argument{number}" for number in range(len(names), len(node.args))]
-        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-        operands: dict[str, tuple[str, ...]] = {}
-        attributes: dict[str, Any] = {}
-        for name, value in given.items():
+        operands, attributes = dict[str, tuple[str, ...]](), dict[str, Any]()
+        for name, value in {**dict(zip(names, node.args, strict=False)), **node.kwargs}.items():
             items = value if isinstance(value, list | tuple) else [value]
             values = tuple(self.true(item.name) for item in items if isinstance(item, self.torch.fx.Node))
             if values:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 Sizes = tuple[int, ...]
 Letters = tuple[int, ...]
@@ -16,46 +17,71 @@ Letters = tuple[int, ...]
 
 CHANNELS_FIRST = (0, 1, 2, 3)
 FRAMEWORKS = {
-    "add": ("add", "add_any"),
-    "sub": ("sub", "rsub"),
+    "add": ("add_any",),
+    "sub": ("rsub",),
     "multiply": ("mul",),
     "divide": ("div",),
     "power": ("pow", "integer_pow", "square", "reciprocal"),
     "root": ("sqrt", "rsqrt"),
-    "exp": ("exp",),
-    "erf": ("erf", "erfc"),
-    "neg": ("neg",),
-    "tanh": ("tanh",),
-    "sigmoid": ("sigmoid", "logistic"),
-    "silu": ("silu", "swish"),
-    "leaky_relu": ("leaky_relu", "leakyrelu"),
-    "mean": ("mean", "reducemean"),
-    "sum": ("sum", "reducesum", "reduce_sum"),
-    "max": ("amax", "max", "reducemax", "reduce_max"),
-    "softmax": ("softmax", "_softmax", "log_softmax", "logsoftmax"),
-    "slice": ("slice", "split"),
-    "where": ("isnan", "where", "select_n"),
-    "concat": ("cat", "concat", "concatenate"),
-    "scatter": ("scatter",),
+    "erf": ("erfc",),
+    "sigmoid": ("logistic",),
+    "silu": ("swish",),
+    "leaky_relu": ("leakyrelu",),
+    "mean": ("reducemean",),
+    "sum": ("reducesum", "reduce_sum"),
+    "max": ("amax", "reducemax", "reduce_max"),
+    "softmax": ("log_softmax", "logsoftmax"),
+    "attention": ("scaled_dot_product_attention",),
+    "grouped": ("grouped_mm", "grouped_mm_fallback"),
+    "lookup": ("embedding",),
+    "broadcast": ("expand", "expand_as", "broadcast_in_dim"),
+    "transpose": ("permute",),
+    "dropout": ("feature_dropout",),
+    "where": ("isnan", "select_n"),
+    "concat": ("cat", "concatenate"),
     "fill": ("masked_fill",),
     "mark": ("getitem", "zeros_like", "bitwise_not"),
     "copy": (
-        "to", "_to_copy", "cast", "convert_element_type", "copy", "stop_gradient", "identity", "contiguous", "clone",
-        "alias", "detach", "lift_fresh_copy", "sharding_constraint",
+        "to", "to_copy", "cast", "convert_element_type", "stop_gradient", "identity", "contiguous", "clone",
+        "alias", "detach", "lift_fresh_copy", "sharding_constraint", "type_as", "castlike",
     ),
-    "reshape": ("reshape", "view", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "expand_dims"),
+    "reshape": ("view", "unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "expand_dims"),
     "triangle": ("tril", "triu", "trilu"),
     "compare": ("le", "ge", "gt", "less", "lessorequal", "greater", "greaterorequal"),
     "loss": ("cross_entropy_loss", "softmaxcrossentropyloss"),
     "histogram": ("histc",),
 }  # fmt: skip
-"""The vocabulary, with the frameworks' names in small letters; other operations have the name that their adapter gives."""
+"""The vocabulary, with the frameworks' names in small letters; others have the name of the framework, or that their adapter gives."""
+
+ARGUMENTS = {
+    "kernel": ("kernel_size", "kernel_shape", "window_dimensions"),
+    "stride": ("strides", "window_strides"),
+    "padding": ("pads",),
+    "dilation": ("dilations", "rhs_dilation", "window_dilation"),
+    "groups": ("group", "feature_group_count"),
+    "up": ("ceil_mode",),
+    "order": ("dims", "perm", "permutation"),
+    "places": ("broadcast_dimensions",),
+    "causal": ("is_causal",),
+    "probability": ("p", "ratio"),
+    "min": ("min_val",),
+    "max": ("max_val",),
+}
+"""The names of arguments, with those of the frameworks; other arguments have the framework's."""
+
+OPERANDS = {
+    "attention": ("query", "key", "value", "mask"),
+    "castlike": ("input",),
+    "type_as": ("input",),
+    "grouped": ("input", "weight"),
+    "lookup": ("table", "tokens"),
+}
+"""The operands of operations whose rules read them by name, or read not all, in the order that all frameworks have."""
 
 CANONICAL = {name: op for op, names in FRAMEWORKS.items() for name in names}
+ARGUMENT = {name: argument for argument, names in ARGUMENTS.items() for name in names}
 VIEWS = frozenset({"broadcast", "copy", "reshape", "transpose"})
 """Operations that make a view of what they read."""
-
-COMPARISONS = frozenset({"compare", "lt"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +127,11 @@ class Node:
             return 2 * math.prod(self.made) * self.sizes("input")[-1]
         if self.op == "conv":
             filters, turned = self.sizes("weight"), self.get("transposed", False)
-            each = math.prod(filters) // (filters[0] if turned else int(self.get("out")))
+            each = math.prod(filters) // max(1, filters[0] if turned else int(self.get("out")))
             return 2 * math.prod(self.sizes("input") if turned else self.made) * each
+        if self.op == "attention":
+            (*rows, read), (*_, keys, _), (*_, made) = map(self.sizes, ("query", "key", "value"))
+            return 2 * math.prod(rows) * keys * (read + made)
         if self.op != "dot":
             return int(self.get("flop", 0))
         of_letter: dict[int, int] = {}
@@ -126,19 +155,23 @@ class Node:
         found = self.get(next(names, ""), default)
         return tuple(int(axis) for axis in (found if isinstance(found, list | tuple) else (found,)))
 
-    def called(self, op: str, operands: Mapping[str, str] | None = None, **attributes: Any) -> Node:
-        """Return the operation by another name, with some operands by other names, and with other arguments."""
-        names = {name: name for name in self.operands} if operands is None else operands
-        read = {own: self.operands[name] for own, name in names.items() if self.operands.get(name)}
-        return replace(self, op=op, operands=read, attributes=attributes)
+    def called(self, op: str, names: Sequence[str] = (), **attributes: Any) -> Node:
+        """Return the operation by another name, with other arguments, and its first operands, all unless they are named anew."""
+        operands = dict(zip(names, self.operands.values(), strict=False)) if names else self.operands
+        return replace(self, op=op, operands=operands, attributes=attributes)
 
 
 def adapted(node: Node, adapters: Mapping[str, Callable[[Node], Node]]) -> Node:
-    """Return an operation of a framework by the vocabulary, by the framework's adapters where the name alone does not say it."""
-    if (adapter := adapters.get(node.kind)) is not None:
+    """Return an operation of a framework by the vocabulary, by an adapter where names alone do not say it."""
+    node = replace(
+        node, attributes={ARGUMENT.get(name, name): value for name, value in node.attributes.items()}
+    )
+    name = re.sub(r"^_|[123]d(_with_indices)?$", "", node.kind.lower()).replace("normalization", "_norm")
+    if (adapter := adapters.get(name, ADAPTERS.get(name))) is not None:
         return adapter(node)
-    name = node.kind.lower()
-    return replace(node, op=CANONICAL.get(name, name))
+    op = CANONICAL.get(name, name)
+    names = OPERANDS.get(name, OPERANDS.get(op, ()))
+    return replace(node.called(op, names), attributes=node.attributes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,18 +244,18 @@ class Trace:
     @cached_property
     def dependent(self) -> frozenset[str]:
         """The values that depend on an input."""
-        found = set(self.inputs)
-        for node in self.nodes:
-            if not found.isdisjoint(node.read):
-                found.add(node.result)
-        return frozenset(found)
+        return self.reached(self.inputs)
 
     @cached_property
     def weights(self) -> frozenset[str]:
         """The values that depend on trained tensors and on no input."""
-        found = set(self.parameters)
+        return self.reached(self.parameters) - self.dependent
+
+    def reached(self, values: Iterable[str]) -> frozenset[str]:
+        """Return some values and all that depend on one of them."""
+        found = {*values}
         for node in self.nodes:
-            if node.result not in self.dependent and not found.isdisjoint(node.read):
+            if not found.isdisjoint(node.read):
                 found.add(node.result)
         return frozenset(found)
 
@@ -256,28 +289,23 @@ class Trace:
         found = {2: dims[:2], 4: tuple(name for _, name in sorted(zip(self.layout, dims, strict=True)))}
         convolved = {node.read[0] for node in self.nodes if node.op == "conv"}
         ranks = {len(self.shapes[value]) for value in convolved.intersection(self.inputs)}
-        turned = any(node.op == "transpose" and len(node.made) == 3 for node in self.nodes)
-        rows = {3: ("batch", "channels", "width")} if 3 in ranks and not turned else {}
-        volumes = {5: (*dims[:2], "depth", *dims[2:])} if 5 in ranks else {}
-        return {**found, **rows, **volumes}
+        if not any(node.op == "transpose" and len(node.made) == 3 for node in self.nodes):
+            found[3] = ("batch", "channels", "width")
+        found[5] = (*dims[:2], "depth", *dims[2:])
+        return {rank: names for rank, names in found.items() if rank in {2, 4, *ranks}}
 
     def elements(self, value: str) -> int:
         """Return the number of elements of a value."""
         return math.prod(self.shapes[value])
 
-    def causal(self, node: Node, operand: str = "") -> bool:
+    def causal(self, node: Node) -> bool:
         """Return whether an operation hides later positions: says so, or has an operand that compares positions.
 
         A square constant that no operation makes is taken for a causal mask as well.
-
-        Args:
-            node: the operation.
-            operand: the only operand to look at, if not all.
         """
         if node.get("causal", False):
             return True
-        waiting = [*(node.operands.get(operand, ()) if operand else node.read)]
-        seen: set[str] = set()
+        waiting, seen = [*node.read], set[str]()
         while waiting:
             value = waiting.pop()
             if value in seen or value in self.dependent:
@@ -286,7 +314,7 @@ class Trace:
             maker, sizes = self.makers.get(value), self.shapes.get(value, ())
             square = len(sizes) > 1 and sizes[-1] == sizes[-2] > 1
             op, read = (maker.op, len(maker.read)) if maker else ("", 0)
-            if square and (op in {"", "triangle"} or (op in COMPARISONS and read > 1)):
+            if square and (op in {"", "triangle"} or (op in {"compare", "lt"} and read > 1)):
                 return value not in self.parameters and value not in self.full
             waiting += maker.read if maker else ()
         return False
@@ -309,28 +337,110 @@ def matrix_letters(left: int, right: int) -> dict[str, Letters]:
     }
 
 
-def matrix_product(names: Mapping[str, str], node: Node) -> Node:
-    """Say a product of matrices, whose factors and bias are called by some names."""
-    letters = matrix_letters(len(node.sizes(names["left"])), len(node.sizes(names["right"])))
-    scaled = node.get("beta", 1) != 1 or node.get("alpha", 1) != 1
-    return node.called("dot", names, scaled=scaled, **letters)
+FACTORS = ("left", "right", "bias")
 
 
-def contraction(
-    names: Mapping[str, str], node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ()), **said: Any
-) -> Node:  # fmt: skip
-    """Say a product of two tensors, whose factors are called by some names, over axes of both, others of both kept in front."""
-    left = [*range(len(node.sizes(names["left"])))]
-    right = [len(left) + axis for axis in range(len(node.sizes(names["right"])))]
-    for own, other in (summed, beside):
-        for one, two in zip(own, other, strict=True):
-            right[two] = left[one]
-    free = [axis for axis in left if axis not in {*summed[0], *beside[0]}]
-    made = (*beside[0], *free, *(letter for letter in right if letter not in left))
-    return node.called("dot", names, left=(*left,), right=(*right,), made=made, **said)
+def matrix_product(node: Node, names: Sequence[str] = FACTORS, turned: Collection[str] = ()) -> Node:
+    """Say a product of matrices, of which some factors are transposed, by the names of its operands."""
+    found, scaled = node.called("dot", names), {node.get("alpha", 1), node.get("beta", 1)} != {1}
+    letters = matrix_letters(len(found.sizes("left")), len(found.sizes("right")))
+    letters |= {side: (*letters[side][:-2], *letters[side][:-3:-1]) for side in turned}
+    return found.called("dot", (), scaled=scaled, **letters)
+
+
+def contraction(node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = ((), ())) -> Node:
+    """Say a product of two tensors over axes of both; others of both are kept in front."""
+    found = node.called("dot", FACTORS)
+    left, right = (range(len(found.sizes(side))) for side in ("left", "right"))
+    own, other = ((*axes, *kept) for axes, kept in zip(summed, beside, strict=True))
+    same = dict(zip(other, own, strict=True))
+    letters = tuple(same.get(axis, len(left) + axis) for axis in right)
+    free = (letter for letter in (*left, *letters) if letter not in own)
+    return found.called("dot", left=(*left,), right=letters, made=(*beside[0], *free))
+
+
+def conv(node: Node, spec: Sizes = ()) -> Node:
+    """Say a convolution; ``spec`` are the axes of an image's filters: those made, those read, and the places."""
+    found = node.called("conv", ("input", "weight", "bias"))
+    sizes, groups = found.sizes("weight"), node.get("groups", 1)
+    first, _, *places = spec or range(len(sizes))
+    turned = "transpose" in node.kind.lower() or bool(node.get("transposed", False))
+    out = sizes[1] * groups if turned else sizes[first]
+    said = windows(node, [sizes[axis] for axis in places], 1)
+    said["padding"] = said["padding"] if len(spec) in {0, 4} else None
+    return found.called("conv", out=out, groups=groups, transposed=turned, **said)
+
+
+def pool(mode: str, node: Node) -> Node:
+    """Say a pool, whose sizes are those of the last axes."""
+    kernel = numbers(node.get("kernel"), len(node.made) - 2)
+    said = windows(node, kernel, kernel)
+    said["padding"] = said["padding"] if {*said["dilation"]} == {1} else None
+    return node.called("pool", mode=mode, up=bool(node.get("up")), **said)
+
+
+def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str, Any]:
+    """Return the arguments of an operation on windows, with a number for each dim, and a stride unless another is given.
+
+    The padding is that of both ends of each dim, None where no layer has it. It is given as one number, one for each dim, those
+    of the first ends and then the last ones, or as the word for as much as the sizes of the result need.
+    """
+    dims, given = len(kernel), node.get("padding", 0)
+    usual = {"stride": stride, "dilation": 1, "output_padding": 0}
+    said = {name: numbers(node.get(name) or number, dims) for name, number in usual.items()}
+    if isinstance(given, str) and given != "valid":
+        moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
+        needed = [
+            max(0, (new - 1) * step + gap * (size - 1) + 1 - old) for old, new, size, step, gap in moves
+        ]
+        given = [one // 2 for one in needed] + [-(-one // 2) for one in needed]
+    ends = numbers(0 if given == "valid" else given, dims)
+    further = (node.get(name, 1) for name in ("lhs_dilation", "base_dilation", "batch_group_count"))
+    even = ends[dims:] in ([], ends[:dims]) and {one for own in further for one in numbers(own, 1)} == {1}
+    plain = even and not node.get("output_shape") and not node.get("divisor_override")
+    return {"kernel": kernel, **said, "padding": ends[:dims] if plain else None}
+
+
+def norm(kind: str, node: Node) -> Node:
+    """Say a normalisation over the last axes, as many as are said or from one on; of channels in groups where it has these."""
+    rank = len(node.sizes())
+    last = len(node.get("normalized_shape", ())) or rank - node.get("axis", -1) % rank
+    groups = node.get("num_groups", 0) if kind == "group_norm" else None
+    return node.called("norm", kind=kind, over=[-1 - place for place in range(last)], groups=groups)
+
+
+def cut(node: Node, axis: int, start: int, *, op: str = "slice", step: int = 1, drop: bool = False) -> Node:
+    """Say consecutive elements of an axis, whose first one may be counted from the end, or one without its axis."""
+    sizes = node.sizes()
+    axis %= len(sizes)
+    start = min(start + sizes[axis] * (start < 0), sizes[axis])
+    return node.called(op, axis=axis if step == 1 else None, start=start, drop=drop)
+
+
+def part(node: Node, op: str = "slice") -> Node:
+    """Say one of the parts of an axis, behind those ``before`` it."""
+    (axis,) = node.axes()
+    return cut(node, axis, sum(sizes[axis] for sizes in node.get("before", ())), op=op)
 
 
 def numbers(value: Any, dims: int) -> list[int]:
     """Return a number for each of some dims, of one number or as many."""
     items: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
     return [int(item) for item in (list(items) * dims if len(items) == 1 else items)]
+
+
+ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
+    **dict.fromkeys(("conv", "conv_transpose", "convolution", "convtranspose"), conv),
+    **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
+    "split": part,
+    **dict.fromkeys(("chunk", "split_with_sizes"), partial(part, op="part")),
+    **dict.fromkeys(("max_pool", "maxpool", "reduce_window_max"), partial(pool, "max")),
+    **dict.fromkeys(("avg_pool", "averagepool", "reduce_window_sum"), partial(pool, "average")),
+    "instance_norm": partial(norm, "group_norm"),
+    **{kind: partial(norm, kind) for kind in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
+    **dict.fromkeys(
+        ("clip", "hardtanh"),
+        lambda node: node.called("relu6" if (node.get("min"), node.get("max")) == (0, 6) else "clip"),
+    ),
+}
+"""The adapters of operations whose arguments several frameworks call alike."""

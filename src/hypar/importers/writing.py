@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, groupby
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.atoms import BATCH
+from hypar.importers.sequences import scores_of
 from hypar.network.modelfile import MOST_REPEATS
 from hypar.registry import load_plugin
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
     from hypar.importers.atoms import Atoms, Axis
     from hypar.importers.layers import LayerDraft
-
-BETWEEN = frozenset({"dropout", "pointwise", "position", "softmax"})
-"""Ops between the two products of an attention."""
 
 EXPERTS = {"over": "sequence", "to": "experts", "slots": "slots"}
 """Names of the dims of a dispatch."""
@@ -110,11 +108,9 @@ class _Names:
     def of_products(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
         """Yield the dims of an attention between two sequences, which is two products with a softmax between."""
         first, values = draft.reads
-        number = first
-        while self.drafts[number].op in BETWEEN:
-            number = self.drafts[number].reads[0]
+        number, between = scores_of(self.drafts, first)
         scores = self.drafts[number]
-        if scores.op == "matmul" and number != first:
+        if scores.op == "matmul" and between:
             yield tuple(atom for pair in draft.pairs["over"] for atom in pair), "sequence"
             yield tuple(pair[0] for pair in scores.pairs["over"]), "head_dim"
             yield self.tensors[values][-1:], "head_dim"
@@ -142,18 +138,11 @@ class _Names:
 
     def fields(self, draft: LayerDraft) -> dict[str, Any]:
         """Return the fields of a layer with those that name dims, unless these are named by default."""
-        found: dict[str, Any] = {}
-        known = load_plugin("ops", draft.op).model_fields
-        for field, axis in draft.roles.items():
-            names = [self.of[atom] for atom in self.dims(axis)]
-            default = known[field].default
-            if names != ([*default] if isinstance(default, tuple) else [default]):
-                found["in" if field == "contracted" else field] = names[0] if len(names) == 1 else names
-        for field, pairs in draft.pairs.items():
-            sides = (self.atoms.leaves(side) for side in zip(*pairs, strict=True))
-            mapped = {self.name(one): self.name(other) for one, other in zip(*sides, strict=True)}
-            listed = [*mapped] if len(mapped) > 1 else next(iter(mapped))
-            found[field] = listed if all(one == other for one, other in mapped.items()) else mapped
+        found = draft.named(lambda axis: [self.of[atom] for atom in self.dims(axis)])
+        for field in {*load_plugin("ops", draft.op).sized} & {*found}:
+            axis = self.atoms.leaves(draft.roles[field])
+            if not self.atoms.fixed.keys().isdisjoint(axis):  # no dims of the file
+                found[field] = {self.name(atom): self.atoms.size((atom,)) for atom in axis}
         return {**found, **draft.fields}
 
 
@@ -207,22 +196,17 @@ class _Writer:
     def rows(self, numbers: range, depth: int) -> Iterator[_Row]:
         """Yield layers one by one but for the longest runs of equal modules, the outermost first."""
         run: _Run | None = None
-        begin = numbers.start
-        while begin < numbers.stop:
-            path = self.drafts[begin].scope[: depth + 1]
-            end = begin + 1
-            while end < numbers.stop and self.drafts[end].scope[: depth + 1] == path:
-                end += 1
-            part = range(begin, end)
+        for path, group in groupby(numbers, lambda number: self.drafts[number].scope[: depth + 1]):
+            first, *rest = group
+            part = range(first, first + len(rest) + 1)
             own = self.module(path, part) if len(path) > depth else None
             if run and own and self.follows(run, own):
                 run = replace(run, last=own.last, turns=run.turns + 1)
-            else:
-                yield from self.written(run, depth)
-                run = own
-                if own is None:
-                    yield from part if len(path) <= depth else self.rows(part, depth + 1)
-            begin = end
+                continue
+            yield from self.written(run, depth)
+            run = own
+            if own is None:
+                yield from part if len(path) <= depth else self.rows(part, depth + 1)
         yield from self.written(run, depth)
 
     def written(self, run: _Run | None, depth: int) -> Iterator[_Row]:
