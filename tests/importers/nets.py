@@ -122,8 +122,22 @@ class Unused(nn.Module):
     def forward(self, x):
         return torch.ones(3, 4)
 
+class Beside(nn.Module):
+    def __init__(self, whole):
+        super().__init__()
+        self.conv, self.head, self.whole = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8, 2), whole
+        self.weight = nn.Parameter(torch.zeros(3, 4, 4, 8) if whole else torch.zeros(4, 4, 8))
+
+    def forward(self, x):
+        y = self.conv(x).mean((2, 3))
+        if self.whole:
+            return self.head(torch.einsum("bchw,chwo->bo", x, self.weight) + y)
+        return self.head(torch.einsum("bchw,hwo->bco", x, self.weight) * y.unsqueeze(1))
+
 def build(): return Net(False)
 def gated(): return Net(True)
+def whole(): return Beside(True)
+def beside(): return Beside(False)
 def sequence(): return Sequence()
 def mixed(): return Mixed()
 def open_(): return Open()

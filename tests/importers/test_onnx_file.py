@@ -91,13 +91,13 @@ def test_a_file_and_the_model_by_hand_have_one_plan(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "missing": (lambda file: None, "cannot be read as an ONNX file: FileNotFoundError: "),
-    "a folder": (lambda file: file.mkdir(), "cannot be read as an ONNX file: IsADirectoryError: "),
+    "missing": (lambda file: None, "cannot be read: No such file or directory"),
+    "a folder": (lambda file: file.mkdir(), "cannot be read: Is a directory"),
     "empty": (lambda file: file.write_bytes(b""), "found no operator; allowed: an ONNX model with a graph"),
-    "text": (lambda file: file.write_text("source: 3\n"), "cannot be read as an ONNX file: DecodeError: "),
+    "text": (lambda file: file.write_text("source: 3\n"), "not an ONNX file, or cut short: DecodeError: "),
     "cut short": (
         lambda file: net(file).write_bytes(net(file).read_bytes()[:-100]),
-        "cannot be read as an ONNX file: DecodeError: ",
+        "not an ONNX file, or cut short: DecodeError: ",
     ),
     "3 GB declared": (
         lambda file: one(file, [weight("w", 2**14, 3, 128, 128, external=False)], raw=True),

@@ -70,6 +70,19 @@ def test_a_gate_of_channels_is_a_scale_on_either_side() -> None:
     hypar.plan_model(found.graph(), levels=2, strategy="optimal")
 
 
+def test_a_dim_that_is_made_may_be_that_of_the_channels_of_an_image() -> None:
+    found = import_network("torch", "hypar_nets:whole", [(3, 4, 4)])
+    assert found.coverage.opaque == {}
+    assert found.content["layers"][1]["out"] == {"channels": 8}
+    hypar.plan_model(found.graph(), levels=2, strategy="optimal")
+
+
+def test_no_tensor_has_two_dims_of_the_channels_of_an_image() -> None:
+    found = import_network("torch", "hypar_nets:beside", [(3, 4, 4)])
+    assert found.coverage.opaque == {"mul": 1}
+    hypar.plan_model(found.graph(), levels=2, strategy="optimal")
+
+
 def test_little_recognised_is_refused_unless_it_is_asked_for() -> None:
     with pytest.raises(hypar.HyparError, match=r"recognised 9\d\.\d % of .* opaque.*allowed: 99 % of both"):
         import_network("torch", "hypar_nets:mixed", [(3, 4, 4)])

@@ -138,11 +138,22 @@ class Atoms:
             return False
         if any(not self._within.get(a, set()).isdisjoint(self._within.get(b, ())) for a, b in pairs):
             return False
+        if any(
+            self._named_beside(a, self.fixed.get(b)) or self._named_beside(b, self.fixed.get(a))
+            for a, b in pairs
+        ):
+            return False
         for a, b in pairs:
             kept, gone = (b, a) if b in self.fixed else (a, b)
             self._same[gone] = kept
             self._within.setdefault(kept, set()).update(self._within.pop(gone, ()))
         return True
+
+    def _named_beside(self, atom: int, name: str | None) -> bool:
+        """Return whether a tensor of an atom without a name has another one of a name."""
+        rivals = (other for other, own in self.fixed.items() if own == name and atom not in self.fixed)
+        tensors = self._within.get(atom, set[int]())
+        return any(not tensors.isdisjoint(self._within.get(other, ())) for other in rivals)
 
     def _root(self, atom: int) -> int:
         while self._same[atom] != atom:

@@ -84,9 +84,9 @@ class _Config:
             self.one_of(key, [value], value)
 
     def key(self, name: str) -> str:
-        """Return the key that says a dim or a field."""
+        """Return the key that says a dim or a field, of several that of the family if none is given."""
         keys = KEYS.get(name, (name,))
-        return next((key for key in keys if key in self.data), " or ".join(keys))
+        return next((key for key in keys if key in self.data), keys[0 if self.family == "gpt2" else -1])
 
     def size(self, name: str, default: int | None = None, most: int = LARGEST) -> int:
         """Return a size; an error if it is not given and there is no default."""

@@ -12,7 +12,7 @@ import yaml
 from hypar.errors import ModelError
 from hypar.files.text import write
 from hypar.importers.layers import OPAQUE
-from hypar.importers.reading import read_trace
+from hypar.importers.reading import Reading
 from hypar.importers.writing import content, named
 from hypar.network.graph import load_model
 from hypar.units import DTYPE_BYTES, format_count
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.importers.layers import LayerDraft
-    from hypar.importers.reading import Reading
     from hypar.importers.trace import Trace
     from hypar.network.graph import LayerGraph
 
@@ -135,7 +134,7 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     Raises:
         ModelError: the network cannot be said, or too little of it is recognised.
     """
-    reading = read_trace(trace)
+    reading = Reading(trace)
     coverage = coverage_of(reading)
     if not partial and min(coverage.shares) < LEAST:
         raise ModelError(trace.name, str(coverage), f"{_percent(LEAST)} of both, or --partial (partial=True)")

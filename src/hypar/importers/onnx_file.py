@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import DocumentError, ModelError
+from hypar.files.text import refused
 from hypar.importers.formats import BATCH, one_line, package
 from hypar.importers.imported import imported
 from hypar.importers.trace import OPERANDS, Node, Trace, adapted, cut, matrix_product
@@ -103,11 +104,14 @@ def capture(network: str) -> Trace:
         InputError: onnx is not installed, or the file is missing, too large, damaged, or of unknown shapes.
     """
     onnx, file = package("onnx", "onnx"), Path(network)
-    with one_line(network, "cannot be read as an ONNX file:"):
-        if (size := file.stat().st_size) > MOST_BYTES:
-            allowed = f"at most {MOST_BYTES:,}; save its weights as external data"
-            raise DocumentError(network, f"the file has {size:,} bytes", allowed)
-        model = onnx.load_model(network, "protobuf", load_external_data=False)
+    with one_line(network, "not an ONNX file, or cut short:"):
+        try:
+            if (size := file.stat().st_size) > MOST_BYTES:
+                allowed = f"at most {MOST_BYTES:,}; save its weights as external data"
+                raise DocumentError(network, f"the file has {size:,} bytes", allowed)
+            model = onnx.load_model(network, "protobuf", load_external_data=False)
+        except OSError as error:
+            raise refused(error, network, "read") from error
     return _File(onnx, model, file).trace()
 
 

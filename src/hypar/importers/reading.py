@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
@@ -18,39 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.importers.trace import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The layers of a network and what is behind them.
-
-    Attributes:
-        trace: the network.
-        drafts: the layers, of which the last is the result.
-        atoms: the atoms of their tensors.
-        sizes: elements of each trained tensor that an operation reads.
-    """
-
-    trace: Trace
-    drafts: tuple[LayerDraft, ...]
-    atoms: Atoms
-    sizes: dict[str, int]
-
-
-def read_trace(trace: Trace) -> Reading:
-    """Return the layers of a trace, those on which its result does not depend left out.
-
-    Raises:
-        ModelError: the shape of an input or of the result cannot be said in a model file.
-    """
-    trace = replace(trace, nodes=trace.behind(trace.output))
-    reader = _Reader(trace)
-    for value in trace.inputs:
-        reader.feed(value)
-    for node in fused(trace):
-        reader.add(node)
-    drafts = needed(reader.rows, reader.result())
-    return Reading(trace, drafts, reader.atoms, reader.sizes)
 
 
 def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
@@ -70,20 +37,34 @@ def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
     )
 
 
-class _Reader:
-    """Goes through a trace.
+class Reading:
+    """The layers of a network, those on which its result does not depend left out.
 
-    ``known`` holds tensors, opaque layers whose shape a model file cannot say, with operations that no layer holds yet, and the
-    trained tensors behind what depends on these alone; constants are not in it.
+    Attributes:
+        trace: the network, without operations on which its result does not depend.
+        atoms: the atoms of the layers' tensors.
+        drafts: the layers, of which the last is the result.
+        rows: all layers, in the order in which they are said.
+        sizes: elements of each trained tensor that an operation reads.
+        known: tensors, opaque layers whose shape a model file cannot say, with operations that no layer holds yet, and the
+            trained tensors behind what depends on these alone; constants are not in it.
+
+    Raises:
+        ModelError: the shape of an input or of the result cannot be said in a model file.
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, self.atoms = trace, Atoms(trace.batch)
+        self.trace, self.atoms = replace(trace, nodes=trace.behind(trace.output)), Atoms(trace.batch)
         self.rows: list[LayerDraft] = []
         self.sizes: dict[str, int] = {}
         self.known: dict[str, TensorAxes | frozenset[str] | LayerDraft] = {
             value: frozenset([identity]) for value, identity in trace.parameters.items()
         }
+        for value in trace.inputs:
+            self.feed(value)
+        for node in fused(self.trace):
+            self.add(node)
+        self.drafts = needed(self.rows, self.result())
 
     def feed(self, value: str) -> None:
         """Add an input; a whole number of each sample beside others is a label, which no layer reads.

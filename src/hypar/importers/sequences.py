@@ -172,7 +172,7 @@ def _linear(
     refuse(not new)
     order = tuple(atom for atom in own if atom in contracted)
     kept = tuple(atom for atom in own if atom not in contracted)
-    if [atoms.fixed.get(atom) for atom in (*order, *kept)] == ["channels", "height", "width"]:
+    if [*map(view.label, order)] == ["channels"] and [*map(view.label, kept)] == ["height", "width"]:
         found = view.put("conv", held, fields={"out_channels": atoms.size(new), "kernel": 1, "bias": bias})
         pairs = zip((*new, *kept), view.dims(found), strict=True)
         refuse(not all(atoms.unite((one,), (other,)) for one, other in pairs))
