@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -152,9 +152,9 @@ class Var:
         """
         at, own = self.dims.index(dim), self.value
         (count, kernel), (outputs, tap) = places.shape, dims
-        pairs = [
-            [_selection(at, one) for one in (np.flatnonzero(read >= 0), read[read >= 0])] for read in places.T
-        ]
+        before = (slice(None),) * at
+        taps = _taps(places.tobytes(), kernel)
+        pairs = [((*before, made), (*before, read)) for made, read in taps]
         found = np.full((kernel, *own.shape[:at], count, *own.shape[at + 1 :]), border)
         for each, (made, read) in zip(found, pairs, strict=True):
             each[made] = own[read]
@@ -171,12 +171,21 @@ class Var:
         return Var((tap, *self.dims[:at], outputs, *self.dims[at + 1 :]), found, (self, back))
 
 
-def _selection(at: int, indices: Indices) -> tuple[Any, ...]:
+@lru_cache(
+    maxsize=1024
+)  # all devices and phases of a layer, and of layers of equal windows, ask for the same
+def _taps(places: bytes, kernel: int) -> list[list[Any]]:
+    """Return what selects the outputs of each tap, and the elements that it reads."""
+    reads = np.frombuffer(places, dtype=np.intp).reshape(-1, kernel).T
+    return [[_selection(np.flatnonzero(read >= 0)), _selection(read[read >= 0])] for read in reads]
+
+
+def _selection(indices: Indices) -> Indices | slice:
     """Return what selects indices of a dim: a slice where they are evenly spaced, which is much faster."""
-    steps, before = np.diff(indices), (slice(None),) * at
+    steps = np.diff(indices)
     if not len(indices) or (steps != steps[:1]).any() or not steps.all():
-        return (*before, indices)
-    return (*before, slice(int(indices[0]), int(indices[-1]) + 1, int(steps[0]) if len(steps) else 1))
+        return indices
+    return slice(int(indices[0]), int(indices[-1]) + 1, int(steps[0]) if len(steps) else 1)
 
 
 def product(operands: Sequence[Var], dims: Sequence[str]) -> Var:
