@@ -131,15 +131,8 @@ class Var:
 
     def gather(self, dim: str, index: Indices, dims: Sequence[str]) -> Var:
         """Return its elements along a dim at an array of indices over other dims; -1 reads 0."""
-        own = np.moveaxis(self.value, self.dims.index(dim), 0)
-        padded = np.concatenate([own, np.zeros((1, *own.shape[1:]))])
-
-        def back(error: Array) -> Array:
-            found: Array = np.zeros(padded.shape)
-            np.add.at(found, index, error)
-            return np.moveaxis(found[:-1], 0, self.dims.index(dim))
-
-        return Var((*dims, *(other for other in self.dims if other != dim)), padded[index], (self, back))
+        found = self.windows(dim, index.reshape(-1, 1), ("gathered", "tap"), 0.0).sum(["tap"])
+        return found.split("gathered", dict(zip(dims, index.shape, strict=True)))
 
     def windows(self, dim: str, places: Indices, dims: Sequence[str], border: float) -> Var:
         """Return what each output reads along a dim, which becomes outputs, by tap, the first dim.
