@@ -27,8 +27,7 @@ from hypar.ops.tape import Array, Errors, Indices, Var
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.ops.nest import Nest
-    from hypar.ops.operands import Operand, Projection, Sum
+    from hypar.ops.nest import Nest, Operand, Projection, Sum
     from hypar.ops.windows import Window
 
 Mask = NDArray[np.bool_]

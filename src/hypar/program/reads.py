@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.ops.operands import Operand, Projection
+    from hypar.ops.nest import Operand, Projection
     from hypar.ops.windows import Window
     from hypar.program.holding import Members
     from hypar.program.tables import Content

@@ -8,7 +8,7 @@ import numpy as np
 
 from hypar.ops.base import TWO, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import KERNEL, DimName, OneSized
-from hypar.ops.operands import Projection, Saved
+from hypar.ops.nest import Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing, Window
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
-from hypar.ops.operands import Projection, Saved, Sum
+from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.tape import Var
 from hypar.ops.windows import Window
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hypar.ops.base import Facts, Op, Shape, Size, describe, fits, need, shares
 from hypar.ops.dims import Names, OneName
-from hypar.ops.operands import Saved, Sum
+from hypar.ops.nest import Saved, Sum
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing
 
