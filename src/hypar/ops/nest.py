@@ -26,15 +26,13 @@ class Projection(NamedTuple):
     Attributes:
         size: elements of the axis.
         dims: the loop dims, of several the first outermost; none for an axis that is read whole.
-        window: the window along the axis; ``dims`` are then its output and its tap.
-        first: the index of the loop dim at which the axis begins, as an input of a concatenation.
+        window: the window along the axis; ``dims`` are then its output and its tap, which one of a single tap may lack.
         turns: whether the places of the dims go round the axis, as round the rows of a table.
     """
 
     size: int
     dims: tuple[str, ...] = ()
     window: Window | None = None
-    first: int = 0
     turns: bool = False
 
 
@@ -298,7 +296,7 @@ class Nest:
     @property
     def concatenates(self) -> bool:
         """Whether its output is its inputs' channels one behind the other."""
-        return any(axis.first for own in self.inputs for axis in own.axes.values())
+        return any("channels" in own.windows for own in self.inputs[1:])
 
     # Operations and memory
 

@@ -62,8 +62,8 @@ class Dispatch(Op):
         ((experts, _),), size, slots = self.to, self._routing.round, run.index(self.slots)
         places = slots[:, None] * size + np.arange(size)
         chosen = self._routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
-        split = {self.slots: len(slots), f"{KERNEL}{self.over}": size}
-        selected = Var(("batch", "positions", experts), chosen).split("positions", split)
+        dims = ("batch", self.slots, f"{KERNEL}{self.over}", experts)
+        selected = Var(dims, chosen.reshape(len(chosen), len(slots), size, chosen.shape[-1]))
         return product((read, selected), run.nest.result.dims)
 
 

@@ -102,7 +102,7 @@ class Concat(Op):
         sizes = [shape["channels"] for shape in inputs]
         made = {**inputs[0], "channels": sum(sizes)}
         read = [
-            {**shape, "channels": Projection(size, ("channels",), first=sum(sizes[:at]))}
+            {**shape, "channels": Projection(size, ("channels",), Window(kernel=1, padding=sum(sizes[:at])))}
             for at, (shape, size) in enumerate(zip(inputs, sizes, strict=True))
         ]
         return {"made": made, "read": read, "elements": math.prod(made.values()), "passes": True}
