@@ -51,7 +51,7 @@ class Mutant(NamedTuple):
 MUTANTS = [
     # network
     Mutant("a causal attention multiplies half", "ops/families/attention.py", '"fraction": 0.5 if self.causal else 1.0', '"fraction": 1.0'),
-    Mutant("an attention has two products", "ops/nest.py", "return int(self.fraction * self.products_among({}))", "return int(self.fraction * self.products_among({}) / 2)"),
+    Mutant("an attention has two products", "ops/nest.py", "return int(self.macs_among({}))", "return int(self.macs_among({}) / 2)"),
     Mutant("an attention keeps a sum for each query", "ops/families/attention.py", "elements=num_rows if self.flash else scores", "elements=0 if self.flash else scores"),
     Mutant("an attention keeps its output", "ops/families/attention.py", "Saved(input=True, output=self.flash,", "Saved(input=True, output=False,"),
     Mutant("a norm keeps its statistics", "ops/families/normalise.py", "elements=(1 + self.centred) * positions // each", "elements=0 * positions // each"),
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant("a halo is received where the shards stay", "sharding/redistribution.py", "return [halo + share * 0 for share in shares]", "return [share * 0 for share in shares]"),
     Mutant("a sum over shards is a partial sum", "sharding/redistribution.py", "return Partial() if isinstance(have, Shard) and have.dim in contracted else have", "return have"),
     Mutant("sums are resolved at once", "sharding/redistribution.py", "return Replicate() if isinstance(result, Partial) else result", "return result"),
-    Mutant("a tensor without the dim is replicated", "sharding/placement.py", "return Shard(nest.names(tensor).get(dim, dim))", "return Shard(dim)"),
+    Mutant("a tensor without the dim is replicated", "sharding/placement.py", "return Shard(nest.names[tensor][dim])", "return Shard(dim)"),
     Mutant("idle devices work for nothing", "sharding/levels.py", "return costs * self.of(WORKING)[:, None] if self.idle else costs", "return costs"),
     Mutant("a level divides what the levels above left", "sharding/levels.py", "found[names.index(tensor)] *= degree", "found[names.index(tensor)] *= 1"),
     Mutant("a halo grows as shards shrink", "sharding/transfers.py", "np.minimum(border.fraction / size, 1.0)", "np.minimum(border.fraction, 1.0)"),
@@ -166,7 +166,7 @@ MUTANTS = [
     Mutant("a tensor that is filled by parts is filled whole", "importers/torch_module.py", "if end != sizes[axis] or", "if"),
     Mutant("parts of a layer are layers though the whole is read", "importers/rules.py", """ or not view.trace.uses(whole) <= {"part", "slice"}""", ""),
     # what tests of parts held
-    Mutant("devices count half of a causal attention", "ops/nest.py", "return self.fraction * self.products_among(degrees)", "return self.products_among(degrees)"),
+    Mutant("devices count half of a causal attention", "ops/nest.py", "return self.fraction * sum(math.prod", "return sum(math.prod"),
     Mutant("a microbatch waits for the one before it", "schedule/tasks.py", "waits = [after, *zip(range(index, index + end - first - 1))]", "waits = [(), *zip(range(index, index + end - first - 1))]"),
     Mutant("groups without a share have no terms", "sharding/uneven/transfers.py", "at_work = [share for share in shares if not _none(share)]", "at_work = [*shares]"),
     Mutant("devices of a tree are told apart by all their coordinates", "program/of_plan.py", "np.unique(coordinates[: level + 1], axis=1", "np.unique(coordinates[level : level + 1], axis=1"),

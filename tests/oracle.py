@@ -70,7 +70,7 @@ def _devices(at: Choices) -> int:
 
 def _left(layer: PlanNode, tensor: str, above: Choices) -> Fraction:
     """The part of a tensor that a group has after the levels above."""
-    carried = layer.nest.dims(tensor)
+    carried = layer.nest.names[tensor]
     return Fraction(1, math.prod(2 for choice in above if _dim(choice) in carried))
 
 
@@ -100,7 +100,7 @@ def _kept(layer: PlanNode, choice: Choice, end: str) -> str | None:
     """The dim by which a tensor is divided once sums are added up; None where every device has it all."""
     if _dim(choice) is None or (_dim(choice) == {"output": "in_channels", "input": "out_channels"}[end]):
         return None
-    names = layer.nest.output if end == "output" else layer.nest.input
+    names = layer.nest.names["output"] if end == "output" else layer.nest.names["input"]
     return names.get(_dim(choice) or "")
 
 

@@ -63,7 +63,7 @@ MAY_IMPORT = {
 INSIDE = {
     "files": "validation text quantities yaml_file",
     "solve": "limits edge cost_graph partition balance elimination marginals cliques counts solvers",
-    "ops": "windows dims operands nest tape run base families",
+    "ops": "windows dims nest tape run base families",
     "network": "training layer modelfile expand nodes graph",
     "importers": "trace atoms layers sequences rules experts fusion reading writing imported formats torch_module onnx_file jax_function config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",

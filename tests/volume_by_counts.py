@@ -51,15 +51,15 @@ def _inside(nest: Nest, order: Order, ways: int, *, fed: bool) -> Iterator[float
     if fed:
         elements["input"] = nest.input_elements * _read(nest)
     for tensor, count in elements.items():
-        terms = sum(dim not in nest.dims(tensor) for dim in order)
+        terms = sum(dim not in nest.names[tensor] for dim in order)
         yield 2 * count * (float(ways) ** terms - 1)
 
 
 def _between(tensor: Tensor, nodes: PlanGraph, orders: Sequence[Order], ways: int, *, error: bool) -> float:
     made, read = nodes.layers[tensor.producer].nest, nodes.layers[tensor.consumer].nest
     ends = (
-        _words(orders[tensor.producer], made.output, tensor),
-        _words(orders[tensor.consumer], read.input, tensor),
+        _words(orders[tensor.producer], made.names["output"], tensor),
+        _words(orders[tensor.consumer], read.names["input"], tensor),
     )
     shared = sum(
         (one is None) + (other is None) + (one == other is not None) - 1

@@ -28,13 +28,13 @@ def test_flop_are_those_of_accpar() -> None:
                   "name: fc, op: linear, out_features: 10")  # fmt: skip
     conv, fc = (layer.nest for layer in graph.contracted.layers)
     di, do, b = 180, 10, 4
-    assert fc.flop("forward") == b * do * (2 * di - 1)
-    assert fc.flop("backward") == b * di * (2 * do - 1)
-    assert fc.flop("gradient") == di * do * (2 * b - 1)
+    assert fc.flop["forward"] == b * do * (2 * di - 1)
+    assert fc.flop["backward"] == b * di * (2 * do - 1)
+    assert fc.flop["gradient"] == di * do * (2 * b - 1)
     assert fc.macs == b * di * do
-    assert conv.flop("forward") == b * 5 * 36 * (2 * 3 * 9 - 1)
-    assert conv.flop("backward") == b * 3 * 64 * (2 * 5 * 9 - 1)
-    assert conv.flop("gradient") == 3 * 5 * 9 * (2 * b * 36 - 1)
+    assert conv.flop["forward"] == b * 5 * 36 * (2 * 3 * 9 - 1)
+    assert conv.flop["backward"] == b * 3 * 64 * (2 * 5 * 9 - 1)
+    assert conv.flop["gradient"] == 3 * 5 * 9 * (2 * b * 36 - 1)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -45,9 +45,9 @@ def test_a_transposed_convolution_multiplies_as_the_convolution_whose_gradient_i
                   head=HEAD.replace("channels: 3", "channels: 4"))  # fmt: skip
     up, down = (layer.nest for layer in graph.contracted.layers)
     assert up.macs == down.macs == 4 * 4 * 6 * 64 * 4 // groups
-    assert up.flop("backward") == down.flop("forward") == 2 * up.macs - 4 * 4 * 64
-    assert up.flop("gradient") == down.flop("gradient") == 2 * up.macs - 4 * 6 * 4 // groups
-    assert up.flop("forward") == 2 * up.macs - 4 * 6 * 256
+    assert up.flop["backward"] == down.flop["forward"] == 2 * up.macs - 4 * 4 * 64
+    assert up.flop["gradient"] == down.flop["gradient"] == 2 * up.macs - 4 * 6 * 4 // groups
+    assert up.flop["forward"] == 2 * up.macs - 4 * 6 * 256
 
 
 def test_a_pool_rounded_up_has_no_window_wholly_in_the_padding() -> None:

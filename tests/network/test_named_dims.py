@@ -44,7 +44,7 @@ def test_a_linear_layer_keeps_the_dims_that_it_does_not_contract() -> None:
     assert shapes["q"] == {"sequence": 8, "heads": 4, "head_dim": 4}
     assert shapes["o"] == {"sequence": 8, "hidden": 16}
     nest = graph.layers[-1].nest(4)
-    assert nest.weight == ("in_heads", "in_head_dim", "out_hidden")
+    assert tuple(nest.weight) == ("in_heads", "in_head_dim", "out_hidden")
     assert nest.macs == 4 * 8 * 16 * 16
 
 
@@ -57,7 +57,7 @@ def test_attention_has_keys_of_its_own() -> None:
     (layer,) = [layer for layer in llama().contracted.layers if layer.op_name == "attention"]
     nest = layer.nest
     assert nest.cuttable == ("batch", "group", "kv_heads", "key_sequence", "sequence")
-    assert nest.names("input 1") == {
+    assert nest.names["input 1"] == {
         "batch": "batch", "kv_heads": "kv_heads", "key_sequence": "sequence", "in_head_dim": "head_dim",
     }  # fmt: skip
     assert nest.elements("input 1") == 4 * 8 * 2 * 4

@@ -48,8 +48,8 @@ def test_errors_of_windows_go_back_to_what_they_read(down: Window, across: Windo
         return
     random = np.random.default_rng(0)
     image = Var(("height", "width"), random.normal(size=[len(elements) for elements, _ in sides]))
-    rows = image.windows("height", sides[0][1], ("height", "down"), 0.0)
-    taps = rows.windows("width", sides[1][1], ("width", "across"), 0.0)
+    rows = image.gather("height", sides[0][1].T, ("down", "height"))
+    taps = rows.gather("width", sides[1][1].T, ("across", "width"))
     errors = random.normal(size=taps.value.shape)
     back = Errors(taps, errors).of(image)
     assert back is not None
@@ -58,7 +58,7 @@ def test_errors_of_windows_go_back_to_what_they_read(down: Window, across: Windo
 
 def test_padding_has_the_value_of_the_border() -> None:
     side = reading(Window(kernel=3, padding=1), np.array([0]), 4)
-    taps = Var(("width",), np.ones(2)).windows("width", side[1], ("width", "taps"), border=-np.inf)
+    taps = Var(("width",), np.ones(2)).gather("width", side[1].T, ("taps", "width"), border=-np.inf)
     assert taps.value.tolist() == [[-np.inf], [1], [1]]
 
 

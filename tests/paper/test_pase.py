@@ -53,20 +53,22 @@ def inside(layer: PlanNode, options: Options) -> Table:
         return np.asarray(nest.input_elements / working)
     costs = 3 * nest.macs / working
     for tensor in ("input", "weight", "output"):
-        own = np.prod([degrees[dim] for dim in nest.dims(tensor) if dim in degrees], axis=0)
+        own = np.prod([degrees[dim] for dim in nest.names[tensor] if dim in degrees], axis=0)
         words, terms = nest.elements(tensor) / own, working / own
         costs = costs + WORD * 2 * words * (terms - 1) / terms
     rows = np.ones(len(options))
     for dim, window in nest.windows.items():
         size = nest.input_sizes[dim] / degrees[dim]
         rows = rows * (1 + np.where(degrees[dim] > 1, window.kernel / size, 0))
-    read = np.prod([degrees[dim] for dim in nest.dims("input")], axis=0)
+    read = np.prod([degrees[dim] for dim in nest.names["input"]], axis=0)
     return np.asarray(costs + WORD * nest.input_elements / read * (rows - 1))
 
 
 def between(content: Content, ends: tuple[Nest, Nest], options: tuple[Options, Options]) -> Table:
     """The cost of each pair of options of two layers: twice what a device needs and does not have."""
-    names = [{word: dim for dim, word in own.items()} for own in (ends[0].output, ends[1].input)]
+    names = [
+        {word: dim for dim, word in own.items()} for own in (ends[0].names["output"], ends[1].names["input"])
+    ]
     need, common = (
         np.full((1, len(options[1])), float(content.elements)),
         np.full((1, 1), float(content.elements)),

@@ -64,7 +64,7 @@ def span(size: int, piece: tuple[int, int]) -> range:
 
 def held(case: Case) -> dict[int, np.ndarray]:
     """For each device a mask of the elements of the tensor that the producer leaves it."""
-    names = {tensor: op for op, tensor in case.ends[0].output.items()}
+    names = {tensor: op for op, tensor in case.ends[0].names["output"].items()}
     shape = (("batch", BATCH), *case.content.shape)
     masks = {}
     for device, own in pieces(case.chosen[0], case.ways):
@@ -76,7 +76,7 @@ def held(case: Case) -> dict[int, np.ndarray]:
 def needed(case: Case) -> dict[int, np.ndarray]:
     """For each device a mask of the elements that the consumer's windows read, one output element after another."""
     read = case.ends[1]
-    names = {tensor: op for op, tensor in read.input.items()}
+    names = {tensor: op for op, tensor in read.names["input"].items()}
     shape = (("batch", BATCH), *case.content.shape)
     masks = {}
     for device, own in pieces(case.chosen[1], case.ways):
@@ -198,7 +198,7 @@ def cases(draw: st.DrawFn) -> Case:
 @given(case=cases())
 @settings(max_examples=examples(400), deadline=None)
 def test_direct_transfers_are_those_of_divided_tensors(case: Case) -> None:
-    gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].input), direct=True)
+    gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].names["input"]), direct=True)
     assert found_of(reshards(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
 
 
@@ -254,7 +254,7 @@ def test_at_once_a_device_receives_what_it_needs_less_what_it_holds(data: st.Dat
     made, read = (data.draw(st.sampled_from(choices(end, ways))) for end in ends)
     content = Content(GROSS**2, frozenset(), (("channels", GROSS),))
     found = found_of(reshards(Gap(ends, content, ways, (1.0, 1.0), direct=False), ((made,), (read,))))
-    has, gets = ranges(ends[0].output, made, ways), ranges(ends[1].input, read, ways)
+    has, gets = ranges(ends[0].names["output"], made, ways), ranges(ends[1].names["input"], read, ways)
     assert found == pytest.approx((missing(gets, has), missing(has, gets)), rel=1e-9, abs=0)
 
 
@@ -286,7 +286,7 @@ def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
         for groups in (1, 6)
     )
     content = Content(BATCH * 48, frozenset(), tuple(image.items()))
-    gap = Gap((plain, grouped), content, 4, (1.0,) * len(grouped.input), direct=True)
+    gap = Gap((plain, grouped), content, 4, (1.0,) * len(grouped.names["input"]), direct=True)
     forward, backward = found_of(reshards(gap, ((cut("out_channels", 4),), (cut("groups", 4),))))
     held = [set(range(3 * device, 3 * device + 3)) for device in range(4)]
     needed = [set(range(2 * (6 * device // 4), 2 * (6 * (device + 1) // 4))) for device in range(4)]

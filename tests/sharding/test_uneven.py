@@ -242,7 +242,7 @@ def boxes(
     Each device does its piece of the dim that is cut, and has of a tensor what belongs to its piece.
     """
     nest, dim = layer.nest, dim_of(choice)
-    names = nest.output if end == "output" else nest.input
+    names = nest.names["output"] if end == "output" else nest.names["input"]
     found = []
     for device, count in enumerate(own):
         taken = []
@@ -408,7 +408,7 @@ def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataOb
             assert sum(sizes) == pytest.approx(size) if name == dim else sizes == [size] * len(own)
         for tensor in ("input", "weight", "output"):
             found = [part.elements(tensor) for part in own]
-            carried = dim is not None and dim in layer.nest.dims(tensor)
+            carried = dim is not None and dim in layer.nest.names[tensor]
             whole = layer.elements(tensor)
             assert sum(found) == pytest.approx(whole) if carried else found == [whole] * len(own)
         assert sum(part.nest.macs for part in own) == pytest.approx(
@@ -417,7 +417,7 @@ def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataOb
     for index, read in enumerate(graph.tensors):
         dim, reader = dim_of(choices[read.consumer]), graph.layers[read.consumer].nest
         elements = [part.tensors[index].elements for part in every]
-        if dim in reader.input:
+        if dim in reader.names["input"]:
             assert sum(elements) == pytest.approx(read.elements)
             if not any(one.consumer == read.consumer and one is not read for one in graph.tensors):
                 assert elements == pytest.approx([part.layers[read.consumer].nest.input_elements for part in every])  # fmt: skip

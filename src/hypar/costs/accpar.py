@@ -31,7 +31,7 @@ class AccPar(Seconds):
             return {}
         left = sizes.divided(layer.nest, options, level.ways)
         own = left.of_dims.prod(axis=0)
-        flop = layer.nest.step_flop
+        flop = sum(layer.nest.flop.values())
         return {"compute": (flop / self.machine.flop_per_s * own).reshape(-1, len(options))}
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:

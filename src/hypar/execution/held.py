@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from hypar.execution.devices import Devices
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
-    from hypar.ops.nest import Nest
-    from hypar.ops.operands import Saved
+    from hypar.ops.nest import Nest, Saved
     from hypar.program.holding import Holding
     from hypar.program.places import Numbers, Places
     from hypar.program.steps import Program, Step

@@ -288,8 +288,9 @@ def _unweighted(
 def _share_behind(nest: Nest, degrees: Degrees, contracted: frozenset[str]) -> Any:
     """Return the elements of a layer's output on the fullest device, some of whose dims are no longer divided."""
     share: Any = nest.elements("output")
+    output = nest.names["output"]
     for dim, degree in zip(nest.counted, degrees, strict=True):
-        size = nest.sizes[dim] if dim in nest.output and nest.output[dim] not in contracted else 0
+        size = nest.sizes[dim] if dim in output and output[dim] not in contracted else 0
         if size:
             share = share * (fullest(size, degree) / size)
     return share
@@ -316,18 +317,18 @@ def local_shape(nest: Nest, degrees: Degrees) -> LocalShape:
     degree = dict(zip(nest.counted, degrees, strict=True))
     sizes = {dim: fullest(size, degree.get(dim, 1)) for dim, size in nest.steps.items()}
     words = {
-        tensor: nest.elements(tensor) / math.prod(degree.get(dim, 1) for dim in nest.dims(tensor))
+        tensor: nest.elements(tensor) / math.prod(degree.get(dim, 1) for dim in nest.names[tensor])
         for tensor in nest.tensors
     }
     if nest.others:
         # The further inputs of a product of activations are the weight of its three products.
         words = {
             "input": words["input"],
-            "weight": sum(words[tensor] for tensor in nest.tensors[len(_TENSORS) :]),
+            "weight": sum(words[tensor] for tensor in nest.others),
             "output": words["output"],
         }
     return LocalShape(
-        sizes=as_matrices(nest, sizes) if nest.unsized().extra or nest.products else sizes,
+        sizes=as_matrices(nest, sizes) if nest.unsized.extra or nest.products else sizes,
         windows=nest.windows,
         words=words,
         macs=nest.macs_among(degree),
@@ -341,7 +342,7 @@ def as_matrices(nest: Nest, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
     A named dim counts as ``batch`` where no weight has it, as ``in_channels`` or ``out_channels`` where the weight contracts
     or makes it, and as ``groups`` where all tensors have it. A chain of products counts as one of as many operations.
     """
-    named = nest.unsized().extra
+    named = nest.unsized.extra
     if nest.products:
         shared = frozenset.intersection(*map(frozenset, nest.products))
         inner = [math.prod(sizes[dim] for dim in own if dim not in shared) for own in nest.products]
@@ -352,7 +353,7 @@ def as_matrices(nest: Nest, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
         named = tuple(dim for dim in sizes if dim not in _MATRIX)
     found = {dim: size for dim, size in sizes.items() if dim not in named}
     for dim in named:
-        carried = [tensor for tensor in ("input", "weight", "output") if dim in nest.dims(tensor)]
+        carried = [tensor for tensor in ("input", "weight", "output") if dim in nest.names[tensor]]
         role = _AS_MATRICES.get(tuple(carried), "groups")
         found[role] = found.get(role, 1) * sizes[dim]
     return found
@@ -373,7 +374,7 @@ _AS_MATRICES: dict[tuple[str, ...], str] = {
 
 def fullest_share(nest: Nest, degrees: Degrees, tensor: str) -> Any:
     """Return the fraction of a tensor on the fullest device, its shard of each dim rounded up."""
-    share, carried = 1.0, nest.dims(tensor)
+    share, carried = 1.0, nest.names[tensor]
     for dim, degree in zip(nest.counted, degrees, strict=True):
         size = nest.sizes[dim] if dim in carried else 0
         if size:
@@ -384,7 +385,7 @@ def fullest_share(nest: Nest, degrees: Degrees, tensor: str) -> Any:
 @lru_cache(maxsize=16384)
 def unevenness(nest: Nest, degrees: Degrees, tensor: str) -> float:
     """Return how much more of a tensor the fullest device has than all devices have on average."""
-    carried = nest.dims(tensor)
+    carried = nest.names[tensor]
     counts = [degree for dim, degree in zip(nest.counted, degrees, strict=True) if dim in carried]
     return float(fullest_share(nest, degrees, tensor) * math.prod(counts))
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.ops.base import Op, Shape
-    from hypar.ops.nest import Nest
-    from hypar.ops.operands import Operand
+    from hypar.ops.nest import Nest, Operand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,7 @@ class Layer:
     def flop(self, batch: int = 1) -> int:
         """Return the floating-point operations, forward."""
         nest = self.nest(batch)
-        return nest.flop("forward") or nest.operations
+        return nest.flop["forward"] or nest.operations
 
 
 @lru_cache(maxsize=16384)

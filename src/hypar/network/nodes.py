@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 
 from hypar.network.layer import ties_of
 from hypar.ops.dims import KERNEL, atom_of
-from hypar.ops.operands import Saved, Traffic
+from hypar.ops.nest import Saved, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ class PlanNode:
 
     def read_at(self, operand: int) -> PlanNode:
         """Return the layer with one of its operands as the first; see ``Nest.read_at``."""
-        return replace(self, nest=self.nest.read_at(operand)) if operand else self
+        return replace(self, nest=self.nest.read_at[operand]) if operand else self
 
     def resized(self, nest: Nest, output_elements: int) -> PlanNode:
         """Return the layer with other sizes; written out, as many layers are made for every decision of an uneven split."""
@@ -264,7 +264,7 @@ def _ties(layers: Sequence[Layer], nodes: Sequence[PlanNode], index: dict[str, i
     for tie in ties_of(layers):
         owner, user = index[tie.owner], index[tie.user]
         nest = nodes[owner].nest
-        shape = tuple((atom, nest.sizes[dim]) for dim, atom in nest.of_weight.output.items())
+        shape = tuple((atom, nest.sizes[dim]) for dim, atom in nest.of_weight.names["output"].items())
         content = Content(nest.elements("weight"), frozenset(), shape)
         yield Tensor(producer=owner, consumer=user, content=content, number=0, operand=WEIGHT)
 
@@ -382,9 +382,12 @@ def _nodes(cut: Sequence[Layer], layers: Sequence[Layer], batch: int, fused: _Fu
         behind = _traffic(ops)
         key = (nest, undivided, behind)
         if key not in shared:
-            whole = nest.whole | {dim for dim, atom in nest.output.items() if atom in undivided}
+            whole = nest.whole | {dim for dim, atom in nest.names["output"].items() if atom in undivided}
             own = replace(nest, behind=behind, whole=whole)
-            shared[key] = equal.setdefault(own.content, own)
+            counts = (own.products, own.fraction, whole, behind, own.input_elements)
+            mappings = (own.sizes, own.windows, own.input_sizes, own.zeros)
+            content = (own.unsized, *counts, *[tuple(each.items()) for each in mappings])
+            shared[key] = equal.setdefault(content, own)
         found.append(
             PlanNode(
                 name=layer.name,

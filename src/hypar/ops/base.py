@@ -13,8 +13,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.ops.dims import KERNEL
-from hypar.ops.nest import Nest
-from hypar.ops.operands import Axes, Projection, Saved
+from hypar.ops.nest import Axes, Nest, Operand, Projection, Saved, operand_name
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import ShapeError, Window
 
@@ -89,11 +88,18 @@ class Op(Record):
         return None
 
     def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
-        """Return what its nest has besides one shape that is read and made, by the names of ``Nest.of`` and a few more.
+        """Return what its nest has besides one shape that is read and made, as attributes of a ``Nest`` for one sample.
 
-        ``made`` are the axes of the output, by default those of the first input with the outputs of windows along its dims, and
-        ``loops`` the loop dims, by default the same; ``read`` are the axes of each input besides windows, by default its dims.
-        A fraction is that of the product of all loop dims, where there are no ``products``; ``elements`` are those of a sample.
+        Besides it has:
+
+        - ``made``, the axes of the output: by default those of the first input, with the outputs of windows along its dims;
+        - ``loops``, the loop dims with their sizes: by default those that are made;
+        - ``read``, the axes of each input, besides windows: by default its dims;
+        - ``windows``, in place of those of the method, ``weight``, the loop dims of a weight that is contracted, and
+          ``trained``, the axes of each other trained tensor;
+        - ``elements``, what the first input counts as, if not its own, and ``mask``, as the attribute.
+
+        A fraction is that of the product of all loop dims, where there are no ``products``.
         """
         return {}
 
@@ -109,23 +115,38 @@ class Op(Record):
         if self.form:
             form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
             fits(tuple(inputs[0]) == self.form, inputs, form)
-        facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask}
+        facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask, "more": (0, 0)}
         facts |= self._facts(*inputs)
-        shape: Shape = next(iter(inputs), {})
+        first: dict[str, int] = dict(*inputs[:1])
         windows = facts.pop("windows", None) or self.windows(*inputs)
-        made: Axes | None = facts.pop("made", None)
-        if made is None:
-            outputs = {dim: own.output_size(shape[dim]) for dim, own in windows.items()}
-            made = {**shape, **outputs}
-        slid = {dim: Projection(shape[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
-        loops, read = facts.pop("loops", made), [{**own, **slid} for own in facts.pop("read", inputs)]
-        elements, mask = math.prod(loops.values()), facts.pop("mask")
-        facts["operations"] *= elements
-        if mask:
-            facts["saved"] = facts["saved"]._replace(mask_bytes=mask * elements)
+        if "made" not in facts:
+            facts["made"] = {**first, **{dim: own.output_size(first[dim]) for dim, own in windows.items()}}
+        made = {"batch": batch, **facts.pop("made")}
+        sizes = {"batch": batch, **facts.pop("loops", made)}
+        slid = {dim: Projection(first[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
+        read = [Operand.of({"batch": batch, **own, **slid}, sizes) for own in facts.pop("read", inputs)]
+        operands = {operand_name(number): own for number, own in enumerate(read)}
+        if weight := facts.pop("weight", ()):
+            operands["weight"] = Operand.of({dim: dim for dim in weight}, sizes, "weight")
+        trained = facts.pop("trained", {}).items()
+        operands |= {name: Operand.of(axes, sizes, "parameter") for name, axes in trained}
+        slides = windows.keys() - facts.get("whole", ())
+        points, mask, saved = math.prod(sizes.values()), facts.pop("mask"), facts.pop("saved")
         if "fraction" in facts:
-            facts.setdefault("products", (("batch", *loops),))
-        return Nest.of(batch, loops, read, made, **facts)
+            facts.setdefault("products", (tuple(sizes),))
+        return Nest(
+            sizes=sizes,
+            operands=operands,
+            result=Operand.of(made, sizes),
+            input_elements=batch * facts.pop("elements", 0) or math.prod(read[0].shape),
+            input_sizes={dim: first[dim] for dim in IMAGE[1:] if dim in slides},
+            saved=saved._replace(
+                elements=batch * saved.elements, mask_bytes=mask * points or batch * saved.mask_bytes
+            ),
+            operations=points * facts.pop("operations"),
+            more=tuple(batch * elements for elements in facts.pop("more")),
+            **facts,
+        )
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the shape of one output sample, from that of each input; refuses what ``nest`` refuses."""

@@ -3,17 +3,143 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hypar.ops.dims import CUTTABLE, KERNEL, atom_of, in_order
-from hypar.ops.operands import Axes, Operand, Projection, Saved, Sum, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from hypar.ops.windows import Window
+
+IN_GROUP = "channels_in_group"
+"""The name in tensors of the channels of each group: no consecutive channels, which a neighbour may cut."""
+
+Role = Literal["activation", "weight", "parameter"]
+"""A tensor that comes from another layer, a trained one that is contracted, or one that meets each element."""
+
+
+class Projection(NamedTuple):
+    """How loop dims index one axis of a tensor.
+
+    Attributes:
+        size: elements of the axis.
+        dims: the loop dims, of several the first outermost; none for an axis that is read whole.
+        window: the window along the axis; ``dims`` are then its output and its tap, which one of a single tap may lack.
+        turns: whether the places of the dims go round the axis, as round the rows of a table.
+    """
+
+    size: int
+    dims: tuple[str, ...] = ()
+    window: Window | None = None
+    turns: bool = False
+
+
+class Operand(NamedTuple):
+    """A tensor of an op.
+
+    Attributes:
+        axes: how its axes are indexed, by their own names, in the order of its array.
+        role: what it is.
+    """
+
+    axes: Mapping[str, Projection]
+    role: Role = "activation"
+
+    @classmethod
+    def of(cls, axes: Axes, sizes: Mapping[str, int], role: Role = "activation") -> Operand:
+        """Return an operand of some axes; ``sizes`` are those of the loop dims."""
+
+        def projection(axis: str, own: Any) -> Projection:
+            if isinstance(own, Projection):
+                return own
+            if isinstance(own, int):
+                return Projection(own, (axis,))
+            dims = (own,) if isinstance(own, str) else own
+            return Projection(math.prod(sizes[dim] for dim in dims), dims)
+
+        return cls({axis: projection(axis, own) for axis, own in axes.items()}, role)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of its axes."""
+        return tuple(own.size for own in self.axes.values())
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """The loop dims that its axes are indexed by."""
+        return tuple(dim for own in self.axes.values() for dim in own.dims)
+
+    @property
+    def windows(self) -> dict[str, Window]:
+        """The window along each axis that has one."""
+        return {axis: own.window for axis, own in self.axes.items() if own.window is not None}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The axis that each loop dim indexes, but the taps of windows; the channels of a group have a name of their own."""
+        found: dict[str, str] = {}
+        for axis, own in self.axes.items():
+            if "groups" in own.dims:
+                found |= {"groups": axis, own.dims[-1]: IN_GROUP}
+            elif own.dims:
+                found[own.dims[0]] = axis
+        return found
+
+
+Axes = Mapping[str, Any]
+"""The axes of a tensor by their names: the size of one that a loop dim of its name indexes, the loop dims, or more than that."""
+
+
+class Sum(NamedTuple):
+    """A partial sum that devices add up on the way through a phase, over the loop dims that it does not keep.
+
+    Attributes:
+        dims: the loop dims that it keeps.
+        backward: whether the backward phase needs it; one named as a parameter is its gradient.
+        together: of some of these dims how many indices next to each other need the sums of each other.
+    """
+
+    dims: tuple[str, ...]
+    backward: bool = False
+    together: Mapping[str, int] = {}
+
+
+class Saved(NamedTuple):
+    """The memory that an op keeps from its forward phase until its backward phase.
+
+    Attributes:
+        input: whether it keeps its input.
+        output: whether it keeps its output.
+        elements: further numbers of the network's number format.
+        mask_bytes: bytes of a mask or of indices.
+        statistics: numbers of the network's number format, for all samples together.
+    """
+
+    input: bool = False
+    output: bool = False
+    elements: int = 0
+    mask_bytes: int = 0
+    statistics: int = 0
+
+
+class Traffic(NamedTuple):
+    """The elements that an op reads from memory and writes to it besides the tensors of a product, and its operations.
+
+    Attributes:
+        forward: elements that the forward phase reads and writes.
+        backward: elements that the backward phase reads and writes.
+        mask_bytes: bytes of a mask or of indices that the forward phase writes and the backward phase reads.
+        flop: operations of the forward phase; the backward phase takes as many if it moves anything.
+        contracted: of an op behind a layer, the dims of the layer's output that ops before it have summed over.
+    """
+
+    forward: float = 0
+    backward: float = 0
+    mask_bytes: float = 0
+    flop: float = 0
+    contracted: frozenset[str] = frozenset()
 
 
 class Phase(NamedTuple):
@@ -83,52 +209,6 @@ class Nest:
     input_sizes: Mapping[str, Any] = field(default_factory=dict)
     input_elements: Any = 0
 
-    @classmethod
-    def of(
-        cls,
-        batch: int,
-        loops: Mapping[str, int],
-        inputs: Sequence[Axes],
-        output: Axes,
-        *,
-        weight: Collection[str] = (),
-        trained: Mapping[str, Axes] | None = None,
-        elements: int = 0,
-        **facts: Any,
-    ) -> Nest:
-        """Return the nest of an op, of which facts of memory and operations are those of one sample.
-
-        Args:
-            batch: samples in a mini-batch, the first loop and the first axis of inputs and output.
-            loops: the other loop dims with their sizes.
-            inputs: the axes of a sample of each input.
-            output: those of the output.
-            weight: the loop dims of a weight that is contracted.
-            trained: the axes of each other trained tensor.
-            elements: those that a sample of the input counts as, if not its own.
-            facts: other attributes.
-        """
-        sizes = {"batch": batch, **loops}
-        samples = {operand_name(at): {"batch": batch, **axes} for at, axes in enumerate(inputs)}
-        operands = {name: Operand.of(axes, sizes) for name, axes in samples.items()}
-        if weight:
-            operands["weight"] = Operand.of({dim: dim for dim in weight}, sizes, "weight")
-        operands |= {name: Operand.of(axes, sizes, "parameter") for name, axes in (trained or {}).items()}
-        read, whole = operands["input"], facts.get("whole", ())
-        slid = [dim for dim in ("height", "width") if dim in read.windows and dim not in whole]
-        saved, (forward, backward) = facts.pop("saved", Saved()), facts.pop("more", (0, 0))
-        return cls(
-            sizes=sizes,
-            operands=operands,
-            result=Operand.of({"batch": batch, **output}, sizes),
-            input_elements=batch * elements or math.prod(read.shape),
-            input_sizes={dim: read.axes[dim].size for dim in slid if read.axes[dim].dims[0] == dim},
-            saved=saved._replace(elements=batch * saved.elements, mask_bytes=batch * saved.mask_bytes),
-            operations=batch * facts.pop("operations", 0),
-            more=(batch * forward, batch * backward),
-            **facts,
-        )
-
     # Tensors
 
     @cached_property
@@ -142,60 +222,39 @@ class Nest:
         return {name: own for name, own in self.operands.items() if own.role != "activation"}
 
     @cached_property
-    def _names(self) -> Mapping[str, Mapping[str, str]]:
-        """The names of each tensor but the weight; all inputs of a join that is no product are alike."""
-        read = enumerate(self.inputs if self.products else self.inputs[:1])
-        return {**{operand_name(number): own.names for number, own in read}, "output": self.result.names}
+    def names(self) -> Mapping[str, Mapping[str, str]]:
+        """The loop dims that each tensor carries, with its own name for each: those of ``tensors``, by their names."""
+        weights = [own.dims for own in self.operands.values() if own.role == "weight"]
+        first, *others = [own.names for own in (self.inputs if self.products else self.inputs[:1])]
+        found = {"input": first, "weight": {dim: dim for dims in weights for dim in dims}}
+        further = {operand_name(number): own for number, own in enumerate(others, start=1)}
+        return {**found, "output": self.result.names, **further}
 
     @property
-    def input(self) -> Mapping[str, str]:
-        """The loop dims that F_in and E_in carry, with the tensor's name for each."""
-        return self._names["input"]
+    def weight(self) -> Mapping[str, str]:
+        """The loop dims that W and dW carry; none without a weight that is contracted."""
+        return self.names["weight"]
 
     @cached_property
-    def weight(self) -> tuple[str, ...]:
-        """The loop dims that W and dW carry; none without a weight that is contracted."""
-        return next((own.dims for own in self.operands.values() if own.role == "weight"), ())
+    def tensors(self) -> tuple[str, ...]:
+        """The names of the tensors: ``input``, ``weight``, ``output``, and those of ``others``."""
+        return tuple(self.names)
 
     @property
-    def output(self) -> Mapping[str, str]:
-        """The loop dims that F_out and E_out carry, with the tensor's name for each."""
-        return self._names["output"]
-
-    @property
-    def others(self) -> tuple[Mapping[str, str], ...]:
-        """The loop dims of the further inputs of a product of activations, with the tensor's name for each."""
-        return tuple(self._names.values())[1:-1]
+    def others(self) -> tuple[str, ...]:
+        """The names of the further inputs of a product of activations: ``input 1`` and so on."""
+        return self.tensors[3:]
 
     @cached_property
     def windows(self) -> Mapping[str, Window]:
         """The windows along the dims of an image that a choice may divide."""
         return {dim: own for dim, own in self.inputs[0].windows.items() if dim in self.input_sizes}
 
-    def names(self, tensor: str) -> Mapping[str, str]:
-        """Return the tensor's name for each loop dim that it carries; none for a weight."""
-        return self._names.get(tensor, {})
-
-    @cached_property
-    def tensors(self) -> tuple[str, ...]:
-        """The names of the tensors: ``input``, ``weight``, ``output``, and ``input 1`` and so on for further inputs."""
-        return "input", "weight", "output", *list(self._names)[1:-1]
-
-    @cached_property
-    def _carried(self) -> Mapping[str, frozenset[str]]:
-        return {
-            name: frozenset(self.weight if name == "weight" else self.names(name)) for name in self.tensors
-        }
-
-    def dims(self, tensor: str) -> frozenset[str]:
-        """Return the loop dims of a tensor: ``input``, ``weight``, ``output`` or ``input 1``."""
-        return self._carried[tensor]
-
     def elements(self, tensor: str) -> int:
         """Return the elements of the whole tensor; 0 for the weight of an op without one."""
         if tensor == "input":
             return self.input_elements  # type: ignore[no-any-return]  # of real sizes a real number
-        dims = self.weight if tensor == "weight" else self.names(tensor)
+        dims = self.names.get(tensor)
         return math.prod([self.sizes[dim] for dim in dims]) if dims else 0
 
     # What a choice may divide
@@ -208,20 +267,20 @@ class Nest:
         )
 
     @cached_property
-    def extra(self) -> tuple[str, ...]:
-        """The dims besides those of convolutions that the tensors carry, in their order on devices."""
-        dims = frozenset().union(*self._carried.values())
-        return tuple(dim for dim in in_order(dims) if not (dim in CUTTABLE or dim.startswith(KERNEL)))
+    def counted(self) -> tuple[str, ...]:
+        """The dims for which degrees are counted: those of convolutions, and the others that the tensors carry."""
+        return (*CUTTABLE, *self.extra)
 
     @cached_property
-    def counted(self) -> tuple[str, ...]:
-        """The dims for which degrees are counted: those of convolutions, and the layer's own."""
-        return (*CUTTABLE, *self.extra)
+    def extra(self) -> tuple[str, ...]:
+        """The dims besides those of convolutions that the tensors carry, in their order on devices."""
+        dims = frozenset().union(*self.names.values())
+        return tuple(dim for dim in in_order(dims) if not (dim in CUTTABLE or dim.startswith(KERNEL)))
 
     @property
     def multiplies(self) -> bool:
         """Whether tensors are multiplied: by a weight, by each other, or by a selection of elements."""
-        return bool(self.weight or self.others or self.products)
+        return bool(self.weight or self.products)
 
     @cached_property
     def reduced(self) -> frozenset[str]:
@@ -237,7 +296,7 @@ class Nest:
     @property
     def concatenates(self) -> bool:
         """Whether its output is its inputs' channels one behind the other."""
-        return any(axis.first for own in self.inputs for axis in own.axes.values())
+        return any("channels" in own.windows for own in self.inputs[1:])
 
     # Operations and memory
 
@@ -253,62 +312,46 @@ class Nest:
     def macs(self) -> int:
         """Number of multiply-accumulates in the forward phase; 0 where nothing is multiplied."""
         if self.products:
-            return int(self.fraction * self.products_among({}))
+            return int(self.macs_among({}))
         return math.prod(self.steps.values()) if self.multiplies else 0
 
     def macs_among(self, degrees: Mapping[str, Any]) -> Any:
         """Return the multiply-accumulates of each of the devices that divide some dims alike."""
-        if self.products:
-            return self.fraction * self.products_among(degrees)
-        return self.macs / math.prod(degrees.get(dim, 1) for dim in self.sizes)
+        if not self.products:
+            return self.macs / math.prod(degrees.get(dim, 1) for dim in self.sizes)
+        sizes = {dim: size / degrees.get(dim, 1) for dim, size in self.sizes.items()}
+        return self.fraction * sum(math.prod(sizes[dim] for dim in dims) for dims in self.products)
 
-    def products_among(self, degrees: Mapping[str, Any]) -> Any:
-        """Return the multiply-accumulates of a chain's products on each of the devices that divide some dims."""
-        if not degrees:
-            return sum(math.prod(self.sizes[dim] for dim in dims) for dims in self.products)
-        return sum(math.prod(self.sizes[dim] / degrees.get(dim, 1) for dim in dims) for dims in self.products)
-
-    def flop(self, phase: str) -> int:
-        """Return the floating-point operations of a phase: ``2 n - 1`` for every result element that contracts n terms.
+    @cached_property
+    def flop(self) -> Mapping[str, int]:
+        """The floating-point operations of each phase: ``2 n - 1`` for every result element that contracts n terms.
 
         A contraction of less than one term, which a fractional share may leave, needs no additions. The outputs of
         transposed windows contract fewer terms at a border, so their products are counted together.
 
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
-        return self._flop[phase]
-
-    @cached_property
-    def _flop(self) -> Mapping[str, int]:
         macs, steps = self.macs, self.steps
         if not macs or self.products:
             return dict.fromkeys(PHASES, 2 * macs)
         found = {}
         for phase, (_, result) in PHASES.items():
-            terms = math.prod(size for dim, size in steps.items() if dim not in self.dims(result))
+            terms = math.prod(size for dim, size in steps.items() if dim not in self.names[result])
             found[phase] = self.elements(result) * (terms + max(0, terms - 1))
         if steps != self.sizes:
             found["forward"] = macs + max(0, macs - self.elements("output"))
         return found
 
+    # The same op without sizes, or as one of its tensors sees it
+
     @cached_property
-    def step_flop(self) -> int:
-        """The floating-point operations of the three phases."""
-        return sum(self.flop(phase) for phase in PHASES)
-
-    # The same op with other sizes, or as one of its tensors sees it
-
-    def read_at(self, operand: int) -> Nest:
-        """Return the nest as a tensor's transfer to one of its inputs sees it: with that one as ``input``.
+    def read_at(self) -> tuple[Nest, ...]:
+        """The nest as a tensor's transfer to each of its inputs sees it: with that one as ``input``.
 
         The input that was first changes places with it, so that every dim keeps the tensors that carry it.
         """
-        return self._read_at[operand] if operand else self
-
-    @cached_property
-    def _read_at(self) -> tuple[Nest, ...]:
         first, found = self.inputs[0], [self]
-        for name in self.tensors[3:]:
+        for name in self.others:
             operands = {**self.operands, "input": self.operands[name], name: first}
             found.append(replace(self, operands=operands, input_elements=self.elements(name)))
         return tuple(found)
@@ -316,25 +359,14 @@ class Nest:
     @cached_property
     def of_weight(self) -> Nest:
         """The nest as the transfers of its weight see it: with the weight as F_in and as F_out, without windows."""
-        axes = {atom_of(dim): Projection(self.sizes[dim], (dim,)) for dim in self.weight}
-        operands = {**self.operands, "input": Operand(axes)}
-        size = self.elements("weight")
-        return replace(self, operands=operands, result=Operand(axes), input_elements=size, input_sizes={})
-
-    @property
-    def content(self) -> object:
-        """A key that nests of equal fields share, as joins of two and of three inputs do."""
-        chain = (self.products, self.fraction, self.whole, self.behind, self.input_elements)
-        mappings = (self.sizes, self.windows, self.input_sizes, self.zeros)
-        return self.unsized(), chain, *[tuple(mapping.items()) for mapping in mappings]
-
-    def unsized(self) -> Nest:
-        """Return the nest of the same dims without sizes; nests with equal dims share one object."""
-        return self._unsized
+        own = Operand({atom_of(dim): Projection(self.sizes[dim], (dim,)) for dim in self.weight})
+        operands, size = {**self.operands, "input": own}, self.elements("weight")
+        return replace(self, operands=operands, result=own, input_elements=size, input_sizes={})
 
     @cached_property
-    def _unsized(self) -> Nest:
-        key = (self.weight, *(tuple(own.items()) for own in (self.input, self.output, *self.others)))
+    def unsized(self) -> Nest:
+        """The nest of the same dims without sizes; nests with equal dims share one object."""
+        key = tuple(tuple(own.items()) for own in self.names.values())
         plain = Nest(sizes={}, operands=self.operands, result=self.result, products=self.products)
         return _UNSIZED.setdefault(key, plain)
 

@@ -27,15 +27,13 @@ from hypar.ops.tape import Array, Errors, Indices, Var
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.ops.nest import Nest
-    from hypar.ops.operands import Operand, Projection, Sum
+    from hypar.ops.nest import Nest, Operand, Projection, Sum
     from hypar.ops.windows import Window
 
 Mask = NDArray[np.bool_]
 Box = tuple[Indices, ...]
 Piece = Mapping[str, Indices]
 Arrays = Mapping[str, Array]
-Step = Callable[[Var, str], Var]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,94 +125,87 @@ class Run:
 
     def _read(self, name: str, operand: Operand, whole: Array, *, shared: bool = False) -> Var:
         operand = self.nest.result if self.nest.view else operand
-        ends = [self._axis(axis, own) for axis, own in operand.axes.items()]
-        box = tuple(read for read, _ in ends)
-        dims = [
-            to if isinstance(to, str) else f"{name} {axis}"
-            for axis, (_, to) in zip(operand.axes, ends, strict=True)
-        ]
+        ends = {axis: self._axis(axis, own) for axis, own in operand.axes.items()}
+        box = tuple(read for read, _ in ends.values())
+        own_dims = {axis: (*own.dims, axis)[0] for axis, own in operand.axes.items()}
+        dims = [own_dims[axis] if places is None else f"{name} {axis}" for axis, (_, places) in ends.items()]
         found = Var(dims, take(whole.reshape(operand.shape), box))
         self.leaves[name] = found, box, operand.shape, whole.shape
         if shared:
             found = self._shared(name, found, box, operand.shape)
-        windows: list[tuple[str, Step]] = []
-        for own, dim, (_, step) in zip(operand.axes.values(), dims, ends, strict=True):
-            if own.window and callable(step):
-                windows.insert(0, (dim, step))
-            elif callable(step):
-                found = step(found, dim)
+        gathers = [
+            (dim, places, own)
+            for dim, (_, places), own in zip(dims, ends.values(), operand.axes.values(), strict=True)
+            if places is not None
+        ]
+        for dim, places, own in gathers:
+            found = found if own.window else found.gather(dim, places, own.dims)
+        windows = {dim: (places, own) for dim, places, own in reversed(gathers) if own.window}
         if windows:
             # What is contracted lies together, before and behind the taps of windows.
-            kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim in dict(windows)]
+            kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim in windows]
             found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
-        for dim, step in windows:
-            found = step(found, dim)
+        for dim, (places, own) in windows.items():
+            border = -np.inf if self.nest.reduce == "max" else 0.0
+            found = found.gather(dim, places, own.dims[::-1], border)
         return found
 
     def box(self, operand: Operand) -> Box:
         """Return the indices along each axis of a tensor that the piece reads, or makes of the result."""
         return tuple(self._axis(axis, own)[0] for axis, own in operand.axes.items())
 
-    def _axis(self, axis: str, own: Projection) -> tuple[Indices, str | Step]:
-        """Return the indices along an axis that the piece reads, and their dim, or what puts the loop dims in its place."""
-        dims = own.dims
-        if not dims:
-            return np.arange(own.size), axis
+    def _axis(self, axis: str, own: Projection) -> tuple[Indices, Indices | None]:
+        """Return the indices along an axis that the piece reads, and the places of its dims in these; None for one after another."""
+        if not own.dims:
+            return np.arange(own.size), None
         if own.window is not None:
-            read, places = reading(own.window, self.index(dims[0]), own.size, self.piece.get(f"input_{axis}"))
-            border = -np.inf if self.nest.reduce == "max" else 0.0
-            return read, lambda found, label: found.windows(label, places, dims[:2], border)
+            read, places = reading(
+                own.window, self.index(own.dims[0]), own.size, self.piece.get(f"input_{axis}")
+            )
+            return read, places.T if len(own.dims) > 1 else places[:, 0]
         index: Any = 0
-        ends = np.ix_(*map(self.index, dims)) if len(dims) > 1 else map(self.index, dims)
-        for dim, at in zip(dims, ends, strict=True):
+        for dim, at in zip(own.dims, np.ix_(*map(self.index, own.dims)), strict=True):
             index = index * self.nest.sizes[dim] + at
         if own.turns:
-            return np.arange(own.size), lambda found, label: found.gather(label, index % own.size, dims)
-        if len(dims) > 1:
-            sizes = dict(zip(dims, index.shape, strict=True))
-            return index.ravel(), lambda found, label: found.split(label, sizes)
-        if self.nest.sizes[dims[0]] == own.size:
-            return index, dims[0]
-        there = (index >= own.first) & (index < own.first + own.size)
-        at = np.where(there, there.cumsum() - 1, -1)
-        return index[there] - own.first, lambda found, label: found.gather(label, at, dims)
+            return np.arange(own.size), index % own.size
+        return index.ravel(), None if len(own.dims) == 1 else np.arange(index.size).reshape(index.shape)
 
     # Sums over devices
 
-    def _ends(self, own: Sum) -> tuple[list[str], Box]:
-        """Return the dims of a sum as a piece needs it, those with more than its own indices as ``every``, and its box."""
-        dims = ["every" if dim in own.together else dim for dim in own.dims]
-        sizes = self.nest.sizes
-        return dims, tuple(
-            np.arange(sizes[dim]) if dim in own.together else self.index(dim) for dim in own.dims
-        )
+    def _ends(self, own: Sum) -> tuple[Box, tuple[int, ...]]:
+        """Return the box of a sum that a piece has, and the whole size."""
+        return tuple(map(self.index, own.dims)), tuple(self.nest.sizes[dim] for dim in own.dims)
 
     def total(self, name: str, terms: Var) -> Var:
         """Return a sum of the forward phase, of which a piece has terms."""
         own = self.nest.sums[name]
-        terms, indices = terms.ordered(own.dims), tuple(map(self.index, own.dims))
-        self.terms[name] = put(self._shape(own), indices, terms.value)
-        dims, box = self._ends(own)
+        terms, (box, shape) = terms.ordered(own.dims), self._ends(own)
+        self.terms[name] = put(shape, box, terms.value)
         known = self.terms if self.sums is not None and name not in self.sums else self.sums
-        value = np.full([*map(len, box)], np.nan) if known is None else take(known[name], box)
-        at = tuple(map(np.searchsorted, box, indices))
-        return Var(dims, value, (terms, lambda error: take(error, at)))
+        value = np.full(terms.value.shape, np.nan) if known is None else _known(own, known[name], box)
+        return Var(own.dims, value, (terms, lambda error: error))
 
     def shared(self, name: str, value: Var) -> Var:
         """Return a value that all devices with some of its elements use: its error is a sum of the backward phase."""
-        dims, box = self._ends(self.nest.sums[name])
-        return self._shared(name, value.ordered(dims), box, self._shape(self.nest.sums[name]))
+        own = self.nest.sums[name]
+        return self._shared(name, value.ordered(own.dims), *self._ends(own))
 
     def _shared(self, name: str, value: Var, box: Box, shape: tuple[int, ...]) -> Var:
         def back(error: Array) -> Array:
-            return take(self.back_sums[name], box) if name in self.back_sums else error
+            sums = self.back_sums.get(name)
+            return error if sums is None else _known(self.nest.sums[name], sums, box)
 
         found = Var(value.dims, lambda: value.value, (value, back))
         self.met[name] = found, box, shape
         return found
 
-    def _shape(self, own: Sum) -> tuple[int, ...]:
-        return tuple(self.nest.sizes[dim] for dim in own.dims)
+
+def _known(own: Sum, sums: Array, box: Box) -> Array:
+    """Return a box of known sums, to each of which those of the indices together with its own are added."""
+    for dim, count in own.together.items():
+        at = own.dims.index(dim)
+        sums = np.add.reduceat(sums, np.arange(0, sums.shape[at], count), at).repeat(count, at)
+    return take(sums, box)
 
 
 def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:

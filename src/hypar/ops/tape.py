@@ -116,67 +116,55 @@ class Var:
     def merged(self, dims: Sequence[str], name: str) -> Var:
         """Return it with dims beside each other as one."""
         at, shape = self.dims.index(dims[0]), self.value.shape
-        return self._reshaped(at, len(dims), {name: math.prod(shape[at : at + len(dims)])})
-
-    def split(self, dim: str, sizes: dict[str, int]) -> Var:
-        """Return it with a dim as several, the first outermost."""
-        return self._reshaped(self.dims.index(dim), 1, sizes)
-
-    def _reshaped(self, at: int, count: int, sizes: dict[str, int]) -> Var:
-        """Return it with some dims beside each other as others with as many elements."""
-        shape, behind = self.value.shape, at + count
-        value = self.value.reshape(*shape[:at], *sizes.values(), *shape[behind:])
-        names = (*self.dims[:at], *sizes, *self.dims[behind:])
+        behind = at + len(dims)
+        value = self.value.reshape(*shape[:at], math.prod(shape[at:behind]), *shape[behind:])
+        names = (*self.dims[:at], name, *self.dims[behind:])
         return Var(names, value, (self, lambda error: error.reshape(shape)))
 
-    def gather(self, dim: str, index: Indices, dims: Sequence[str]) -> Var:
-        """Return its elements along a dim at an array of indices over other dims; -1 reads 0."""
-        found = self.windows(dim, index.reshape(-1, 1), ("gathered", "tap"), 0.0).sum(["tap"])
-        return found.split("gathered", dict(zip(dims, index.shape, strict=True)))
+    def gather(self, dim: str, places: Indices, dims: Sequence[str], border: float = 0.0) -> Var:
+        """Return its elements along a dim at an array of places over other dims; at -1 it is the border.
 
-    def windows(self, dim: str, places: Indices, dims: Sequence[str], border: float) -> Var:
-        """Return what each output reads along a dim, which becomes outputs, by tap, the first dim.
-
-        Args:
-            dim: the dim.
-            places: the element of each output and tap, ``[outputs, kernel]``; -1 reads the border.
-            dims: the names of outputs and taps.
-            border: the value of the padding.
+        Of several dims the first comes before all others, unless they are the dim itself in parts.
         """
         at, own = self.dims.index(dim), self.value
-        (count, kernel), (outputs, tap) = places.shape, dims
-        before = (slice(None),) * at
-        taps = _taps(places.tobytes(), kernel)
-        pairs = [((*before, made), (*before, read)) for made, read in taps]
-        found = np.full((kernel, *own.shape[:at], count, *own.shape[at + 1 :]), border)
+        whole = np.array_equal(places.ravel(), np.arange(own.shape[at]))
+        taps = int(places.ndim > 1 and places.size > 0 and not whole)
+        names = (*dims[:taps], *self.dims[:at], *dims[taps:], *self.dims[at + 1 :])
+        shape = (*places.shape[:taps], *own.shape[:at], *places.shape[taps:], *own.shape[at + 1 :])
+        if whole:
+            return Var(names, own.reshape(shape), (self, lambda error: error.reshape(own.shape)))
+        before, pairs = (slice(None),) * at, _selections(places.tobytes(), len(places) if taps else 1)
+        found = np.full(
+            (len(pairs), *own.shape[:at], places.size // len(pairs), *own.shape[at + 1 :]), border
+        )
         for each, (made, read) in zip(found, pairs, strict=True):
-            each[made] = own[read]
+            each[*before, made] = own[*before, read]
 
         def back(error: Array) -> Array:
             summed: Array = np.zeros(own.shape)
-            for each, (made, read) in zip(error, pairs, strict=True):
-                if isinstance(read[-1], slice):
-                    summed[read] += each[made]
+            for each, (made, read) in zip(error.reshape(found.shape), pairs, strict=True):
+                if isinstance(read, slice):
+                    summed[*before, read] += each[*before, made]
                 else:
-                    np.add.at(summed, read, each[made])
+                    np.add.at(summed, (*before, read), each[*before, made])
             return summed
 
-        return Var((tap, *self.dims[:at], outputs, *self.dims[at + 1 :]), found, (self, back))
+        return Var(names, found.reshape(shape), (self, back))
 
 
 @lru_cache(
     maxsize=1024
-)  # all devices and phases of a layer, and of layers of equal windows, ask for the same
-def _taps(places: bytes, kernel: int) -> list[list[Any]]:
-    """Return what selects the outputs of each tap, and the elements that it reads."""
-    reads = np.frombuffer(places, dtype=np.intp).reshape(-1, kernel).T
+)  # as all devices and phases of a layer, and layers of equal windows, ask for the same
+def _selections(places: bytes, taps: int) -> list[list[Any]]:
+    """Return what selects what each tap makes, and the elements that it reads."""
+    reads = np.frombuffer(places, dtype=np.intp).reshape(taps, -1)
     return [[_selection(np.flatnonzero(read >= 0)), _selection(read[read >= 0])] for read in reads]
 
 
 def _selection(indices: Indices) -> Indices | slice:
     """Return what selects indices of a dim: a slice where they are evenly spaced, which is much faster."""
     steps = np.diff(indices)
-    if not len(indices) or (steps != steps[:1]).any() or not steps.all():
+    if not len(indices) or (steps != steps[:1]).any() or (steps < 1).any():
         return indices
     return slice(int(indices[0]), int(indices[-1]) + 1, int(steps[0]) if len(steps) else 1)
 

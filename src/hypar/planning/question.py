@@ -77,7 +77,7 @@ def _choices(space: Space, graph: PlanGraph, ways: int, idle: bool) -> list[Opti
         nest = layer.nest
         if (nest, layer.op_name) not in known:
             sizes = tuple([(dim, min(size, most)) for dim, size in nest.sizes.items()])
-            key = (nest.unsized(), nest.products, nest.whole, layer.op_name, layer.channels, sizes)
+            key = (nest.unsized, nest.products, nest.whole, layer.op_name, layer.channels, sizes)
             if key not in found:
                 found[key] = space.choices(layer, ways, idle=idle)
             known[nest, layer.op_name] = found[key]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.ops.dims import CONTRACTED, CUTTABLE, KERNEL, READ
-from hypar.ops.nest import operand_name
-from hypar.ops.operands import IN_GROUP
+from hypar.ops.nest import IN_GROUP, operand_name
 from hypar.program.cuts import scattered, uncut
 from hypar.program.flow import AXES, SPATIAL, Made, Work, axes_of, pieces_of
 from hypar.program.holding import Holding, everywhere, flattened
@@ -153,9 +152,9 @@ def _left(flow: Flow, layer: Layer, nest: Nest, output: Holding, cuts: Cuts) -> 
     terms = frozenset(dim for dim in divided if "output" in partial_results(nest, dim))
     if reader is None or not terms or not cuts.meets(reader.cuts):
         return output, cuts
-    read_as = _ungrouped(flow.nest(reader.layer).names(operand_name(reader.operand)))
+    read_as = _ungrouped(flow.nest(reader.layer).names.get(operand_name(reader.operand), {}))
     read_as.pop("groups", None)
-    made_as = _ungrouped(nest.output)
+    made_as = _ungrouped(nest.names["output"])
     cuts = scattered(cuts, reader.cuts, (made_as, read_as), terms)
     axes = axes_of(layer)
     left = [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.ops.operands import Operand, Projection
+    from hypar.ops.nest import Operand, Projection
     from hypar.ops.windows import Window
     from hypar.program.holding import Members
     from hypar.program.tables import Content
@@ -46,8 +46,7 @@ def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Me
         return np.repeat(working, own.size, axis=1)
     if own.window is not None:
         return read(own.window, dims[own.dims[0]], own.size)
-    found = dims[own.dims[0]] if len(own.dims) == 1 else flattened([dims[dim] for dim in own.dims])
-    return found[:, own.first : own.first + own.size]
+    return dims[own.dims[0]] if len(own.dims) == 1 else flattened([dims[dim] for dim in own.dims])
 
 
 def reached(window: Window, held: Members, size: int) -> Members:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.network.layer import Layer
-    from hypar.ops.operands import Operand, Sum
+    from hypar.ops.nest import Operand, Sum
     from hypar.program.flow import Flow, Work
     from hypar.program.holding import Members
 

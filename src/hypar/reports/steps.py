@@ -68,7 +68,7 @@ def _peak_share(ran: ScoredStep | None) -> str:
     if ran is None or machine is None or machine.measured is not None or not ran.score.time_s:
         return ""
     units = machine.content.assumptions.units_per_device.value
-    flop = math.fsum(layer.nest.step_flop for layer in ran.graph.contracted.layers)
+    flop = math.fsum(sum(layer.nest.flop.values()) for layer in ran.graph.contracted.layers)
     done = ran.score.time_s * ran.plan.num_devices * machine.compute.flop_per_s(units)
     return f"; {100 * flop / done:.2g}% of the peak FLOP/s used"
 

@@ -90,7 +90,7 @@ def _counted(graph: PlanGraph, convention: str) -> tuple[tuple[Within, ...], tup
     tensors = []
     for tensor, between, parts in zip(network.tensors, network.between, network.parts, strict=True):
         made, read = graph.ends(tensor)
-        ends = (made.nest.unsized(), read.nest)
+        ends = (made.nest.unsized, read.nest)
         tensors.append(_across(ends, None, between, parts))
     return tuple(_within(layer.nest, 0, sums) for layer, sums in layers), tuple(tensors)
 

@@ -99,7 +99,7 @@ def placed(
         if tensor == "sums" and onward is not None:
             found.append(_scattered(nest, chosen, above, array, onward, whole, scale))
             continue
-        names = nest.names(tensor)
+        names = nest.names.get(tensor, {})
         shards: list[tuple[str, Cut]] = []
         share = _at_work(chosen, array)
         for dim, count in zip(nest.counted, degrees(chosen, nest.counted), strict=True):
@@ -136,7 +136,7 @@ def _scattered(
     """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
     read = onward.nest
     made_as, read_as = (
-        {name: dim for dim, name in own.items()} for own in (nest.names("output"), read.names("input"))
+        {name: dim for dim, name in own.items()} for own in (nest.names["output"], read.names["input"])
     )
     levels = [
         _leaves_terms(nest, made.divided)

@@ -353,6 +353,6 @@ def _most(whole: Nest, own: Nest, chosen: Options, splits: int) -> tuple[float, 
             part = min(1.0, ((left + splits) / count + 1) / size)
             for tensor in shares:
                 # Windows also read rows beside the shard.
-                if dim in whole.dims(tensor) and not (tensor == "input" and dim in whole.windows):
+                if dim in whole.names[tensor] and not (tensor == "input" and dim in whole.windows):
                     shares[tensor] *= part
     return shares["weight"], shares["output"], shares["input"]

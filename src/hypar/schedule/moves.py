@@ -137,7 +137,7 @@ def _elements(nest: Nest, tensor: str) -> float:
 @lru_cache(maxsize=16384)
 def elements_on(nest: Nest, tensor: str, chosen: Options) -> float:
     """Return the elements of a layer's tensor that a device has on average."""
-    carried = nest.dims(tensor)
+    carried = nest.names[tensor]
     counts = zip(nest.counted, degrees(chosen, nest.counted), strict=True)
     return _elements(nest, tensor) / math.prod(count for dim, count in counts if dim in carried)
 
@@ -299,7 +299,7 @@ class _Share(NamedTuple):
 @lru_cache(maxsize=16384)
 def moves_inside(setting: Setting, nest: Nest, output_elements: int, chosen: Options) -> tuple[Move, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    found, roles, array = [], nest.unsized(), setting.array
+    found, roles, array = [], nest.unsized, setting.array
     reaching = bool(nest.windows) and not setting.direct
     for level, shares in _shares_inside(roles, chosen, array, setting.direct):
         choice, ways = chosen[level], array[level]
@@ -344,7 +344,7 @@ def moves_between(
     setting: Setting, ends: tuple[Nest, Nest], content: Content, chosen: tuple[Options, Options]
 ) -> tuple[Move, ...]:
     """Return the transfers of a tensor between two layers at all levels, outermost first."""
-    unsized = (ends[0].unsized(), ends[1].unsized())
+    unsized = (ends[0].unsized, ends[1].unsized)
     if not setting.direct and _along_one_dim(chosen, setting.array):
         shares = _shares_between(unsized, content.contracted, chosen, setting.array)
         return tuple(
@@ -353,12 +353,12 @@ def moves_between(
                 for one in shares
             ]
         )
-    found, roles = [], ends[1].unsized()
+    found, roles = [], ends[1].unsized
     for level, (maker, reader) in enumerate(zip(*chosen, strict=True)):
         ways = setting.array[level]
         groups = working(chosen[1][:level], setting.array)
         if setting.direct or not (simple(maker, ways) and simple(reader, ways)):
-            fractions = tuple(_left(roles, chosen[1], dim)[level] for dim in ends[1].input)
+            fractions = tuple(_left(roles, chosen[1], dim)[level] for dim in ends[1].names["input"])
             for moved in reshard(Gap(ends, content, ways, fractions, setting.direct), maker, reader):
                 if moved.elements:
                     transfer = Transfer(moved.phase, "input", moved.collective, 1.0, moved.devices)
@@ -388,7 +388,7 @@ def _shares_between(
 ) -> tuple[_Share, ...]:
     """Return the transfers at all levels between two layers that divide one dim each, without halo, outermost first."""
     made, read = unsized
-    left = _left(read.unsized(), chosen[1], "input")
+    left = _left(read.unsized, chosen[1], "input")
     return tuple(
         _Share(transfer, level, left[level], working(chosen[1][:level], array))
         for level, (maker, reader) in enumerate(zip(*chosen, strict=True))
@@ -401,7 +401,7 @@ def _between(
 ) -> list[Transfer]:
     """Return the transfers between two layers under simple choices, a halo merged with a transfer of the same collective."""
     made, read = ends
-    args = (made.unsized(), chosen[0], read.unsized(), chosen[1], content.contracted, ways)
+    args = (made.unsized, chosen[0], read.unsized, chosen[1], content.contracted, ways)
     moved = list(between(*args))
     for border in borders(read, chosen[1], ways):
         over = crossing(*args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import FusedOp, kept_with_graph
-from hypar.ops.operands import Saved
+from hypar.ops.nest import Saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -32,7 +32,7 @@ def is_tensor(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def quantities(roles: Nest) -> tuple[str, ...]:
     """Return the divided quantities of a layer: ``QUANTITIES``, its further inputs and its named dims."""
-    return (*QUANTITIES[:-1], *roles.tensors[len(TENSORS) :], *roles.extra, WORKING)
+    return (*QUANTITIES[:-1], *roles.others, *roles.extra, WORKING)
 
 
 def _swapped(name: str, other: str) -> str:
@@ -124,9 +124,9 @@ class LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level; few are one object."""
         few = self.fractions.shape[1] * len(options) <= FEW
         return (
-            _few_divided(self, nest.unsized(), options, ways)
+            _few_divided(self, nest.unsized, options, ways)
             if few
-            else self._divided(nest.unsized(), options, ways)
+            else self._divided(nest.unsized, options, ways)
         )
 
     def _divided(self, roles: Nest, options: Options, ways: int) -> LocalSizes:
@@ -165,7 +165,7 @@ def _divisors(roles: Nest, options: Options, ways: int) -> tuple[Costs, bool]:
     grids = layout(options, ways)
     for dim, degree in grids.chosen.items():
         for tensor in roles.tensors:
-            if dim in roles.dims(tensor):
+            if dim in roles.names[tensor]:
                 found[names.index(tensor)] *= degree
         if dim in names:
             found[names.index(dim)] = degree

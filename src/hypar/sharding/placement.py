@@ -209,9 +209,9 @@ def placement(nest: Nest, dim: str | None, tensor: str) -> Placement:
         dim: the dim that is divided; None for none.
         tensor: ``input``, ``weight`` or ``output``.
     """
-    if dim is None or dim not in nest.dims(tensor):
+    if dim is None or dim not in nest.names[tensor]:
         return Replicate()
-    return Shard(nest.names(tensor).get(dim, dim))
+    return Shard(nest.names[tensor][dim])
 
 
 def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
@@ -225,10 +225,10 @@ def partial_results(nest: Nest, dim: str | None) -> tuple[str, ...]:
     """
     if dim is None:
         return ()
-    carrying = {tensor for tensor in nest.tensors if dim in nest.dims(tensor)}
+    carrying = {tensor for tensor in nest.tensors if dim in nest.names[tensor]}
     if not carrying:
         return ()
-    order = ("output", "input", *nest.tensors[len(("input", "weight", "output")) :], "weight")
+    order = ("output", "input", *nest.others, "weight")
     return tuple(tensor for tensor in order if tensor not in carrying and (tensor != "weight" or nest.weight))
 
 
@@ -249,5 +249,5 @@ def terms(nest: Nest, tensor: str, degrees: Mapping[str, Any]) -> Any:
 
 def divisor(nest: Nest, choice: Choice, tensor: str) -> int:
     """Return the factor by which a choice divides a tensor's elements for the next level."""
-    carried = nest.dims(tensor)
+    carried = nest.names[tensor]
     return math.prod(degree for dim, degree in choice.degrees if dim in carried)

@@ -13,7 +13,6 @@ import numpy as np
 
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
-from hypar.sharding.levels import TENSORS, LocalSizes
 from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import between, borders, crossing, halo, insides, simple
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.grids.manners import Manner
+    from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
     from hypar.sharding.transfers import Border, Transfer
@@ -102,7 +102,7 @@ def inside_costs(
         for each, once in _inside(nest, options, ways, rates)
     )
     items = dict(zip(nest.tensors, found, strict=True))
-    sums = sum((items[tensor] for tensor in nest.tensors[len(TENSORS) :]), items["input"] + items["output"])
+    sums = sum((items[tensor] for tensor in nest.others), items["input"] + items["output"])
     for column, border in () if rates.direct else _borders(nest, options, ways):
         fraction = halo(border, sizes.of(border.dim))
         devices = options[column].devices(ways) if rates.together else 1
@@ -132,13 +132,13 @@ def between_costs(
     made, read, contracted = ends[0].nest, ends[1].nest, tensor.content.contracted
     amount = tensor.elements * sizes.of("input")
     costs: Costs = np.zeros((len(options[0]), len(amount), len(options[1])))
-    for lines in _between(made.unsized(), read.unsized(), options, contracted, ways, rates):
+    for lines in _between(made.unsized, read.unsized, options, contracted, ways, rates):
         costs += least_of(each[:, None, :] * amount[:, None] + once[:, None, :] for each, once in lines)
     for column, border in _borders(read, options[1], ways):
         for row, maker in enumerate(options[0]):
             found = crossing(made, maker, read, options[1][column], contracted, ways)
             if found is not None:
-                moved = between(made.unsized(), maker, read.unsized(), options[1][column], contracted, ways)
+                moved = between(made.unsized, maker, read.unsized, options[1][column], contracted, ways)
                 own = sum(item.fraction for item in moved if item[:3] == ("forward", "input", found[0]))
                 rest = _added_halo(rates, found, ways, own, amount, halo(border, sizes.of(border.dim)))
                 costs[row, :, column] += rest
@@ -177,7 +177,7 @@ def _reshard_costs(
 ) -> Costs:
     """Compute ``between_costs`` for choices that divide several dims or leave devices idle."""
     nests = (ends[0].nest, ends[1].nest)
-    left = np.stack([sizes.of(dim) for dim in nests[1].input], axis=1)
+    left = np.stack([sizes.of(dim) for dim in nests[1].names["input"]], axis=1)
     if len(left) == 1:
         return _summed_reshards(nests, options, tensor, ways, tuple(left[0].tolist()), rates)[:, None]
     distinct, which = np.unique(left, axis=0, return_inverse=True)
@@ -232,14 +232,14 @@ def elements_of(nest: Nest, output_elements: int) -> Costs:
 
 def elements_listed(nest: Nest, output_elements: int) -> list[int]:
     """Return the elements of each tensor."""
-    others = [nest.elements(tensor) for tensor in nest.tensors[len(TENSORS) :]]
+    others = [nest.elements(tensor) for tensor in nest.others]
     return [nest.input_elements, nest.elements("weight"), output_elements, *others]
 
 
 @lru_cache(maxsize=4096)
 def _inside(nest: Nest, options: Options, ways: int, rates: Rates) -> list[tuple[Costs, Costs]]:
     """Return the costs of an element and of a transfer of each tensor, both ``[3, options]``, for each line."""
-    return _inside_of(nest.unsized(), options, ways, rates)
+    return _inside_of(nest.unsized, options, ways, rates)
 
 
 @lru_cache(maxsize=1024)

@@ -27,7 +27,7 @@ def divided_einsum(nest: Nest, dim: str, share: float, *, integral: bool) -> Nes
         nest,
         sizes={**nest.sizes, dim: divided_size(nest.sizes[dim] * share, integral=integral)},
         input_elements=divided_size(
-            nest.input_elements * (share if dim in nest.input else 1), integral=integral
+            nest.input_elements * (share if dim in nest.names["input"] else 1), integral=integral
         ),
         input_sizes=read,
     )

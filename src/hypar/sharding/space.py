@@ -162,7 +162,7 @@ def dims_named(layer: PlanNode, word: str) -> tuple[str, ...]:
     nest = layer.nest
     if word in nest.sizes:
         return () if word in nest.whole else (word,)
-    if not nest.unsized().extra:
+    if not nest.unsized.extra:
         return ()
     prefix = {"in_channels": READ, "out_channels": MADE}.get(word)
     if prefix is not None:

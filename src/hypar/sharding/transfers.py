@@ -135,7 +135,7 @@ def insides(
     for tensor in (output, weight) if direct else (output, first, *others, weight):
         shards, summed = np.ones_like(working), terms(nest, tensor, degrees) * np.ones_like(working)
         for dim, degree in degrees.items():
-            if dim in nest.dims(tensor):
+            if dim in nest.names[tensor]:
                 shards = shards * degree
         if summed.max() > 1:
             received_by = {count: _total(*sums, count) for count in set(summed.tolist())}
@@ -249,5 +249,5 @@ def work(layer: PlanNode, choice: Choice, share: Number) -> Number:
 
     Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
     """
-    flop = layer.nest.step_flop
+    flop = sum(layer.nest.flop.values())
     return flop * share if dim_of(choice) else flop * (share * 0 + 1)

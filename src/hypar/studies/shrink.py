@@ -160,7 +160,7 @@ class _Halved:
             pairs = zip(_sizes(before, dim), _sizes(after, dim), strict=True)
             if any(size % degree == 0 and left % degree for size, left in pairs):
                 yield from self._halved(*self._of_dim(before, dim))
-        read = after.nest(1).input
+        read = after.nest(1).names["input"]
         for dim, size in after.nest(1).rounds.items():
             pieces = math.prod([size, *(degrees.get(op, 1) for op, name in read.items() if name == dim)])
             if _divided(self.named[dim], self.halvings[dim]) % pieces:

@@ -102,14 +102,14 @@ def groups_of(graph: PlanGraph, options: tuple[Options, ...], ways: int) -> Grou
     """Return the layers and tensors that cost alike; None if a choice divides several dims or moves whole rows."""
     if not all(_cuts_one_dim(own, ways) for own in set(options)):
         return None
-    roles = tuple([layer.nest.unsized() for layer in graph.layers])
+    roles = tuple([layer.nest.unsized for layer in graph.layers])
     moves = tuple(
         [
             _Move(
                 one.producer,
                 one.consumer,
                 one.operand,
-                graph.ends(one)[1].nest.unsized() if one.operand else roles[one.consumer],
+                graph.ends(one)[1].nest.unsized if one.operand else roles[one.consumer],
                 one.content.contracted,
             )
             for one in graph.tensors
@@ -250,6 +250,6 @@ def _beside(nest: Nest, sizes: Sequence[LocalSizes], elements: Costs) -> LocalSi
 @lru_cache(maxsize=1024)
 def _unit(unsized: Nest) -> PlanNode:
     """Return a layer of some dims whose tensors have one element each."""
-    dims = dict.fromkeys((dim for tensor in unsized.tensors for dim in sorted(unsized.dims(tensor))), 1)
+    dims = dict.fromkeys((dim for tensor in unsized.tensors for dim in sorted(unsized.names[tensor])), 1)
     nest = replace(unsized, sizes=dims, input_elements=1)
     return PlanNode(name="", op_name="", join=False, nest=nest, output_elements=1, trail=(), ahead=())

@@ -215,7 +215,7 @@ class _Amounts:
             powers = {
                 tuple(
                     powers_of(
-                        1.0 + computing(nest.unsized(), options_of(dims, ways), ways)[row, :, 1] / 2.0, ways
+                        1.0 + computing(nest.unsized, options_of(dims, ways), ways)[row, :, 1] / 2.0, ways
                     ).tolist()
                 )
                 for ways in self.ways

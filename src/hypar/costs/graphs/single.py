@@ -98,7 +98,7 @@ class SingleLevel:
         keys = [(layer.nest, number, sizes, sums) for layer, number, sizes, sums in every]
         alike: dict[object, dict[tuple[Nest, int, LocalSizes, Sums], int]] = {}
         for index, key in enumerate(keys):
-            alike.setdefault((key[0].unsized(), key[1]), {}).setdefault(key, index)
+            alike.setdefault((key[0].unsized, key[1]), {}).setdefault(key, index)
         found: dict[object, Costs] = {}
         for distinct in alike.values():
             layers = [self.graph.layers[index] for index in distinct.values()]

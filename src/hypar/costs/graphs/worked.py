@@ -184,6 +184,6 @@ def _sums(layer: Layer, ways: int) -> Costs:
     nest: Nest = layer.layer.nest
     if not nest.weight:
         return np.zeros(len(layer.dims))
-    received = computing(nest.unsized(), options_of(layer.dims, ways), ways)[:, :, 1]
+    received = computing(nest.unsized, options_of(layer.dims, ways), ways)[:, :, 1]
     moves = (received > 0) & (elements_of(nest, layer.sums) > 0)
     return np.asarray(moves.sum(axis=0), dtype=np.float64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.ops.base import LARGEST_SIZE, Facts, Op, Shape, describe, fits, need, shares
 from hypar.ops.dims import CONTRACTED, MADE, READ, Names, prefixed
-from hypar.ops.operands import Saved, Sum
+from hypar.ops.nest import Saved, Sum
 from hypar.ops.tape import Var, product
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from hypar.ops.base import TWO, VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, fits, need
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, prefixed
-from hypar.ops.operands import Projection, Saved
+from hypar.ops.nest import Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import TransposedWindow, Window
 
@@ -249,7 +249,7 @@ class Embedding(Weighted):
 
     def _value(self, run: Run, tokens: Var, weight: Var) -> Var:
         """Return the rows that the piece has, and zeros for the tokens of other rows."""
-        label = run.nest.weight[0]
+        label = next(iter(run.nest.weight))
         rows, token = run.index(label), token_of(tokens.value, run.nest.sizes[label])
         place = np.minimum(np.searchsorted(rows, token), len(rows) - 1)
         return weight.gather(label, np.where(rows[place] == token, place, -1), tokens.dims)

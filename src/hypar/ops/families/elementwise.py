@@ -10,7 +10,7 @@ from pydantic import Field
 
 from hypar.ops.base import SEVERAL, TWO, Facts, Op, Shape, Size, fits, need
 from hypar.ops.dims import CONTRACTED, KERNEL, Names, prefixed
-from hypar.ops.operands import Projection, Saved, Sum
+from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.tape import Array, Var
 from hypar.ops.windows import Window
 

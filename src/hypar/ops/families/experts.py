@@ -8,7 +8,7 @@ import numpy as np
 
 from hypar.ops.base import TWO, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import KERNEL, DimName, OneSized
-from hypar.ops.operands import Projection, Saved
+from hypar.ops.nest import Projection, Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing, Window
 
@@ -62,8 +62,8 @@ class Dispatch(Op):
         ((experts, _),), size, slots = self.to, self._routing.round, run.index(self.slots)
         places = slots[:, None] * size + np.arange(size)
         chosen = self._routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
-        split = {self.slots: len(slots), f"{KERNEL}{self.over}": size}
-        selected = Var(("batch", "positions", experts), chosen).split("positions", split)
+        dims = ("batch", self.slots, f"{KERNEL}{self.over}", experts)
+        selected = Var(dims, chosen.reshape(len(chosen), len(slots), size, chosen.shape[-1]))
         return product((read, selected), run.nest.result.dims)
 
 

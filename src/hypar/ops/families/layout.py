@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, describe, fits, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
-from hypar.ops.operands import Projection, Saved, Sum
+from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.tape import Var
 from hypar.ops.windows import Window
 
@@ -102,7 +102,7 @@ class Concat(Op):
         sizes = [shape["channels"] for shape in inputs]
         made = {**inputs[0], "channels": sum(sizes)}
         read = [
-            {**shape, "channels": Projection(size, ("channels",), first=sum(sizes[:at]))}
+            {**shape, "channels": Projection(size, ("channels",), Window(kernel=1, padding=sum(sizes[:at])))}
             for at, (shape, size) in enumerate(zip(inputs, sizes, strict=True))
         ]
         return {"made": made, "read": read, "elements": math.prod(made.values()), "passes": True}

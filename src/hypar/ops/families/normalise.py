@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from hypar.ops.base import Facts, Op, Shape, Size, describe, fits, need, shares
 from hypar.ops.dims import Names, OneName
-from hypar.ops.operands import Saved, Sum
+from hypar.ops.nest import Saved, Sum
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Routing
 
@@ -68,20 +66,19 @@ class Norm(Op):
         """Return the normalised elements, scaled and shifted."""
         read = run.input()
         over = [dim for dim in read.dims if dim not in run.nest.sums["square"].dims]
-        share = 1 / math.prod(run.nest.sizes[dim] for dim in over)
+        together = run.nest.sums["square"].together.values()
+        share = 1 / math.prod([*(run.nest.sizes[dim] for dim in over), *together])
         kept = [dim for dim in read.dims if dim not in over]
         sums = {"square": product((read, read), kept), **({"sum": read.sum(over)} if self.centred else {})}
-        means = {name: _grouped(run, run.total(name, own)) * share for name, own in sums.items()}
+        means = {name: run.total(name, own) * share for name, own in sums.items()}
         mean = means.get("sum", Var((), 0.0))
         inverse = Var((), 1.0) / (means["square"] - mean * mean + EPSILON).root()
         through = [inverse / inverse.constant(), (mean.constant() - mean) * inverse]
         trained = {name: run.parameter(name, shared=not self.channelwise) for name in run.nest.trained}
         if self.channelwise:
             through = _scaled(through, trained)
-        shared = [run.shared(name, own) for name, own in zip(self.back, through, strict=False)]
-        mean, inverse, factor, *offset = (
-            _of_own(run, own) for own in (mean.constant(), inverse.constant(), *shared)
-        )
+        factor, *offset = (run.shared(name, own) for name, own in zip(self.back, through, strict=False))
+        mean, inverse = mean.constant(), inverse.constant()
         found = sum(offset, (read - mean) * (inverse * factor))
         return found if self.channelwise else _scaled([found], trained)[0]
 
@@ -90,20 +87,6 @@ def _scaled(values: list[Var], trained: dict[str, Var]) -> list[Var]:
     """Return values scaled, and the last one shifted, by the numbers that are trained."""
     found = [own * trained["weight"] for own in values] if "weight" in trained else values
     return [*found[:-1], found[-1] + trained["bias"]] if "bias" in trained else found
-
-
-def _grouped(run: Run, total: Var) -> Var:
-    """Return the means of the sums of the channels of each one's group, where groups are normalised together."""
-    if "every" not in total.dims:
-        return total
-    size, count = run.nest.sums["square"].together["channels"], run.nest.sizes["channels"]
-    means = total.split("every", {"group": count // size, "member": size}).sum(["member"]) * (1 / size)
-    return means.gather("group", np.arange(count) // size, ("every",))
-
-
-def _of_own(run: Run, value: Var) -> Var:
-    """Return the statistics of the channels that a piece has, of those of all."""
-    return value.gather("every", run.index("channels"), CHANNELS) if "every" in value.dims else value
 
 
 class LayerNorm(Norm):

@@ -9,7 +9,7 @@ import numpy as np
 
 from hypar.ops.base import VOLUME, Count, Facts, Op, Shape, Size, Sliding, fits
 from hypar.ops.dims import KERNEL
-from hypar.ops.operands import Saved
+from hypar.ops.nest import Saved
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import TransposedWindow, Window
 

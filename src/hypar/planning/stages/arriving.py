@@ -137,7 +137,7 @@ def copies(branch: Branch, layer: int, tensor: str) -> float:
             zip(lane.choices[layer], lane.setting.array, strict=True),
         )
         return math.prod(choice.devices(ways) / divisor(nest, choice, tensor) for choice, ways in pairs)
-    offer, carried = branch.offers[layer], branch.graph.layers[layer].nest.dims(tensor)
+    offer, carried = branch.offers[layer], branch.graph.layers[layer].nest.names[tensor]
     cut = dim_of(offer.choice) in carried
     return math.fsum(
         (share if cut else 1.0) * copies(below, layer, tensor)

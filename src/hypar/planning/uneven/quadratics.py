@@ -208,7 +208,7 @@ def _by_paper(graph: PlanGraph, options: tuple[Options, ...], count: int) -> _Am
         ends, pair = graph.ends(tensor), (options[tensor.producer], options[tensor.consumer])
         read = ends[1].nest
         slides = any(dim_of(choice) in read.windows for choice in pair[1])
-        key = (ends[0].nest.unsized(), read if slides else read.unsized(), tensor.content.contracted, pair)
+        key = (ends[0].nest.unsized, read if slides else read.unsized, tensor.content.contracted, pair)
         if key not in fractions:
             one = replace(tensor, content=tensor.content._replace(elements=1))
             fractions[key] = [

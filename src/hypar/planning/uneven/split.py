@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.ops.nest import PHASES
 from hypar.sharding.uneven.fractions import Offered
 from hypar.sharding.uneven.transfers import between, inside
 from hypar.solve.cost_graph import CostGraph
@@ -63,7 +62,7 @@ class UnevenSplit:
     @property
     def flop(self) -> float:
         """The floating-point operations of all layers."""
-        return sum(layer.nest.flop(phase) for layer in self.graph.layers for phase in PHASES)
+        return sum(sum(layer.nest.flop.values()) for layer in self.graph.layers)
 
     def layer_costs(self, at: int, offers: Sequence[Taken]) -> Array:
         """Return the cost of each offer of a layer for each group: its operations, and the addition of partial results.

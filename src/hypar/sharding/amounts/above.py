@@ -102,14 +102,14 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
 
 def between_of(graph: PlanGraph, tensor: Tensor, flow: Flow) -> Between:
     """Return a tensor's dims at both ends."""
-    made, read = (end.nest.unsized() for end in graph.ends(tensor))
+    made, read = (end.nest.unsized for end in graph.ends(tensor))
     dims = tuple(dim for dim, _ in tensor.content.shape)
     return Between(made, read, dims, tensor.content.contracted, bool(flow.made))
 
 
 def between_of_weight(ends: tuple[Nest, Nest], tie: Tensor) -> Between:
     """Return a weight's dims at two layers that use it, which have it as their input and as their output."""
-    made, read = (end.unsized() for end in ends)
+    made, read = (end.unsized for end in ends)
     return Between(made, read, tuple(dim for dim, _ in tie.content.shape), frozenset(), onward=False)
 
 

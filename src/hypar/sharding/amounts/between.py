@@ -123,6 +123,8 @@ def numbers(factors: Factors) -> Factors:
 
 def names_at(between: Between) -> Names:
     """Return the op dims of producer and consumer for each dim of the tensor."""
-    makes = {tensor: op for op, tensor in between.made.output.items() if tensor not in between.contracted}
-    reads = {tensor: op for op, tensor in between.read.input.items()}
+    makes = {
+        tensor: op for op, tensor in between.made.names["output"].items() if tensor not in between.contracted
+    }
+    reads = {tensor: op for op, tensor in between.read.names["input"].items()}
     return tuple((makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, INNER))

@@ -77,7 +77,7 @@ def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Opti
         amounts = _added_evenly(nest, sums, array, chosen)
     found, receivers = [], _receivers(array, chosen)
     for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
-        at_level = _computing(nest.unsized(), choice, ways)
+        at_level = _computing(nest.unsized, choice, ways)
         for tensor, amount, (_, summed) in zip(nest.tensors, amounts[level], at_level, strict=True):
             if amount:
                 kind, to = "all_reduce" if summed else "neighbours", (receivers[level], receivers[-1])
@@ -90,7 +90,7 @@ def _added_evenly(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Option
     found, above = [], (1.0,) * len(nest.tensors)
     elements: list[float] = elements_of(nest, sums)[:, 0].tolist()
     for ways, choice in zip(array, chosen, strict=True):
-        at_level = _computing(nest.unsized(), choice, ways)
+        at_level = _computing(nest.unsized, choice, ways)
         rows = zip(elements, above, at_level, strict=True)
         found.append([amount * copies * received for amount, copies, (_, received) in rows])
         above = tuple([copies * own for copies, (own, _) in zip(above, at_level, strict=True)])

@@ -56,7 +56,7 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     straight = _straight(between, made, ways)[:, None] & _divides(names, options[1], ways)
     kept = np.where(straight, need, hold[:, None])
     summed = np.ones(len(hold))
-    for op, tensor in between.made.output.items():
+    for op, tensor in between.made.names["output"].items():
         summed = summed * (made.degree(op) if tensor in between.contracted else 1)
     terms = _terms(between.made, made, "output")
     shared, whole = both[:, None], hold[:, None, None]

@@ -11,7 +11,7 @@ from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import border_of, rest_of, rows_read, windowed
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
-from hypar.sharding.levels import QUANTITIES, TENSORS
+from hypar.sharding.levels import QUANTITIES
 from hypar.sharding.placement import terms
 from hypar.sharding.transfers import Border, halo
 
@@ -41,7 +41,7 @@ def added(
     """
     left = np.array([own.fractions for own in sizes])
     copies = level.groups * left[:, -1:] * np.array([own.of_tensors(nests[0]) for own in sizes])
-    at_level = computing(nests[0].unsized(), options, level.ways)
+    at_level = computing(nests[0].unsized, options, level.ways)
     elements = np.array([elements_of(*own) for own in zip(nests, sums, strict=True)])
     total: Costs = (elements * copies)[..., None] * at_level[:, None, :, 1]
     if (left[:, _IMAGE] < 1.0).any() or any(choice.degree(dim) > 1 for choice in options for dim in SPATIAL):
@@ -75,7 +75,7 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
     found = np.zeros((len(roles.tensors), len(options), 2))
     for row, tensor in enumerate(roles.tensors):
         found[row, :, 0] = own.working
-        for dim in roles.dims(tensor):
+        for dim in roles.names[tensor]:
             found[row, :, 0] /= own.degree(dim)
         found[row, :, 1] = 2.0 * (terms(roles, tensor, own.chosen) - 1.0)
     return found
@@ -87,7 +87,7 @@ def elements_of(nest: Nest, sums: Sums) -> Costs:
     read = nest.input_elements * fraction_read(nest) if sums.input else 0.0
     made = nest.elements("output") if sums.output else 0.0
     weight = nest.elements("weight") if sums.weight else 0.0
-    others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.tensors[len(TENSORS) :]]
+    others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.others]
     return np.array([[read], [weight], [made], *others], dtype=np.float64)
 
 

@@ -57,7 +57,7 @@ def added_costs(
     """
     elements = added(nests, options, sizes, level, sums)
     devices = np.stack([_working(options, own, level) for own in sizes])[:, None] if rates.together else None
-    lines = _added_weights(nests[0].unsized(), options, level.ways, rates)
+    lines = _added_weights(nests[0].unsized, options, level.ways, rates)
     found = _least(elements, lines, devices, elements > 0)
     return {"update": found[:, 1], "sums": found[:, 0] + found[:, 2:].sum(axis=1)}
 

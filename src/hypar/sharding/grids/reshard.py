@@ -171,7 +171,7 @@ def _resharded(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...
     """Compute the resharding of all pairs of choices."""
     ends, content, ways, fractions, direct = gap
     layouts = (layout(options[0], ways), layout(options[1], ways))
-    summed = tuple(op for op, tensor in ends[0].output.items() if tensor in content.contracted)
+    summed = tuple(op for op, tensor in ends[0].names["output"].items() if tensor in content.contracted)
     both = _Ends(*layouts, grid_dims(ends, layouts, content, fractions, direct), summed)
     total = math.prod(dim.size for dim in both.dims)
     needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])

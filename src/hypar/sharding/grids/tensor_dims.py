@@ -52,9 +52,9 @@ def grid_dims(
 ) -> tuple[GridDim, ...]:
     """Return a tensor's dims as producer and consumer divide them."""
     made, read = ends
-    makes = {tensor: op for op, tensor in made.output.items() if tensor not in content.contracted}
-    reads = {tensor: op for op, tensor in read.input.items()}
-    left = dict(zip(read.input, fractions, strict=True))
+    makes = {tensor: op for op, tensor in made.names["output"].items() if tensor not in content.contracted}
+    reads = {tensor: op for op, tensor in read.names["input"].items()}
+    left = dict(zip(read.names["input"], fractions, strict=True))
     image = dict(content.shape)
     flat = image.get("height", 1) * image.get("width", 1) > 1 and "height" not in reads
     found = []

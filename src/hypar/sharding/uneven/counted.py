@@ -61,7 +61,7 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Inside
     own = np.where(cut_by(offered, {None}), 1.0 / terms, offered.shares)
     for tensor in TENSORS if nest.weight else ():
         summed = getattr(sums, tensor, True)
-        partial = ~cut_by(offered, {*nest.dims(tensor), None}) & summed
+        partial = ~cut_by(offered, {*nest.names[tensor], None}) & summed
         if partial.any():
             each = (terms - 1.0) * own + (1.0 - own)
             size = nest.elements(tensor) * (fraction_read(nest) if tensor == "input" else 1.0)

@@ -53,7 +53,9 @@ def _left(
     """Return the nest of a layer that a share leaves, and the elements of its output as its readers see it."""
     dim = dim_of(choice)
     own = nest if dim is None else divided_einsum(nest, dim, share, integral=integral)
-    return own, divided_size(output_elements * (share if dim in nest.output else 1), integral=integral)
+    return own, divided_size(
+        output_elements * (share if dim in nest.names["output"] else 1), integral=integral
+    )
 
 
 def tensors_of_group(
@@ -73,7 +75,7 @@ def tensors_of_group(
     for tensor in tensors:
         end = tensor.consumer
         dim = dim_of(choices[end]) if end < len(layers) else None
-        name = None if dim is None else layers[end].nest.names(operand_name(tensor.operand)).get(dim)
+        name = None if dim is None else layers[end].nest.names.get(operand_name(tensor.operand), {}).get(dim)
         if name is not None:
             key = (tensor.content, name, shares[end])
             if key not in left:

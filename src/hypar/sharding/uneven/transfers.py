@@ -102,7 +102,7 @@ def between(
     halo = tuple(_halo(read, choices[1], shares[1]))
     known = _known(shares[0]) and _known(shares[1])
     moves = (_known_moves if known else _moves)(
-        (made.unsized(), choices[0], read.unsized(), choices[1], tensor.content.contracted),
+        (made.unsized, choices[0], read.unsized, choices[1], tensor.content.contracted),
         shares[1],
         None if shares[0] is shares[1] else shares[0],
         halo,
