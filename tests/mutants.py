@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant("a window ends past its last tap", "ops/windows.py", "last * self.stride - self.padding + self.extent", "last * self.stride - self.padding + self.stride"),
     Mutant("a halo is what two neighbours read", "ops/windows.py", "return int(max(0, before - after))", "return int(max(0, before - after - 1))"),
     Mutant("padding is on both sides", "ops/windows.py", "room = size + 2 * self.padding - self.extent", "room = size + self.padding - self.extent"),
-    Mutant("taps are a dilation apart", "ops/windows.py", "// self.outputs * self.stride - self.padding + taps, size)", "// self.outputs * self.stride - self.padding + taps // self.dilation, size)"),
+    Mutant("taps are a dilation apart", "ops/windows.py", "// self.outputs * self.stride - self.padding + taps", "// self.outputs * self.stride - self.padding + taps // self.dilation"),
     Mutant("a filter of a group reads its channels alone", "ops/families/contract.py", '"in_channels": shape["channels"] // self.groups', '"in_channels": shape["channels"]'),
     Mutant("a group makes a part of the channels", "ops/families/contract.py", '"out_channels": self.out_channels // self.groups', '"out_channels": self.out_channels'),
     Mutant("a tied weight is trained once", "network/layer.py", 'if not (self.op.tied and name == "weight")', "if name"),

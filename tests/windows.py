@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.ops.windows import TransposedWindow
-
 if TYPE_CHECKING:
     from hypar.ops.windows import Window
 
@@ -13,7 +11,7 @@ if TYPE_CHECKING:
 def read_by(window: Window, place: int, size: int) -> set[int]:
     """The elements among ``size`` that an output element reads, those between its first and last tap included."""
     taps = range((window.kernel - 1) * window.dilation + 1)
-    if isinstance(window, TransposedWindow):
+    if window.transposed:
         starts = {element: element * window.stride - window.padding for element in range(size)}
         return {element for element, start in starts.items() if place - start in taps}
     every = {place * window.stride - window.padding + tap for tap in taps}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hypar.ops.run import reading
 from hypar.ops.tape import Errors, Var, product
-from hypar.ops.windows import ShapeError, TransposedWindow, Window
+from hypar.ops.windows import ShapeError, Window
 from tests.windows import read_by
 
 fields = {
@@ -15,9 +15,7 @@ fields = {
     "padding": st.integers(0, 2),
     "dilation": st.integers(1, 2),
 }
-windows = st.one_of(
-    st.builds(Window, **fields), st.builds(TransposedWindow, **fields, output_padding=st.just(0))
-)
+windows = st.one_of(st.builds(Window, **fields), st.builds(Window, **fields, transposed=st.just(True)))
 
 
 @given(windows, st.integers(1, 9), st.data())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar.ops.families.contract import ConvTranspose
 from hypar.ops.families.pool import Upsample
-from hypar.ops.windows import ShapeError, TransposedWindow, Window
+from hypar.ops.windows import ShapeError, Window
 from tests.effort import examples
 from tests.windows import read_by
 
@@ -29,7 +29,7 @@ def torch() -> Any:
 
 @st.composite
 def windows(draw: st.DrawFn) -> Window:
-    fields = {
+    fields: dict[str, Any] = {
         "kernel": draw(SIZES),
         "stride": draw(SIZES),
         "padding": draw(st.integers(0, 3)),
@@ -38,12 +38,12 @@ def windows(draw: st.DrawFn) -> Window:
     if draw(st.booleans()):
         return Window(**fields)
     added = draw(st.integers(0, max(fields["stride"], fields["dilation"]) - 1))
-    return TransposedWindow(**fields, output_padding=added)
+    return Window(**fields, output_padding=added, transposed=True)
 
 
 @st.composite
 def transposed(draw: st.DrawFn) -> ConvTranspose:
-    window = draw(windows().filter(lambda found: isinstance(found, TransposedWindow)))
+    window = draw(windows().filter(lambda found: found.transposed))
     names = ("kernel", "stride", "padding", "dilation", "output_padding")
     fields = {
         name: [getattr(window, name), default] for name, default in zip(names, (1, 1, 0, 1, 0), strict=True)
@@ -122,7 +122,7 @@ def test_a_range_of_outputs_reads_from_the_first_input_of_any_to_the_last(
 
 def shifted(window: Window, place: int, size: int, far: int) -> set[int]:
     """What an output reads of an image that goes on before its first element and after its last."""
-    if isinstance(window, TransposedWindow):
+    if window.transposed:
         return {one - far for one in read_by(window, place + far * window.stride, size + 2 * far)}
     moved = Window(
         kernel=window.kernel, stride=window.stride, padding=window.padding - far, dilation=window.dilation
@@ -133,7 +133,7 @@ def shifted(window: Window, place: int, size: int, far: int) -> set[int]:
 @given(window=windows())
 @settings(max_examples=examples(300))
 def test_the_halo_is_what_is_read_on_both_sides_of_a_border(window: Window) -> None:
-    border, size = 30 * (window.stride if isinstance(window, TransposedWindow) else 1), 400
+    border, size = 30 * (window.stride if window.transposed else 1), 400
     before = {one for place in range(border) for one in read_by(window, place, size)}
     after = {one for place in range(border, border + 40) for one in read_by(window, place, size)}
     assert window.halo == len(before & after)
@@ -153,7 +153,7 @@ def test_the_least_input_makes_so_many_outputs_and_one_fewer_does_not(window: Wi
 
 def test_half_of_the_outputs_read_half_of_the_inputs_or_a_row_more() -> None:
     """An up-convolution of 2x2 needs no neighbour's row, a bilinear enlargement one on each side."""
-    assert TransposedWindow(kernel=2, stride=2).reads(0, 8) == (0, 4)
+    assert Window(kernel=2, stride=2, transposed=True).reads(0, 8) == (0, 4)
     bilinear = Upsample(mode="bilinear", scale=(2, 2)).windows({})["height"]
     assert bilinear.reads(8, 16) == (3, 9)
     assert (bilinear.halo, Upsample(mode="nearest", scale=(3, 3)).windows({})["width"].halo) == (2, 0)

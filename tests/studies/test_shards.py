@@ -15,7 +15,6 @@ from hypar.errors import OptionError
 from hypar.network.layer import Layer
 from hypar.ops.base import Op, Shape, Sliding
 from hypar.ops.families.layout import Concat
-from hypar.ops.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
 from hypar.studies.profile import LayerShard, shard_of
@@ -48,7 +47,7 @@ def reach(window: Window, size: int, degree: int) -> int:
         rows = range(size * part // degree, size * (part + 1) // degree)
         taps = [one for row in rows for one in read_at(window, row)]
         found.append(max(taps) - min(taps) + 1 if taps else 0)
-    if isinstance(window, TransposedWindow):
+    if window.transposed:
         alone, most_rows = replace(window, padding=0), most(size, degree)
         return next(n for n in itertools.count(max(1, *found)) if alone.output_size(n) >= most_rows)
     return max(found)
@@ -56,7 +55,7 @@ def reach(window: Window, size: int, degree: int) -> int:
 
 def read_at(window: Window, row: int) -> list[int]:
     """The input elements that an output reads, past the ends of the image too."""
-    if not isinstance(window, TransposedWindow):
+    if not window.transposed:
         return [row * window.stride + tap * window.dilation for tap in range(window.kernel)]
     near = row // window.stride
     around = range(near - window.extent - 2, near + window.padding + 2)

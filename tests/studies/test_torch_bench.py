@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hypar import load_model
-from hypar.ops.windows import TransposedWindow, Window
+from hypar.ops.windows import Window
 from hypar.studies.profile import MOST_RUNS, LayerShard, TorchBench, least_seconds, shards_of
 from tests.effort import late
 
@@ -70,7 +70,7 @@ def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str | Path)
 
 WINDOW = Window(kernel=3, stride=2, padding=1)
 IMAGE = {"inputs": ((2, 4, 8, 8),), "windows": (WINDOW, WINDOW)}
-UP = TransposedWindow(kernel=3, stride=2, padding=1, output_padding=1)
+UP = Window(kernel=3, stride=2, padding=1, output_padding=1, transposed=True)
 ENLARGING = {"inputs": ((2, 4, 8, 8),), "windows": (UP, UP)}
 PIECES: list[dict[str, Any]] = [
     {"op": "conv", **IMAGE, "weight": (6, 2, 3, 3), "groups": 2, "output": (2, 6, 4, 4)},

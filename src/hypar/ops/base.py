@@ -172,11 +172,15 @@ class Sliding(Op):
     """An op that slides over the places of an image or a volume, each field a number for each dim of a place, or one for all."""
 
     form: ClassVar[tuple[str, ...]] = IMAGE
+    transposed: ClassVar[bool] = False
 
-    def along(self, kind: type[Window] = Window, /, **fields: Iterable[int]) -> dict[str, Window]:
+    def along(self, **fields: Iterable[int]) -> dict[str, Window]:
         """Return the window along each dim of a place, from the numbers of each of its fields."""
         numbers = zip(self.form[1:], *fields.values(), strict=True)
-        return {dim: kind(**dict(zip(fields, own, strict=True))) for dim, *own in numbers}
+        transposed = self.transposed
+        return {
+            dim: Window(**dict(zip(fields, own, strict=True)), transposed=transposed) for dim, *own in numbers
+        }
 
     @field_validator(
         "kernel", "stride", "padding", "dilation", "output_padding", "scale", "margin", mode="before", check_fields=False

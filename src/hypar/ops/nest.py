@@ -303,9 +303,7 @@ class Nest:
     @cached_property
     def steps(self) -> Mapping[str, Any]:
         """The loop counts of the contraction: ``sizes``, but for inputs instead of outputs along transposed windows."""
-        over = {
-            dim: window.steps(self.input_sizes[dim], self.sizes[dim]) for dim, window in self.windows.items()
-        }
+        over = {dim: self.input_sizes[dim] for dim, window in self.windows.items() if window.transposed}
         return {**self.sizes, **over} if over else self.sizes
 
     @cached_property

@@ -156,19 +156,19 @@ class Run:
 
     def _axis(self, axis: str, own: Projection) -> tuple[Indices, Indices | None]:
         """Return the indices along an axis that the piece reads, and the places of its dims in these; None for one after another."""
-        if not own.dims:
-            return np.arange(own.size), None
         if own.window is not None:
             read, places = reading(
                 own.window, self.index(own.dims[0]), own.size, self.piece.get(f"input_{axis}")
             )
             return read, places.T if len(own.dims) > 1 else places[:, 0]
+        if len(own.dims) < 2 and not own.turns:
+            return self.index(own.dims[0]) if own.dims else np.arange(own.size), None
         index: Any = 0
         for dim, at in zip(own.dims, np.ix_(*map(self.index, own.dims)), strict=True):
             index = index * self.nest.sizes[dim] + at
         if own.turns:
             return np.arange(own.size), index % own.size
-        return index.ravel(), None if len(own.dims) == 1 else np.arange(index.size).reshape(index.shape)
+        return index.ravel(), np.arange(index.size).reshape(index.shape)
 
     # Sums over devices
 
@@ -259,11 +259,11 @@ def reading(
     A tap that meets padding has place -1; if some elements are kept the others are padding.
 
     Examples:
-        >>> from hypar.ops.windows import TransposedWindow, Window
+        >>> from hypar.ops.windows import Window
         >>> elements, places = reading(Window(kernel=2, stride=2, padding=1), np.array([0, 2]), 5)
         >>> elements.tolist(), places.tolist()
         ([0, 3, 4], [[-1, 0], [1, 2]])
-        >>> reading(TransposedWindow(kernel=3, stride=2), np.array([1, 2]), 2)[1].tolist()
+        >>> reading(Window(kernel=3, stride=2, transposed=True), np.array([1, 2]), 2)[1].tolist()
         [[-1, 0, -1], [1, -1, 0]]
     """
     found = window.taps(size, outputs)

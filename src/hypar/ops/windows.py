@@ -1,13 +1,11 @@
 """Windows: the input elements that the output elements of an op read along one spatial dim.
 
-A ``Window`` slides over the input, as those of a convolution and a pool. A ``TransposedWindow`` is its transpose: an
-output element reads the input elements over which the window of the opposite op would read it. It describes a
-transposed convolution and an interpolation. Shapes, halos and transfers ask a window and know no op.
+Shapes, halos and transfers ask a window and know no op.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +17,20 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A sliding window along one spatial dim.
+    """How outputs and inputs along one spatial dim meet, through taps.
+
+    Tap k of output o of a sliding window, as of a convolution and a pool, meets input ``o stride - padding + k dilation``. A
+    *transposed* one is the same from the other end, as of a transposed convolution and an interpolation: tap k of input i meets
+    output ``i stride - padding + k dilation``.
 
     Attributes:
         kernel: number of taps.
-        stride: input elements between neighbouring places.
+        stride: elements between neighbouring places.
         padding: elements added at each end; a negative number drops elements, as ``crop`` does.
-        dilation: input elements between neighbouring taps.
+        dilation: elements between neighbouring taps.
         outputs: outputs of one place, as the patches beside each other in an image's rows.
+        transposed: whether it slides over the output.
+        output_padding: outputs added at the end, which a transposed window alone does not reach.
     """
 
     kernel: int
@@ -34,6 +38,8 @@ class Window:
     padding: int = 0
     dilation: int = 1
     outputs: int = 1
+    transposed: bool = False
+    output_padding: int = 0
 
     @property
     def extent(self) -> int:
@@ -49,8 +55,8 @@ class Window:
         Examples:
             >>> Window(kernel=3).halo, Window(kernel=3, stride=2).halo, Window(kernel=2, stride=2).halo
             (2, 1, 0)
-            >>> TransposedWindow(kernel=2, stride=2).halo, TransposedWindow(kernel=4, stride=2, padding=1).halo
-            (0, 2)
+            >>> Window(kernel=4, stride=2, padding=1, transposed=True).halo
+            2
         """
         (_, before), (after, _) = self.reads(-1, 0), self.reads(0, 1)
         return int(max(0, before - after))
@@ -58,10 +64,21 @@ class Window:
     @property
     def gaps(self) -> bool:
         """Whether neighbouring places leave input elements between them unread."""
-        return self.stride > self.extent
+        return not self.transposed and self.stride > self.extent
 
     def output_size(self, size: int, *, round_up: bool = False) -> int:
-        """Return the number of places on ``size`` elements; raises ``ShapeError`` for a window larger than the padded input."""
+        """Return the number of outputs that ``size`` input elements make.
+
+        Raises:
+            ShapeError: a window is larger than the padded input, or the padding of a transposed one leaves no output.
+        """
+        if self.transposed:
+            places = (size - 1) * self.stride + self.extent + self.output_padding
+            if places <= 2 * self.padding:
+                raise ShapeError(
+                    f"found padding {self.padding} of {places} places; allowed: less than half of them"
+                )
+            return places - 2 * self.padding
         room = size + 2 * self.padding - self.extent
         if room < 0:
             raise ShapeError(
@@ -75,21 +92,30 @@ class Window:
         return places - ((places - 1) * self.stride >= size + self.padding)
 
     def least_input(self, places: int) -> int:
-        """Return the fewest input elements that make so many outputs."""
+        """Return the fewest input elements that make so many outputs, at least one for a transposed window."""
+        if self.transposed:
+            beyond = places + 2 * self.padding - self.extent - self.output_padding
+            return 1 + max(0, -(-beyond // self.stride))
         return (places - 1) * self.stride + self.extent - 2 * self.padding
 
     def reads(self, low: Any, high: Any) -> tuple[Any, Any]:
         """Return the input elements that outputs ``low`` to ``high - 1`` read: the first, and the one past the last.
 
-        Padding counts as input elements, which are negative before the first. Bounds may be arrays.
+        Padding counts as input elements, which are negative before the first. If no window reaches the outputs the bounds are
+        equal. Bounds may be arrays.
 
         Examples:
             >>> Window(kernel=3, stride=2, padding=1).reads(0, 4)
             (-1, 8)
             >>> Window(kernel=16, stride=16, outputs=14).reads(13, 15)
             (0, 32)
+            >>> Window(kernel=3, stride=2, padding=1, transposed=True).reads(0, 4)
+            (0, 3)
         """
         first, last = low, high - 1
+        if self.transposed:
+            first, last = first + self.padding - self.extent, last + self.padding
+            return first // self.stride + 1, last // self.stride + 1
         if self.outputs > 1:
             first, last = first // self.outputs, last // self.outputs
         return first * self.stride - self.padding, last * self.stride - self.padding + self.extent
@@ -100,88 +126,16 @@ class Window:
         Examples:
             >>> Window(kernel=3, stride=2, padding=1).taps(4, np.arange(2)).tolist()
             [[-1, 0, 1], [1, 2, 3]]
-        """
-        taps = np.arange(self.kernel) * self.dilation
-        return _inside(places[:, None] // self.outputs * self.stride - self.padding + taps, size)
-
-    def steps(self, read: Any, made: Any) -> Any:  # noqa: ARG002
-        """Return how often the kernel is applied, all taps at once, for ``read`` input and ``made`` output elements."""
-        return made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransposedWindow(Window):
-    """The transpose of a sliding window: input element i meets outputs ``i stride - padding`` and on, ``extent`` of them.
-
-    Attributes:
-        output_padding: outputs added at the end, which the window alone does not reach.
-    """
-
-    output_padding: int = 0
-
-    @classmethod
-    def of(cls, window: Window, output_padding: int) -> TransposedWindow:
-        """Return the transpose of a window.
-
-        Raises:
-            ShapeError: the output padding is not below the stride or the dilation.
-        """
-        allowed = max(window.stride, window.dilation)
-        if output_padding >= allowed:
-            raise ShapeError(
-                f"found output_padding {output_padding} for stride {window.stride} and dilation {window.dilation};"
-                f" allowed: below {allowed}"
-            )
-        return cls(**asdict(window), output_padding=output_padding)
-
-    @property
-    def gaps(self) -> bool:
-        """Whether neighbouring outputs leave inputs between them unread: none is left out."""
-        return False
-
-    def output_size(self, size: int, *, round_up: bool = False) -> int:  # noqa: ARG002
-        """Return the number of outputs that ``size`` input elements make; raises ``ShapeError`` where the padding leaves none."""
-        places = (size - 1) * self.stride + self.extent + self.output_padding
-        if places <= 2 * self.padding:
-            raise ShapeError(
-                f"found padding {self.padding} of {places} places; allowed: less than half of them"
-            )
-        return places - 2 * self.padding
-
-    def least_input(self, places: int) -> int:
-        """Return the fewest input elements that make so many outputs, at least one."""
-        beyond = places + 2 * self.padding - self.extent - self.output_padding
-        return 1 + max(0, -(-beyond // self.stride))
-
-    def reads(self, low: Any, high: Any) -> tuple[Any, Any]:
-        """Return the inputs whose windows reach outputs ``low`` to ``high - 1``; equal bounds if none does.
-
-        Examples:
-            >>> TransposedWindow(kernel=3, stride=2, padding=1).reads(0, 4)
-            (0, 3)
-        """
-        return (low + self.padding - self.extent) // self.stride + 1, (
-            high - 1 + self.padding
-        ) // self.stride + 1
-
-    def taps(self, size: int, places: Any) -> Any:
-        """Return the input element that meets some places through each tap, -1 for none: ``[places, kernel]``.
-
-        Examples:
-            >>> TransposedWindow(kernel=3, stride=2, padding=1).taps(2, np.arange(3)).tolist()
+            >>> Window(kernel=3, stride=2, padding=1, transposed=True).taps(2, np.arange(3)).tolist()
             [[-1, 0, -1], [1, -1, 0], [-1, 1, -1]]
         """
         taps = np.arange(self.kernel) * self.dilation
-        whole, rest = np.divmod(places[:, None] + self.padding - taps, self.stride)
-        return _inside(np.where(rest == 0, whole, -1), size)
-
-    def steps(self, read: Any, made: Any) -> Any:  # noqa: ARG002
-        """Return the number of input elements: each is multiplied with all taps."""
-        return read
-
-
-def _inside(places: Any, size: int) -> Any:
-    return np.where((places >= 0) & (places < size), places, -1)
+        if self.transposed:
+            whole, rest = np.divmod(places[:, None] + self.padding - taps, self.stride)
+            found = np.where(rest == 0, whole, -1)
+        else:
+            found = places[:, None] // self.outputs * self.stride - self.padding + taps
+        return np.where((found >= 0) & (found < size), found, -1)
 
 
 class Routing(NamedTuple):

@@ -128,6 +128,7 @@ def _sizes(nest: Nest, piece: Piece) -> dict[str, int]:
     """Return the loop counts of a piece by op dim: along a transposed window those of the inputs that it reads."""
     found = {**nest.sizes, **{dim: len(indices) for dim, indices in piece.items()}}
     for dim, window in nest.windows.items():
-        low, high = window.reads(int(piece[dim][0]), int(piece[dim][-1]) + 1)
-        found[dim] = window.steps(min(high, nest.input_sizes[dim]) - max(low, 0), found[dim])
+        if window.transposed:
+            low, high = window.reads(int(piece[dim][0]), int(piece[dim][-1]) + 1)
+            found[dim] = min(high, nest.input_sizes[dim]) - max(low, 0)
     return found

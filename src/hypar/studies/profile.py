@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hypar.activity import tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
-from hypar.ops.windows import TransposedWindow
 from hypar.planning.checks.words import space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
@@ -263,7 +262,7 @@ class TorchBench:
         """Return the forward phase as a function of its inputs."""
         torch, of = self.torch, self.torch.nn.functional
         kernel, stride, padding, dilation, added = (
-            tuple(getattr(window, name, 0) for window in shard.windows)
+            tuple(getattr(window, name) for window in shard.windows)
             for name in ("kernel", "stride", "padding", "dilation", "output_padding")
         )
         slid = {"stride": stride, "padding": padding}
@@ -281,7 +280,7 @@ class TorchBench:
             "max": partial(of.max_pool2d, **pool),
             "average": partial(of.avg_pool2d, **pool),
         }[shard.op]
-        transposed = any(isinstance(window, TransposedWindow) for window in shard.windows)
+        transposed = any(window.transposed for window in shard.windows)
         return (lambda *read: _centre(run(*read), shard.output)) if transposed else run
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.files.quantities import Description
 from hypar.ops.nest import PHASES
-from hypar.ops.windows import TransposedWindow, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
+
+    from hypar.ops.windows import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +45,12 @@ class LocalShape:
         A transposed convolution is the backward phase of a convolution whose output is its input; its own backward
         phase is the forward phase of that one. Other layers are returned as they are.
         """
-        if not any(isinstance(window, TransposedWindow) for window in self.windows.values()):
+        if not any(window.transposed for window in self.windows.values()):
             return self, phase
         swapped = {"in_channels": "out_channels", "out_channels": "in_channels"}
         ends = {"input": "output", "output": "input"}
         windows = {
-            dim: Window(
-                kernel=window.kernel, stride=window.stride, padding=window.padding, dilation=window.dilation
-            )
-            for dim, window in self.windows.items()
+            dim: replace(window, transposed=False, output_padding=0) for dim, window in self.windows.items()
         }
         shape = replace(
             self,

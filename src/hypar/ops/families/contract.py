@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypar.ops.base import TWO, VOLUME, Count, Facts, Op, Shape, Size, Sliding, 
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, prefixed
 from hypar.ops.nest import Projection, Saved
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import TransposedWindow, Window
+from hypar.ops.windows import Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
@@ -183,12 +184,18 @@ class ConvTranspose(Conv):
     ``(size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1`` elements along each spatial dim.
     """
 
+    transposed = True
     output_padding: tuple[Count, ...] = (0, 0)
 
     def windows(self, shape: Shape) -> dict[str, Window]:
         """Return the window along each spatial dim; an output padding must be below stride or dilation."""
         pairs = zip(super().windows(shape).items(), self.output_padding, strict=True)
-        return {dim: TransposedWindow.of(window, more) for (dim, window), more in pairs}
+        found = {dim: replace(window, output_padding=more) for (dim, window), more in pairs}
+        for own in found.values():
+            allowed, more = max(own.stride, own.dilation), own.output_padding
+            given = f"output_padding {more} for stride {own.stride} and dilation {own.dilation}"
+            fits(more < allowed, given, f"below {allowed}")
+        return found
 
 
 class Patch(Sliding, Weighted):

@@ -11,10 +11,10 @@ from hypar.ops.base import VOLUME, Count, Facts, Op, Shape, Size, Sliding, fits
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import Saved
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import TransposedWindow, Window
 
 if TYPE_CHECKING:
     from hypar.ops.run import Run
+    from hypar.ops.windows import Window
 
 INDEX_BYTES = 8
 """Bytes of the index of a window's maximum, as in PyTorch."""
@@ -99,6 +99,7 @@ class Upsample(Sliding):
     """
 
     node = "pool"
+    transposed = True
     mode: Literal["nearest", "bilinear"]
     scale: tuple[Size, ...]
 
@@ -107,7 +108,7 @@ class Upsample(Sliding):
         wide = self.mode == "bilinear"
         kernels = [size + wide * (size - size % 2) for size in self.scale]
         paddings = [wide * (size // 2) for size in self.scale]
-        return self.along(TransposedWindow, kernel=kernels, stride=self.scale, padding=paddings)
+        return self.along(kernel=kernels, stride=self.scale, padding=paddings)
 
     def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
         """Return four products and three sums for each output of a bilinear interpolation; repeating takes none."""
