@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.ops.families.contract import ConvTranspose
-from hypar.ops.families.pool import Upsample
+from hypar.ops.families.layout import Upsample
 from hypar.ops.windows import ShapeError, Window
 from tests.effort import examples
 from tests.windows import read_by

@@ -53,11 +53,11 @@ def in_order(dims: Iterable[str]) -> list[str]:
         >>> in_order({"sequence", "in_hidden", "batch", "in_channels"})
         ['batch', 'in_channels', 'in_hidden', 'sequence']
     """
-    return sorted(dims, key=_rank)
 
+    def rank(dim: str) -> tuple[int, str, str]:
+        return (CUTTABLE.index(dim), "", "") if dim in CUTTABLE else (len(CUTTABLE), atom_of(dim), dim)
 
-def _rank(dim: str) -> tuple[int, str, str]:
-    return (CUTTABLE.index(dim), "", "") if dim in CUTTABLE else (len(CUTTABLE), atom_of(dim), dim)
+    return sorted(dims, key=rank)
 
 
 # The fields of ops that name dims
@@ -67,7 +67,6 @@ RESERVED = frozenset({"batch", "input", "output", "weight", "working", "copies"}
 
 
 def _dim_name(name: str) -> str:
-    """Check the name of a dim."""
     if not NAME.fullmatch(name) or name in RESERVED or atom_of(name) != name or name.startswith(KERNEL):
         raise ValueError(
             "a dim's name of two or more small letters and _, without in_, out_, key_ or kernel_ before it,"
@@ -80,7 +79,6 @@ DimName = Annotated[str, AfterValidator(_dim_name)]
 
 
 def _as_names(value: Any) -> Any:
-    """Return one name as a tuple, and a list of names as a tuple."""
     found = (value,) if isinstance(value, str) else value
     if isinstance(found, list | tuple) and found and all(isinstance(name, str) for name in found):
         return tuple(found)
@@ -88,14 +86,12 @@ def _as_names(value: Any) -> Any:
 
 
 def _as_pairs(value: Any) -> Any:
-    """Return a mapping of names as pairs, and one name or a list of them as pairs of each with itself."""
     if isinstance(value, dict) and value and all(isinstance(name, str) for name in value.values()):
         return tuple(value.items())
     return tuple((name, name) for name in _as_names(value))
 
 
 def _as_sized(value: Any) -> Any:
-    """Return a mapping of dims to sizes as pairs."""
     if isinstance(value, dict) and value:
         return tuple(value.items())
     if isinstance(value, list | tuple) and value:

@@ -125,29 +125,29 @@ class Run:
 
     def _read(self, name: str, operand: Operand, whole: Array, *, shared: bool = False) -> Var:
         operand = self.nest.result if self.nest.view else operand
-        ends = {axis: self._axis(axis, own) for axis, own in operand.axes.items()}
-        box = tuple(read for read, _ in ends.values())
-        own_dims = {axis: (*own.dims, axis)[0] for axis, own in operand.axes.items()}
-        dims = [own_dims[axis] if places is None else f"{name} {axis}" for axis, (_, places) in ends.items()]
+        axes = operand.axes.items()
+        box, places = zip(*(self._axis(axis, own) for axis, own in axes), strict=True)
+        dims = [
+            (*own.dims, axis)[0] if at is None else f"{name} {axis}"
+            for (axis, own), at in zip(axes, places, strict=True)
+        ]
         found = Var(dims, take(whole.reshape(operand.shape), box))
         self.leaves[name] = found, box, operand.shape, whole.shape
         if shared:
             found = self._shared(name, found, box, operand.shape)
         gathers = [
-            (dim, places, own)
-            for dim, (_, places), own in zip(dims, ends.values(), operand.axes.values(), strict=True)
-            if places is not None
+            (dim, at, own) for dim, at, (_, own) in zip(dims, places, axes, strict=True) if at is not None
         ]
-        for dim, places, own in gathers:
-            found = found if own.window else found.gather(dim, places, own.dims)
-        windows = {dim: (places, own) for dim, places, own in reversed(gathers) if own.window}
+        for dim, at, own in gathers:
+            found = found if own.window else found.gather(dim, at, own.dims)
+        windows = {dim: (at, own) for dim, at, own in reversed(gathers) if own.window}
         if windows:
             # What is contracted lies together, before and behind the taps of windows.
             kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim in windows]
             found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
-        for dim, (places, own) in windows.items():
+        for dim, (at, own) in windows.items():
             border = -np.inf if self.nest.reduce == "max" else 0.0
-            found = found.gather(dim, places, own.dims[::-1], border)
+            found = found.gather(dim, at, own.dims[::-1], border)
         return found
 
     def box(self, operand: Operand) -> Box:
@@ -257,14 +257,6 @@ def reading(
     """Return the elements that any of some outputs reads of ``size``, and the place of each tap in these, ``[outputs, kernel]``.
 
     A tap that meets padding has place -1; if some elements are kept the others are padding.
-
-    Examples:
-        >>> from hypar.ops.windows import Window
-        >>> elements, places = reading(Window(kernel=2, stride=2, padding=1), np.array([0, 2]), 5)
-        >>> elements.tolist(), places.tolist()
-        ([0, 3, 4], [[-1, 0], [1, 2]])
-        >>> reading(Window(kernel=3, stride=2, transposed=True), np.array([1, 2]), 2)[1].tolist()
-        [[-1, 0, -1], [1, -1, 0]]
     """
     found = window.taps(size, outputs)
     met = found >= 0 if kept is None else np.isin(found, kept)

@@ -91,7 +91,9 @@ class Var:
         return Var(dims, lambda: self.value.transpose(order), (self, lambda error: error.transpose(back)))
 
     def sum(self, over: Sequence[str]) -> Var:
-        """Return the sum over some dims."""
+        """Return the sum over some dims; itself over none."""
+        if not over:
+            return self
         axes = tuple(self.dims.index(dim) for dim in over)
         return Var(
             [dim for dim in self.dims if dim not in over],
@@ -172,19 +174,17 @@ def _selection(indices: Indices) -> Indices | slice:
 def product(operands: Sequence[Var], dims: Sequence[str]) -> Var:
     """Return the product of some arrays, summed over all dims but some, which every one of them must be a dim of one."""
     made, read = tuple(dims), [own.dims for own in operands]
-    parts = [_reduced(own, {*made}.union(*read[:at], *read[at + 1 :])) for at, own in enumerate(operands)]
+    kept = [{*made}.union(*read[:at], *read[at + 1 :]) for at in range(len(operands))]
+    parts = [
+        own.sum([dim for dim in own.dims if dim not in here])
+        for own, here in zip(operands, kept, strict=True)
+    ]
     ends = [(own.dims, own.value) for own in parts]
 
     def back(at: int) -> Back:
         return lambda error: _einsum([(made, error), *ends[:at], *ends[at + 1 :]], parts[at].dims)
 
     return Var(made, lambda: _einsum(ends, made), *((own, back(at)) for at, own in enumerate(parts)))
-
-
-def _reduced(own: Var, kept: set[str]) -> Var:
-    """Return an array summed over the dims that are not kept."""
-    over = [dim for dim in own.dims if dim not in kept]
-    return own.sum(over) if over else own
 
 
 def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:

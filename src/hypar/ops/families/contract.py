@@ -1,4 +1,4 @@
-"""Ops that contract: products with a weight, in windows or not, and products of activations."""
+"""Ops that contract what they read with a weight, in windows or not."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from hypar.ops.base import TWO, VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, fits, need
-from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, Sized, prefixed
-from hypar.ops.nest import Projection, Saved
+from hypar.ops.base import VOLUME, Count, Facts, Op, Shape, Size, Sliding, Weighted, fits, need
+from hypar.ops.dims import KERNEL, MADE, READ, DimName, Names, OneSized, Sized, prefixed
+from hypar.ops.nest import Projection
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Window
 
@@ -267,38 +267,7 @@ def token_of(data: Any, rows: int) -> Any:
     return np.floor(np.abs(data) * 2**20).astype(np.int64) % rows
 
 
-class Matmul(Op):
-    """``F_out[p,i,j] = F_1[p,i,k] . F_2[p,j,k]``: a sum over the dims ``over``, at each position of dims that both have.
-
-    ``over`` names the dims that are contracted, or maps those of the first input to those of the second. ``names`` renames
-    dims of the second input, where the first has other positions under the same name.
-    """
-
-    node = "join"
-    takes = TWO
-    saved = Saved(input=True)
-    over: Pairs
-    names: Pairs | None = None
-
-    def _facts(self, one: Shape, two: Shape) -> Facts:
-        """Return the product over named dims: those of the first input, and those that the second alone has."""
-        over, names = dict(self.over), dict(self.names or ())
-        need(one, over)
-        need(two, [*over.values(), *names])
-        back = {theirs: f"{CONTRACTED}{own}" for own, theirs in self.over}
-        second = {axis: back.get(axis) or names.get(axis, axis) for axis in two}
-        kept = {dim: size for dim, size in one.items() if dim not in over}
-        by, inner = prefixed(CONTRACTED, {own: one[own] for own in over})
-        theirs = {dim: two[axis] for axis, dim in second.items()}
-        alike = {**kept, **inner}.items()
-        unlike = [dim.removeprefix(CONTRACTED) for dim, size in alike if theirs.get(dim, size) != size]
-        fits(not unlike, (one, two), f"equal {', '.join(unlike)}, or names for the second's")
-        made = {**kept, **{dim: size for dim, size in theirs.items() if dim not in inner}}
-        read = [{**one, **by}, second]
-        return {"loops": {**made, **inner}, "read": read, "made": made, "fraction": 1.0}
-
-
 plugins: dict[str, type[Op]] = {
     "conv": Conv, "conv1d": Conv1d, "conv3d": Conv3d, "conv_transpose": ConvTranspose, "embedding": Embedding,
-    "linear": Linear, "matmul": Matmul, "patch": Patch, "sequence_conv": SequenceConv,
+    "linear": Linear, "patch": Patch, "sequence_conv": SequenceConv,
 }  # fmt: skip

@@ -73,20 +73,16 @@ class Norm(Op):
         means = {name: run.total(name, own) * share for name, own in sums.items()}
         mean = means.get("sum", Var((), 0.0))
         inverse = Var((), 1.0) / (means["square"] - mean * mean + EPSILON).root()
+        weight, bias = (
+            run.parameter(name, shared=not self.channelwise) if name in run.nest.trained else Var((), without)
+            for name, without in (("weight", 1.0), ("bias", 0.0))
+        )
         through = [inverse / inverse.constant(), (mean.constant() - mean) * inverse]
-        trained = {name: run.parameter(name, shared=not self.channelwise) for name in run.nest.trained}
         if self.channelwise:
-            through = _scaled(through, trained)
+            through = [through[0] * weight, through[1] * weight + bias]
         factor, *offset = (run.shared(name, own) for name, own in zip(self.back, through, strict=False))
-        mean, inverse = mean.constant(), inverse.constant()
-        found = sum(offset, (read - mean) * (inverse * factor))
-        return found if self.channelwise else _scaled([found], trained)[0]
-
-
-def _scaled(values: list[Var], trained: dict[str, Var]) -> list[Var]:
-    """Return values scaled, and the last one shifted, by the numbers that are trained."""
-    found = [own * trained["weight"] for own in values] if "weight" in trained else values
-    return [*found[:-1], found[-1] + trained["bias"]] if "bias" in trained else found
+        found = sum(offset, (read - mean.constant()) * (inverse.constant() * factor))
+        return found if self.channelwise else found * weight + bias
 
 
 class LayerNorm(Norm):

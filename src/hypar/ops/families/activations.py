@@ -1,0 +1,265 @@
+"""Products of activations: of two tensors, attention, and positions to the experts of a mixture and back.
+
+The experts are chosen by a routing that no plan depends on.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, describe, fits, need, shares
+from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, prefixed
+from hypar.ops.nest import Projection, Saved, Sum
+from hypar.ops.tape import Var, product
+from hypar.ops.windows import Routing, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.ops.run import Run
+
+INDEX_BYTES = 4
+"""Bytes of the number of an expert."""
+
+
+class Matmul(Op):
+    """``F_out[p,i,j] = F_1[p,i,k] . F_2[p,j,k]``: a sum over the dims ``over``, at each position of dims that both have.
+
+    ``over`` names the dims that are contracted, or maps those of the first input to those of the second. ``names`` renames
+    dims of the second input, where the first has other positions under the same name.
+    """
+
+    node = "join"
+    takes = TWO
+    saved = Saved(input=True)
+    over: Pairs
+    names: Pairs | None = None
+
+    def _facts(self, one: Shape, two: Shape) -> Facts:
+        """Return the product over named dims: those of the first input, and those that the second alone has."""
+        over, names = dict(self.over), dict(self.names or ())
+        need(one, over)
+        need(two, [*over.values(), *names])
+        back = {theirs: f"{CONTRACTED}{own}" for own, theirs in self.over}
+        second = {axis: back.get(axis) or names.get(axis, axis) for axis in two}
+        kept = {dim: size for dim, size in one.items() if dim not in over}
+        by, inner = prefixed(CONTRACTED, {own: one[own] for own in over})
+        theirs = {dim: two[axis] for axis, dim in second.items()}
+        alike = {**kept, **inner}.items()
+        unlike = [dim.removeprefix(CONTRACTED) for dim, size in alike if theirs.get(dim, size) != size]
+        fits(not unlike, (one, two), f"equal {', '.join(unlike)}, or names for the second's")
+        made = {**kept, **{dim: size for dim, size in theirs.items() if dim not in inner}}
+        read = [{**one, **by}, second]
+        return {"loops": {**made, **inner}, "read": read, "made": made, "fraction": 1.0}
+
+
+class Attention(Op):
+    """``softmax(Q K' / sqrt(d)) V`` of the queries, the keys and the values.
+
+    A division of the keys leaves every device a part of the mean of each query: partial sums, whose devices first add up the
+    exponentials of each query's scores.
+
+    All three have the dims ``over`` that are attended over, and features as their last dim. The other dims of the keys,
+    as ``kv_heads``, are those of the queries; dims that the queries alone have, as ``group``, share keys and values.
+
+    Further inputs are pairs of queries and keys with features of their own, whose products are added to the scores: features
+    of one query in several parts, as a part that is rotated beside one that is not. The keys of each part may lack other dims,
+    as rotated keys that all heads share.
+
+    Source of several parts: DeepSeek-AI, DeepSeek-V2 (2024), section 2.1.3, decoupled rotary positions.
+
+    Attributes:
+        over: the dims of the positions.
+        causal: whether a query sees the keys up to its own position alone, which halves the operations.
+        flash: whether scores are neither kept nor moved between memory and device.
+    """
+
+    node = "join"
+    takes = (
+        range(3, LARGEST_SIZE, 2),
+        "inputs; allowed: 3, the queries, the keys and the values, and pairs of further queries and keys",
+    )
+    over: Names = ("sequence",)
+    causal: bool = False
+    flash: bool = True
+
+    def _facts(self, *inputs: Shape) -> Facts:
+        """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``.
+
+        Each further part has a product ``S``, to which it is added.
+        """
+        self._check(inputs)
+        asking = [one for one, _ in _pairs(inputs)]
+        rows, over = _rows(inputs[0]), {dim: inputs[1][dim] for dim in self.over}
+        keys, further = prefixed(CONTRACTED, over)
+        features = [prefixed(MADE if at == 2 else READ, _features(own)) for at, own in enumerate(inputs)]
+        contracted = {dim: size for _, own in features for dim, size in own.items()}
+        by = [own if at in asking else {**own, **keys} for at, (own, _) in enumerate(features)]
+        kept = ("batch", *rows)
+        num_rows, scores = math.prod(rows.values()), math.prod([*rows.values(), *further.values()])
+        return {
+            "loops": {**rows, **further, **contracted},
+            "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
+            "made": {**rows, **features[2][0]},
+            "products": tuple((*kept, *further, dim) for dim in contracted),
+            "fraction": 0.5 if self.causal else 1.0,
+            "whole": frozenset(contracted),
+            "sums": {"exponential": Sum(kept), "product": Sum(kept, backward=True)},
+            "saved": Saved(input=True, output=self.flash, elements=num_rows if self.flash else scores),
+            "more": (0, 0) if self.flash else (4 * scores, 7 * scores),
+        }
+
+    def _check(self, inputs: Sequence[Shape]) -> None:
+        for shape in inputs:
+            need(shape, self.over)
+        names: list[str] = []
+        for queries, keys in ((inputs[one], inputs[other]) for one, other in _pairs(inputs)):
+            both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
+            fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
+            shared = [dim for dim in _rows(keys) if dim not in self.over]
+            fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
+            alike = not self.causal or all(queries[dim] == keys[dim] for dim in self.over)
+            fits(alike, "unlike positions of queries and keys", "equal ones if causal")
+            both = f"queries of {describe(inputs[0])} and of {describe(queries)}"
+            fits(_rows(queries) == _rows(inputs[0]), both, "equal but for features")
+            names += own
+        found = f"features {', '.join(names)} of several parts"
+        fits(len({*names}) == len(names), found, "a name for those of each")
+        found = f"keys of {describe(inputs[1])} and values of {describe(inputs[2])}"
+        fits(_rows(inputs[1]) == _rows(inputs[2]), found, "equal but for features")
+
+    def _value(self, run: Run, *read: Var) -> Var:
+        """Return the means of the values; of causal attention a query's scores of later keys are left out.
+
+        The largest score is not subtracted first, so that sums alone need all keys.
+        """
+        nest, pairs = run.nest, _pairs(run.nest.inputs)
+        *scored, _ = nest.products[0]
+        first, *parts = (product((read[one], read[other]), scored) for one, other in pairs)
+        size = sum(nest.inputs[one].shape[-1] for one, _ in pairs)
+        further = [dim for dim in scored if dim.startswith(CONTRACTED)]
+        exponentials = (sum(parts, first) * (1 / math.sqrt(size))).exp()
+        if self.causal:
+            last, key = (
+                reduce(lambda found, dim: found * nest.sizes[dim] + run.place(dim), dims, Var((), 0))
+                for dims in (self.over, further)
+            )
+            seen = last - key
+            exponentials = exponentials * Var(seen.dims, seen.value >= 0)
+        return product((shares(run, exponentials, further), read[2]), nest.result.dims)
+
+
+def _pairs(inputs: Sequence[object]) -> tuple[tuple[int, int], ...]:
+    """Return the numbers of the queries and the keys of each part of the features."""
+    return ((0, 1), *((number, number + 1) for number in range(3, len(inputs), 2)))
+
+
+def _features(shape: Shape) -> dict[str, int]:
+    return dict([*shape.items()][-1:])
+
+
+def _rows(shape: Shape) -> dict[str, int]:
+    return dict([*shape.items()][:-1])
+
+
+class Dispatch(Op):
+    """``F_out[n,e,c,h] = F_in[n,s,h]`` for the position s that is in slot c of expert e, or 0 in an empty slot.
+
+    Every position of ``over`` goes to ``count`` of the experts, which are the dim ``to``. Experts have as many ``slots`` as
+    needed where each gets its even share, so that no position is dropped. The experts' numbers come from a router; a plan
+    depends on no one's choice of them, and counts no bytes of the numbers.
+
+    Source: Lepikhin and others, GShard (2020), Algorithm 1, where a group is a sample.
+    """
+
+    sized = ("to",)
+    node = "join"
+    to: OneSized
+    count: Size
+    over: str = "sequence"
+    slots: DimName = "slots"
+
+    @property
+    def _routing(self) -> Routing:
+        return Routing(self.to[0][1], self.count)
+
+    def _facts(self, shape: Shape) -> Facts:
+        """Return the product of the input with a selection, whose dims are all; it takes no operations."""
+        need(shape, [self.over])
+        slots = {**dict(self.to), self.slots: self._routing.num_slots(shape[self.over])}
+        rest = {dim: size for dim, size in shape.items() if dim != self.over}
+        once = len(slots) == 2 and not {*slots} & {*rest}
+        fits(once, f"{', '.join(slots)} and an input of {describe(shape)}", "each dim once")
+        window = Window(kernel=self._routing.round, stride=self._routing.round)
+        reads = Projection(shape[self.over], (self.slots, f"{KERNEL}{self.over}"), window)
+        return {
+            "made": {**slots, **rest},
+            "read": [{**shape, self.over: reads}],
+            "fraction": 0.0,
+            "rounds": {self.over: window.kernel, **dict(self.to)},
+            "saved": Saved(mask_bytes=INDEX_BYTES * self.count * shape[self.over]),
+        }
+
+    def _value(self, run: Run, read: Var) -> Var:
+        """Return the position in each slot, of those of a round."""
+        ((experts, _),), size, slots = self.to, self._routing.round, run.index(self.slots)
+        places = slots[:, None] * size + np.arange(size)
+        chosen = self._routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
+        dims = ("batch", self.slots, f"{KERNEL}{self.over}", experts)
+        selected = Var(dims, chosen.reshape(len(chosen), len(slots), size, chosen.shape[-1]))
+        return product((read, selected), run.nest.result.dims)
+
+
+class Combine(Op):
+    """``F_out[n,s,h] = F_1[n,e,c,h] F_2[n,s,e]``, summed over the experts e to which the position s went, in slot c of each.
+
+    The first input is what experts made of the slots of a ``dispatch``, the second the gates, one for each position and
+    expert, ``over`` the dim of the experts, ``count`` those of a position.
+    """
+
+    node = "join"
+    takes = (TWO[0], f"{TWO[1]}, what experts made and the gates")
+    saved = Saved(input=True)
+    count: Size
+    over: DimName = "experts"
+    slots: DimName = "slots"
+
+    def _facts(self, made: Shape, gates: Shape) -> Facts:
+        """Return the sum over the experts, of which each position meets ``count``; a slot is that of a round of positions."""
+        need(made, (self.over, self.slots))
+        need(gates, [self.over])
+        experts, rest = made[self.over], {**made}
+        found = f"{describe(made)} and gates of {describe(gates)}"
+        alike = len(gates) == 2 and gates[self.over] == experts
+        fits(alike, found, f"gates of the positions and {experts} {self.over}")
+        ((positions, number),) = [own for own in gates.items() if own[0] != self.over]
+        routing, own = Routing(experts, self.count), rest.pop(self.slots)
+        slots = routing.num_slots(number)
+        found = f"{own} {self.slots} for {number} positions of {self.count} experts each"
+        fits(own == slots, found, f"{slots}")
+        del rest[self.over]
+        fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
+        window = Window(kernel=1, stride=1, outputs=routing.round)
+        reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)
+        left = {positions: number, **rest}
+        return {
+            "made": left,
+            "loops": {**left, self.over: experts},
+            "read": [{**made, self.slots: reads}, gates],
+            "fraction": self.count / experts,
+        }
+
+    def _value(self, run: Run, made: Var, gates: Var) -> Var:
+        positions = next(dim for dim in gates.dims[1:] if dim != self.over)
+        dims, routing = ("batch", positions, self.over), Routing(run.nest.sizes[self.over], self.count)
+        chosen = Var(dims, routing.chosen(*map(run.index, dims)))
+        return product((made, gates * chosen), run.nest.result.dims)
+
+
+plugins: dict[str, type[Op]] = {
+    "attention": Attention, "combine": Combine, "dispatch": Dispatch, "matmul": Matmul,
+}  # fmt: skip
