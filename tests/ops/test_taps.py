@@ -67,3 +67,12 @@ def test_an_array_is_multiplied_by_itself() -> None:
     back = Errors(square, np.array(1.0)).of(numbers)
     assert back is not None
     assert back.tolist() == [2, 4, 6]
+
+
+def test_elements_are_gathered_at_places_in_any_order() -> None:
+    numbers = Var(("channels",), [1.0, 2.0, 3.0])
+    turned = numbers.gather("channels", np.array([2, 1, -1, 0]), ("turned",))
+    assert turned.value.tolist() == [3, 2, 0, 1]
+    down = numbers.gather("channels", np.array([2, 1, 0]), ("turned",))
+    assert down.value.tolist() == [3, 2, 1]
+    assert Errors(down, np.array([1.0, 2.0, 4.0])).of(numbers).tolist() == [4, 2, 1]  # type: ignore[union-attr]

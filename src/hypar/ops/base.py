@@ -176,11 +176,10 @@ class Sliding(Op):
 
     def along(self, **fields: Iterable[int]) -> dict[str, Window]:
         """Return the window along each dim of a place, from the numbers of each of its fields."""
-        numbers = zip(self.form[1:], *fields.values(), strict=True)
-        transposed = self.transposed
-        return {
-            dim: Window(**dict(zip(fields, own, strict=True)), transposed=transposed) for dim, *own in numbers
-        }
+        found = {}
+        for dim, *own in zip(self.form[1:], *fields.values(), strict=True):
+            found[dim] = Window(**dict(zip(fields, own, strict=True)), transposed=self.transposed)
+        return found
 
     @field_validator(
         "kernel", "stride", "padding", "dilation", "output_padding", "scale", "margin", mode="before", check_fields=False

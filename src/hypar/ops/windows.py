@@ -70,10 +70,15 @@ class Window:
         """Return the number of outputs that ``size`` input elements make.
 
         Raises:
-            ShapeError: a window is larger than the padded input, or the padding of a transposed one leaves no output.
+            ShapeError: a window is larger than the padded input; the padding of a transposed one leaves no output, or its output
+                padding is not below stride or dilation.
         """
         if self.transposed:
-            places = (size - 1) * self.stride + self.extent + self.output_padding
+            allowed, added = max(self.stride, self.dilation), self.output_padding
+            if added >= allowed:
+                both = f"stride {self.stride} and dilation {self.dilation}"
+                raise ShapeError(f"found output_padding {added} for {both}; allowed: below {allowed}")
+            places = (size - 1) * self.stride + self.extent + added
             if places <= 2 * self.padding:
                 raise ShapeError(
                     f"found padding {self.padding} of {places} places; allowed: less than half of them"

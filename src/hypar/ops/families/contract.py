@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -126,8 +125,8 @@ class Conv(Sliding, Weighted):
 
     def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
         """Return the window along each dim of a place."""
-        fields = {"kernel": self.kernel, "stride": self.stride, "padding": self.padding}
-        return self.along(**fields, dilation=self.dilation)
+        own = ("kernel", "stride", "padding", "dilation", "output_padding")
+        return self.along(**{name: vars(self)[name] for name in own if name in vars(self)})
 
     def _facts(self, shape: Shape) -> Facts:
         """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h',w'] . W[g,i,o,r,s]`` for the h' and w' that the windows read."""
@@ -186,16 +185,6 @@ class ConvTranspose(Conv):
 
     transposed = True
     output_padding: tuple[Count, ...] = (0, 0)
-
-    def windows(self, shape: Shape) -> dict[str, Window]:
-        """Return the window along each spatial dim; an output padding must be below stride or dilation."""
-        pairs = zip(super().windows(shape).items(), self.output_padding, strict=True)
-        found = {dim: replace(window, output_padding=more) for (dim, window), more in pairs}
-        for own in found.values():
-            allowed, more = max(own.stride, own.dilation), own.output_padding
-            given = f"output_padding {more} for stride {own.stride} and dilation {own.dilation}"
-            fits(more < allowed, given, f"below {allowed}")
-        return found
 
 
 class Patch(Sliding, Weighted):
