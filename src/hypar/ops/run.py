@@ -163,12 +163,14 @@ class Run:
                 own.window, self.index(own.dims[0]), own.size, self.piece.get(f"input_{axis}")
             )
             return read, places.T if len(own.dims) > 1 else places[:, 0]
+        if len(own.dims) == 1 and not own.turns:
+            return self.index(own.dims[0]), None
         index: Any = 0
         for dim, at in zip(own.dims, np.ix_(*map(self.index, own.dims)), strict=True):
             index = index * self.nest.sizes[dim] + at
         if own.turns:
             return np.arange(own.size), index % own.size
-        return index.ravel(), None if len(own.dims) == 1 else np.arange(index.size).reshape(index.shape)
+        return index.ravel(), np.arange(index.size).reshape(index.shape)
 
     # Sums over devices
 
