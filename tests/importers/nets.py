@@ -136,6 +136,7 @@ class Beside(nn.Module):
 
 def build(): return Net(False)
 def gated(): return Net(True)
+def copies(): return nn.Identity()
 def whole(): return Beside(True)
 def beside(): return Beside(False)
 def sequence(): return Sequence()

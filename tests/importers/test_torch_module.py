@@ -80,6 +80,13 @@ def test_a_dim_that_is_made_may_be_that_of_the_channels_of_an_image() -> None:
     hypar.plan_model(found.graph(), levels=2, strategy="optimal")
 
 
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
+def test_a_sample_of_one_number_that_is_no_image_is_refused(shape: tuple[int, ...]) -> None:
+    found = f"found a sample of {'x'.join(map(str, shape))} in its input"
+    with pytest.raises(hypar.HyparError, match=found):
+        import_network("torch", "hypar_nets:copies", [shape], tokens=frozenset([0]))
+
+
 def test_no_tensor_has_two_dims_of_the_channels_of_an_image() -> None:
     found = import_network("torch", "hypar_nets:beside", [(3, 4, 4)])
     assert found.coverage.opaque == {"mul": 1}

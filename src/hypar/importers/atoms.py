@@ -33,11 +33,13 @@ class Atoms:
         self.aliases: set[int] = set()
         self.before: dict[int, int] = {}
         self._within: dict[int, set[int]] = {}
+        self._tensors = 0
 
-    def note(self, axis: Iterable[int], tensor: int) -> None:
-        """Note that a tensor has the atoms of an axis; two atoms of one tensor never become the same."""
+    def note(self, axis: Iterable[int]) -> None:
+        """Note that one more tensor has the atoms of an axis; two atoms of one tensor never become the same."""
+        self._tensors += 1
         for atom in self.leaves(axis):
-            self._within.setdefault(atom, set()).add(tensor)
+            self._within.setdefault(atom, set()).add(self._tensors)
 
     def new(self, size: int, name: str | None = None) -> int:
         """Return a new atom."""
@@ -151,7 +153,9 @@ class Atoms:
 
     def _named_beside(self, atom: int, name: str | None) -> bool:
         """Return whether a tensor of an atom without a name has another one of a name."""
-        rivals = (other for other, own in self.fixed.items() if own == name and atom not in self.fixed)
+        if name is None or atom in self.fixed:
+            return False
+        rivals = (other for other, own in self.fixed.items() if own == name)
         tensors = self._within.get(atom, set[int]())
         return any(not tensors.isdisjoint(self._within.get(other, ())) for other in rivals)
 

@@ -241,7 +241,7 @@ class OpContext:
             self.atoms.made(known.get(name), name, size, renewed=renewed) for name, size in made.items()
         )
         self.rows.append(draft)
-        self.atoms.note(draft.dims, len(self.rows) - 1)
+        self.atoms.note(draft.dims)
         return len(self.rows) - 1
 
     def image_axes(self, dims: Axis, names: Sequence[str]) -> Axes:

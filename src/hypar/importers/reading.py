@@ -75,13 +75,15 @@ class Reading:
         sizes = self.trace.shapes[value]
         if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
             return
-        if len(sizes) < 2 or sizes[0] != self.trace.batch or not all(sizes):
-            found = "x".join(map(str, sizes[1:])) or "nothing"
-            allowed = "one size at least: --input 784, --input 3x224x224 or --input 128:int64"
-            raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
         node = Node(kind="input", operands={}, attributes={}, result=value)
         names = () if value in self.trace.tokens else self.trace.images.get(len(sizes), ())
-        self.known[value] = self.sized(self.view(node, {}), names, LayerDraft(op="input"))
+        with suppress(Unsaid):
+            refuse(len(sizes) < 2 or sizes[0] != self.trace.batch or not all(sizes))
+            self.known[value] = self.sized(self.view(node, {}), names, LayerDraft(op="input"))
+            return
+        found = "x".join(map(str, sizes[1:])) or "nothing"
+        allowed = "one size above 1 at least: --input 784, --input 3x224x224 or --input 128:int64"
+        raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
 
     def result(self) -> int:
         """Return the number of the layer that is the network's result.
@@ -134,11 +136,13 @@ class Reading:
 
     def said(self, view: OpContext) -> TensorAxes | None:
         """Add the layers that say an operation, by the first rule that gives what it makes, or as a function of each element."""
+        before = len(self.rows)
         for rule in (*RULES.get(view.node.op, ()), rules.function):
             with suppress(Unsaid):
                 found: TensorAxes = rule(view)
                 refuse(tuple(map(self.atoms.size, found.axes)) != view.sizes())
                 return found
+            del self.rows[before:]
         return None
 
     def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | LayerDraft:
@@ -159,7 +163,9 @@ class Reading:
             return region
         if parameters := sum(self.sizes[identity] for identity in region.weights):
             region.fields["trained"] = parameters
-        return self.sized(view, names, region)
+        with suppress(Unsaid):
+            return self.sized(view, names, region)
+        return region
 
     def region(self, view: OpContext, value: str) -> LayerDraft:
         """Return what a value adds to an opaque layer; a second reader of one holds the same operations no more."""

@@ -1,7 +1,8 @@
 """Reverse-mode differentiation of expressions on arrays whose dims have names.
 
 An op is written as a forward expression. Every ``Var`` knows the ones that it was made of, and how to carry an error back to
-each; ``Errors`` are found from those that were made of it. Nothing is computed that nobody asks for. Dims are aligned by name, so arithmetic broadcasts whatever their order.
+each; ``Errors`` are found from those that were made of it. Most values are computed where they are asked for first. Dims are
+aligned by name, so arithmetic broadcasts whatever their order.
 """
 
 from __future__ import annotations
@@ -154,11 +155,9 @@ class Var:
         return Var(names, found.reshape(shape), (self, back))
 
 
-@lru_cache(
-    maxsize=1024
-)  # as all devices and phases of a layer, and layers of equal windows, ask for the same
+@lru_cache(maxsize=1024)
 def _selections(places: bytes, taps: int) -> list[list[Any]]:
-    """Return what selects what each tap makes, and the elements that it reads."""
+    """Return what selects what each tap makes, and the elements that it reads; devices and phases of a layer ask for the same."""
     reads = np.frombuffer(places, dtype=np.intp).reshape(taps, -1)
     return [[_selection(np.flatnonzero(read >= 0)), _selection(read[read >= 0])] for read in reads]
 
