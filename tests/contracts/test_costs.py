@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from hypar import LayerGraph, load_machine, load_model, plan_model
-from hypar.costs.base import Cost, convention_of, load_cost, parameters_of
+from hypar.costs.base import Cost, load_cost, parameters_of
+from hypar.costs.graphs.single import SingleLevel, layer_items
 from hypar.registry import plugin_names
-from hypar.sharding.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.amounts.above import below_level, outermost
+from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
 
 HMC = load_machine("hmc")
@@ -28,26 +30,19 @@ def graph(request: pytest.FixtureRequest) -> LayerGraph:
 def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph) -> None:
     space, cut = parse_space("all"), graph.contracted
     options = [space.choices(layer, 2) for layer in cut.layers]
+    above = outermost(cut, cost.convention)
     for level in levels_of((2, 2), graph.element_bytes):
-        above = [
-            WHOLE_LAYER if level.index == 0 else WHOLE_LAYER.divided(layer.nest, own, 2)
-            for layer, own in zip(cut.layers, options, strict=True)
-        ]
-        for layer, own, sizes in zip(cut.layers, options, above, strict=True):
-            items = cost.layer_costs(level, layer, own, sizes)
-            assert items
-            for found in items.values():
-                assert found.shape == (sizes.fractions.shape[1], len(own))
+        for layer, own, sizes, sums in zip(cut.layers, options, above, above.flows.sums, strict=True):
+            for found in layer_items(cost, level, [layer], own, [sizes], [sums]).values():
+                assert found.shape == (1, 1, len(own))
                 assert np.isfinite(found).all()
                 assert (found >= 0).all()
-        for tensor in cut.tensors:
-            ends = (cut.layers[tensor.producer], cut.layers[tensor.consumer])
-            pair = (options[tensor.producer], options[tensor.consumer])
-            sizes = above[tensor.consumer]
-            found = cost.tensor_costs(level, tensor, ends, pair, sizes)
-            assert found.shape == (len(pair[0]), sizes.fractions.shape[1], len(pair[1]))
-            assert np.isfinite(found).all()
-            assert (found >= 0).all()
+        problem = SingleLevel(cost, cut, level, options, above).built()
+        for edge in problem.edges:
+            assert edge.costs.shape == (len(options[edge.source]), len(options[edge.target]))
+            assert np.isfinite(edge.costs).all()
+            assert (edge.costs >= 0).all()
+        above = below_level(cut, above, [own[:1] for own in options], level.ways)
 
 
 @pytest.mark.usefixtures("more_solvers")
@@ -65,6 +60,6 @@ def test_a_convention_is_no_parameter() -> None:
     for name in ("volume", "time", "accpar"):
         moved = load_cost(name, {}, {"convention": "moved"})
         assert "convention" not in parameters_of(moved)
-        assert convention_of(moved) == "moved"
-        assert convention_of(load_cost(name, {})) == "paper"
-    assert convention_of(load_cost("deepa", {}, {"convention": "moved"})) == "direct"
+        assert moved.convention == "moved"
+        assert load_cost(name, {}).convention == "paper"
+    assert load_cost("deepa", {}, {"convention": "moved"}).convention == "direct"

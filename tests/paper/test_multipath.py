@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from hypar import load_model, plan_model
 from hypar.planning.question import ask
 from hypar.planning.resolved import Resolved
-from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import load_solver
@@ -126,11 +125,11 @@ def question_of(graph: LayerGraph, plan: Plan) -> Question:
 def level_problems(graph: LayerGraph, plan: Plan) -> Iterator[CostGraph]:
     """The cost graph of each level, given what the plan chose above it."""
     question = question_of(graph, plan)
-    sizes = [WHOLE_LAYER] * len(plan.layers)
+    above = question.outermost()
     for level in range(len(plan.array)):
-        yield question.cost_graph(level, level + 1, sizes)
+        yield question.cost_graph(level, level + 1, above)
         chosen = [plan.choices(layer)[level] for layer in plan.layers]
-        sizes = question.below(sizes, chosen, plan.array[level])
+        above = question.below(above, chosen, plan.array[level])
 
 
 def without_shortcuts(problem: CostGraph, row: Sequence[Block]) -> list[int]:
@@ -188,6 +187,7 @@ def test_joint_search_is_never_dearer_at_four_levels(graph: LayerGraph) -> None:
 
 def test_joint_search_is_the_least_over_blocks_at_four_levels(graph: LayerGraph) -> None:
     joint = plan_model(graph, levels=4, strategy="optimal", space=TYPES, convention="paper")
-    problem = question_of(graph, joint).cost_graph(0, 4, [WHOLE_LAYER] * len(joint.layers))
+    question = question_of(graph, joint)
+    problem = question.cost_graph(0, 4, question.outermost())
     edges = {(edge.source, edge.target): edge.costs for edge in problem.edges}
     assert joint.cost.value == least(blocks(graph.contracted), problem.nodes, edges)

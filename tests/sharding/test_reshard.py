@@ -17,9 +17,14 @@ from hypar.ops.families.contract import Linear
 from hypar.ops.families.elementwise import Add
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
+from hypar.sharding.amounts.between import Between
+from hypar.sharding.amounts.counted import Received, received_between
+from hypar.sharding.amounts.flows import Flow
+from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.grids.reshard import Gap, Reshard, reshards
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
-from hypar.sharding.transfers import between
+from hypar.sharding.redistribution import equal_shares, received
+from hypar.sharding.transfers import changes
 from tests.effort import examples
 from tests.windows import read_by
 
@@ -198,8 +203,29 @@ def cases(draw: st.DrawFn) -> Case:
 @given(case=cases())
 @settings(max_examples=examples(400), deadline=None)
 def test_direct_transfers_are_those_of_divided_tensors(case: Case) -> None:
-    gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].names["input"]), direct=True)
+    gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].names["input"]))
     assert found_of(reshards(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
+
+
+def moves_by_paper(
+    ends: tuple[Nest, Nest], content: Content, ways: int, chosen: tuple[Choice, Choice]
+) -> tuple[Received, ...]:
+    """The transfers of a level that is counted by itself."""
+    dims = tuple(dim for dim, _ in content.shape)
+    between = Between(ends[0].unsized, ends[1].unsized, dims, content.contracted, apart=True)
+    parts = parts_of(Flow(content.elements, apart=True), between)
+    return received_between(ends[1], between, parts, (ways,), ((chosen[0],), (chosen[1],)))
+
+
+def by_paper(
+    ends: tuple[Nest, Nest], content: Content, ways: int, chosen: tuple[Choice, Choice]
+) -> tuple[float, float]:
+    """Elements of F and of E that all devices of a level by itself receive."""
+    moves = moves_by_paper(ends, content, ways, chosen)
+    forward, backward = (
+        math.fsum(one.elements for one in moves if one.phase == own) for own in ("forward", "backward")
+    )
+    return forward, backward
 
 
 LINEAR = Linear(out_features=8).nest(BATCH, ({"channels": 8},))
@@ -210,11 +236,10 @@ EIGHT = Content(BATCH * 8, frozenset(), (("channels", 8),))
 def test_of_one_dim_a_level_grids_are_the_papers_cells(ways: int) -> None:
     """HyPar's Table 2 and AccPar's nine cells with equal shares, from boxes instead of placements."""
     for made, read in itertools.product(("batch", "in_channels", "out_channels"), repeat=2):
-        gap = Gap((LINEAR, LINEAR), EIGHT, ways, (1.0, 1.0), direct=False)
-        boxes = found_of(reshards(gap, ((cut(made, ways),), (cut(read, ways),))))
+        boxes = by_paper((LINEAR, LINEAR), EIGHT, ways, (cut(made, ways), cut(read, ways)))
         cells = {"forward": 0.0, "backward": 0.0}
-        for transfer in between(LINEAR, cut(made, ways), LINEAR, cut(read, ways), frozenset(), ways):
-            cells[transfer.phase] += transfer.fraction * EIGHT.elements
+        for phase, before, after in changes(LINEAR, cut(made, ways), LINEAR, cut(read, ways), frozenset()):
+            cells[phase] += EIGHT.elements * sum(received(before, after, equal_shares(ways)))
         assert boxes == pytest.approx((cells["forward"], cells["backward"]), rel=1e-12, abs=1e-9)
 
 
@@ -253,7 +278,7 @@ def test_at_once_a_device_receives_what_it_needs_less_what_it_holds(data: st.Dat
     ends = (data.draw(st.sampled_from([SQUARE, JOIN])), data.draw(st.sampled_from([SQUARE, JOIN])))
     made, read = (data.draw(st.sampled_from(choices(end, ways))) for end in ends)
     content = Content(GROSS**2, frozenset(), (("channels", GROSS),))
-    found = found_of(reshards(Gap(ends, content, ways, (1.0, 1.0), direct=False), ((made,), (read,))))
+    found = by_paper(ends, content, ways, (made, read))
     has, gets = ranges(ends[0].names["output"], made, ways), ranges(ends[1].names["input"], read, ways)
     assert found == pytest.approx((missing(gets, has), missing(has, gets)), rel=1e-9, abs=0)
 
@@ -271,9 +296,10 @@ def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_all_that_hold_i
     ends = (made.nest(BATCH, (image,)), read.nest(BATCH, ({"channels": 8},)))
     shape = (("channels", 8), ("height", 1), ("width", 1))
     content = Content(BATCH * 8, frozenset({"height", "width"}), shape)
-    for direct in (False, True):
-        first, *_ = reshards(Gap(ends, content, 4, (1.0, 1.0), direct), ((grid(degrees),), (WHOLE,)))
-        assert float(first.elements[0, 0]) == times * content.elements
+    first, *_ = reshards(Gap(ends, content, 4, (1.0, 1.0)), ((grid(degrees),), (WHOLE,)))
+    assert float(first.elements[0, 0]) == times * content.elements
+    sums, *_ = moves_by_paper(ends, content, 4, (grid(degrees), WHOLE))
+    assert sums.elements == times * content.elements
 
 
 def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
@@ -286,7 +312,7 @@ def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
         for groups in (1, 6)
     )
     content = Content(BATCH * 48, frozenset(), tuple(image.items()))
-    gap = Gap((plain, grouped), content, 4, (1.0,) * len(grouped.names["input"]), direct=True)
+    gap = Gap((plain, grouped), content, 4, (1.0,) * len(grouped.names["input"]))
     forward, backward = found_of(reshards(gap, ((cut("out_channels", 4),), (cut("groups", 4),))))
     held = [set(range(3 * device, 3 * device + 3)) for device in range(4)]
     needed = [set(range(2 * (6 * device // 4), 2 * (6 * (device + 1) // 4))) for device in range(4)]

@@ -1,4 +1,4 @@
-"""The interface of costs: the price of the choices of one level, given what the levels above have left of every tensor."""
+"""The interface of costs: the price of an element that is received at a level, and the cost of a computation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.rates import group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
-from hypar.sharding.conventions import DIRECT, PAPER, require_convention
-from hypar.sharding.rates import between_costs, inside_costs
+from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.transfers import dim_of, work
 from hypar.units import exact_number
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.nodes import PlanNode, Tensor
+    from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.rates import Rates
@@ -114,59 +113,18 @@ class Cost(Protocol):
         """
 
     @property
-    def direct(self) -> bool:
-        """Return whether the terms of E are sent straight to their readers, also in a score of its plans."""
-
-    def layer_costs(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the cost of each option inside a layer, in all groups of the level, item by item.
-
-        Returns:
-            ``[tuples above, options]`` for each item, by its name, as ``update``; at least one.
-        """
-
-    def tensor_costs(
-        self,
-        level: Level,
-        tensor: Tensor,
-        ends: tuple[PlanNode, PlanNode],
-        options: tuple[Options, Options],
-        sizes: LocalSizes,
-    ) -> Costs:
-        """Return the cost of each pair of options between producer and consumer.
-
-        Args:
-            level: the split.
-            tensor: the tensor that the consumer reads.
-            ends: producer and consumer.
-            options: the options of the producer and of the consumer.
-            sizes: the fractions of the consumer's tensors that the levels above have left.
-
-        Returns:
-            ``[options of producer, tuples above of consumer, options of consumer]``.
-        """
-
-
-class MovingCost(Cost, Protocol):
-    """A cost that also counts by ``moved`` and ``fused``, which multiply its rates by their own elements."""
-
-    @property
     def convention(self) -> str:
-        """The convention by which transfers are counted: ``layer_costs`` and ``tensor_costs`` are ``paper``'s."""
+        """The convention by which transfers are counted."""
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the rates of an element received anywhere at a level: inside layers, and between two."""
 
-    def inside(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the items of ``layer_costs`` that are transfers; like those between layers they depend on elements alone."""
-
     def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the other items of ``layer_costs``, which only the innermost level has: all levels divide the computation."""
+        """Return the costs of a layer besides its transfers at the innermost level: all levels divide the computation.
 
-
-def convention_of(cost: Cost) -> str:
-    """Return the convention by which a cost counts transfers."""
-    found: str = DIRECT if cost.direct else getattr(cost, "convention", PAPER)
-    return found
+        Returns:
+            ``[tuples above, options]`` for each item, by its name, as ``compute``.
+        """
 
 
 def load_cost(
@@ -237,7 +195,6 @@ class Seconds(ABC):
 
     unit: ClassVar[str] = "seconds"
     counts_work: ClassVar[bool] = True
-    direct: ClassVar[bool] = False
     slowest: ClassVar[bool] = True
     machine: Machine | None = None
     convention: str = PAPER
@@ -254,26 +211,7 @@ class Seconds(ABC):
     def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's computation, at the innermost level."""
 
-    def layer_costs(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""
-        return {**self.inside(level, layer, options, sizes), **self.work(level, layer, options, sizes)}
-
-    def inside(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the seconds of adding up partial sums."""
-        return inside_costs(layer, options, sizes, level.ways, self.rates(level)[0])
-
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the seconds of an element at the bandwidth of a device on the links of a level."""
         rates = time_rates(self.setting(level), level.index)
         return rates, rates
-
-    def tensor_costs(
-        self,
-        level: Level,
-        tensor: Tensor,
-        ends: tuple[PlanNode, PlanNode],
-        options: tuple[Options, Options],
-        sizes: LocalSizes,
-    ) -> Costs:
-        """Return the cost of F from producer to consumer and of E from consumer to producer."""
-        return between_costs(tensor, ends, options, sizes, level.ways, self.rates(level)[1])

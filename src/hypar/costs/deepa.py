@@ -16,7 +16,8 @@ import numpy as np
 from hypar.costs.base import engine_rates, machine_setting
 from hypar.errors import OptionError, suggestion
 from hypar.machine.rates import computation, time_rates
-from hypar.sharding.rates import between_costs, inside_costs
+from hypar.sharding.conventions import DIRECT
+from hypar.sharding.rates import Rates
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, GroupRates, Items
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.machine.setting import Setting
-    from hypar.network.nodes import PlanNode, Tensor
+    from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
-    from hypar.sharding.rates import Rates
-    from hypar.solve.edge import Costs
 
 MODES = ("exact", "serial")
 
@@ -47,7 +46,7 @@ class Deepa:
     unit: ClassVar[str] = "seconds"
     counts_work: ClassVar[bool] = True
     slowest: ClassVar[bool] = True
-    direct: ClassVar[bool] = True
+    convention: ClassVar[str] = DIRECT
     mode: str = "exact"
     machine: Machine | None = None
     optimizer: str = "sgd"
@@ -69,52 +68,29 @@ class Deepa:
             inside=element_bytes / group.bytes_per_s, between=element_bytes / group.bytes_per_s
         )
 
-    def layer_costs(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return seconds of computation and of the exchange of gradients and partial sums."""
-        setting = self._setting(level)
-        items = inside_costs(layer, options, sizes, level.ways, self._rates(setting, level))
-        found = {name: self._of_groups(costs, level, sizes) for name, costs in items.items()}
-        if level.innermost:
-            found["compute"] = self._computation(setting, level, layer, options, sizes)
-        return found
-
-    def tensor_costs(
-        self,
-        level: Level,
-        tensor: Tensor,
-        ends: tuple[PlanNode, PlanNode],
-        options: tuple[Options, Options],
-        sizes: LocalSizes,
-    ) -> Costs:
-        """Return seconds of F and E."""
-        setting = self._setting(level)
-        costs = between_costs(tensor, ends, options, sizes, level.ways, self._rates(setting, level))
-        return self._of_groups(costs, level, sizes)
-
-    def _rates(self, setting: Setting, level: Level) -> Rates:
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return seconds of transfers: to all devices at once, or one after another, when no two share a port."""
-        together = self.mode == "exact"
-        return time_rates(setting, level.index, shared=together)._replace(together=together)
+        rates = time_rates(self._setting(level), level.index, shared=self.mode == "exact")
+        if self.mode == "serial":
+            lines = [
+                line._replace(once=tuple([level.groups * each for each in line.once])) for line in rates.lines
+            ]
+            rates = Rates(tuple(lines))
+        return rates, rates
 
-    def _of_groups(self, costs: Costs, level: Level, sizes: LocalSizes) -> Costs:
-        """Return the costs of all groups: in serial mode their sum, otherwise those of one group."""
-        return sizes.at_work(costs * level.groups) if self.mode == "serial" else costs
+    def work(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
+        """Return measured or computed times of a device."""
+        setting, shape = self._setting(level), (sizes.of("input").size, len(options))
+        if self.profile is not None:
+            seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
+            return {"compute": np.broadcast_to(np.array(seconds, dtype=np.float64), shape)}
+        if not setting.machine.times(layer.nest):
+            return {"compute": np.zeros(shape)}
+        left = sizes.divided(layer.nest, options, level.ways)
+        return {"compute": computation(setting, layer.nest, left).reshape(shape)}
 
     def _setting(self, level: Level) -> Setting:
         return machine_setting("deepa", self.machine, level, self.optimizer, direct=True)
-
-    def _computation(
-        self, setting: Setting, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes
-    ) -> Costs:
-        """Return measured or computed times of a device, ``[tuples above, options]``."""
-        shape = (sizes.of("input").size, len(options))
-        if self.profile is not None:
-            seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
-            return np.broadcast_to(np.array(seconds, dtype=np.float64), shape)
-        if not setting.machine.times(layer.nest):
-            return np.zeros(shape)
-        left = sizes.divided(layer.nest, options, level.ways)
-        return computation(setting, layer.nest, left).reshape(shape)
 
 
 plugin: Cost = Deepa()

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, ClassVar
 from hypar.costs.base import GroupRates
 from hypar.errors import OptionError
 from hypar.sharding.conventions import PAPER, require_convention
-from hypar.sharding.rates import between_costs, even_rates, inside_costs
+from hypar.sharding.rates import even_rates
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.network.nodes import PlanNode, Tensor
+    from hypar.network.nodes import PlanNode
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Rates
-    from hypar.solve.edge import Costs
-
 
 MOST_WEIGHT = 10**6
 
@@ -40,7 +38,6 @@ class Volume:
 
     unit: ClassVar[str] = "bytes"
     counts_work: ClassVar[bool] = False
-    direct: ClassVar[bool] = False
     slowest: ClassVar[bool] = False
     inter_weight: float = 1.0
     convention: str = PAPER
@@ -52,28 +49,6 @@ class Volume:
             raise OptionError(
                 "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"
             )
-
-    def layer_costs(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the bytes of adding up partial sums: of whole results, or of the halo of a cut image's gradient."""
-        return self.inside(level, layer, options, sizes)
-
-    def inside(self, level: Level, layer: PlanNode, options: Options, sizes: LocalSizes) -> Items:
-        """Return the same: nothing but transfers is counted."""
-        rates = even_rates(level.groups * level.element_bytes)
-        items = inside_costs(layer, options, sizes, level.ways, rates)
-        return {name: sizes.at_work(costs) for name, costs in items.items()}
-
-    def tensor_costs(
-        self,
-        level: Level,
-        tensor: Tensor,
-        ends: tuple[PlanNode, PlanNode],
-        options: tuple[Options, Options],
-        sizes: LocalSizes,
-    ) -> Costs:
-        """Return the bytes of F from producer to consumer and of E from consumer to producer."""
-        rates = even_rates(self.inter_weight * level.groups * level.element_bytes)
-        return sizes.at_work(between_costs(tensor, ends, options, sizes, level.ways, rates))
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the bytes of an element inside layers, and their weighted bytes between two."""

@@ -40,7 +40,7 @@ def time_rates(setting: Setting, level: int, *, shared: bool = True) -> Rates:
         )
         for column in columns
     )
-    return Rates(found, together=True, direct=setting.direct)
+    return Rates(found, together=True)
 
 
 def computation(setting: Setting, nest: Nest, left: LocalSizes) -> Costs:

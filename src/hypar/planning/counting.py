@@ -13,7 +13,7 @@ from hypar.plan.request import checked
 from hypar.planning.question import ask
 from hypar.planning.resolved import Resolved
 from hypar.planning.searches.base import costs_by_level
-from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ def score_convention(plan: Plan, score: Score | None = None) -> str:
 
 
 def _papers(plan: Plan) -> str:
-    return DIRECT if load_cost(plan.cost.name, plan.cost.parameters).direct else PAPER
+    return load_cost(plan.cost.name, plan.cost.parameters).convention
 
 
 def bytes_received(plan: Plan, graph: LayerGraph, convention: str) -> float:

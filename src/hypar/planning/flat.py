@@ -13,7 +13,7 @@ import math
 from dataclasses import replace
 from itertools import accumulate
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.graphs.counted import counted
 from hypar.costs.graphs.meetings import BATCH, UncountableError
@@ -32,7 +32,6 @@ from hypar.solve.counts.columns import Columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.costs.base import MovingCost
     from hypar.network.graph import LayerGraph
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
@@ -178,7 +177,7 @@ def _anew(
     if not all(own for at_layer in options for own in at_layer):
         return None
     try:
-        problem = counted(cast("MovingCost", question.cost), question.graph, question.levels, options)
+        problem = counted(question.cost, question.graph, question.levels, options)
     except UncountableError:
         return None
     search = Columns(problem.graph)

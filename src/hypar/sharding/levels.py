@@ -68,6 +68,10 @@ class Level:
         """Whether the level splits groups into single devices."""
         return self.index == len(self.array) - 1
 
+    def copies(self, sizes: LocalSizes) -> Costs:
+        """Return the copies of a layer's first input that all groups above the level read, ``[tuples]``."""
+        return np.asarray(self.groups * sizes.of(WORKING) * sizes.of("input"))
+
 
 def levels_of(array: tuple[int, ...], element_bytes: int) -> tuple[Level, ...]:
     """Return all levels of an array, outermost first."""
@@ -115,10 +119,6 @@ class LocalSizes:
             return self
         other = operand_name(operand)
         return LocalSizes(self.fractions, self.idle, tuple(_swapped(name, other) for name in self.names))
-
-    def at_work(self, costs: Costs) -> Costs:
-        """Scale costs ``[..., tuples, options]`` of all groups to the groups that compute the layer."""
-        return costs * self.of(WORKING)[:, None] if self.idle else costs
 
     def divided(self, nest: Nest, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level; few are one object."""

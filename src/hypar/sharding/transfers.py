@@ -17,29 +17,21 @@ from hypar.sharding.placement import (
     Choice,
     Partial,
     Placement,
-    Replicate,
     divisor,
     partial_results,
     placement,
-    terms,
 )
 from hypar.sharding.redistribution import (
     Number,
     after_contraction,
-    collective,
-    equal_shares,
-    received,
     resolve,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from numpy.typing import NDArray
 
     from hypar.network.nodes import PlanNode
     from hypar.ops.nest import Nest
-    from hypar.solve.edge import Costs
 
     Numbers = NDArray[np.int64]
 
@@ -52,25 +44,6 @@ def phase_of(tensor: str) -> str:
         ('forward', 'backward', 'gradient')
     """
     return {"output": "forward", "weight": "gradient"}.get(tensor, "backward")
-
-
-class Transfer(NamedTuple):
-    """A change of placement of one tensor.
-
-    Attributes:
-        phase: the phase whose result or operand moves.
-        tensor: ``weight``, ``output`` (F_out) or ``input`` of the layer inside which it moves; between two
-            layers ``input``, the tensor that the consumer reads.
-        collective: the collective that moves it, as ``all_reduce``.
-        fraction: fraction of the tensor that all devices of a group receive together.
-        devices: number of devices that receive, all the same amount.
-    """
-
-    phase: str
-    tensor: str
-    collective: str
-    fraction: float
-    devices: int
 
 
 class Border(NamedTuple):
@@ -93,71 +66,6 @@ class Border(NamedTuple):
 def simple(choice: Choice, ways: int) -> bool:
     """Return whether a choice uses all devices of a group, for at most one dim."""
     return len(choice.divided) <= 1 and not choice.order and choice.devices(ways) == ways
-
-
-@lru_cache(maxsize=16384)
-def inside(nest: Nest, choice: Choice, ways: int, direct: bool = False) -> tuple[Transfer, ...]:
-    """Return the reductions of a layer's partial sums, without the halo of a sharded image's error.
-
-    The devices that have terms of one shard reduce them among themselves.
-
-    Args:
-        nest: the layer, or the roles of its dims.
-        choice: its choice.
-        ways: devices of a group.
-        direct: whether the terms of E_in go straight to the devices that need them and are left out here.
-    """
-    degrees = {dim: np.array([degree]) for dim, degree in choice.degrees}
-    devices = choice.devices(ways)
-    return tuple(
-        Transfer(phase_of(tensor), tensor, kind, float(fraction[0]), devices)
-        for tensor, kind, fraction in insides(nest, np.array([devices]), degrees, direct)
-        if fraction[0]
-    )
-
-
-def insides(
-    nest: Nest, working: Numbers, degrees: Mapping[str, Numbers], direct: bool
-) -> Iterator[tuple[str, str, Costs]]:
-    """Yield the reductions of a layer's partial sums for many choices at once.
-
-    Args:
-        nest: the layer, or the roles of its dims.
-        working: number of working devices of each choice.
-        degrees: degree of each divided dim in each choice.
-        direct: see ``inside``.
-
-    Yields:
-        A tensor, its collective, and the fraction of it that all devices receive, for each choice.
-    """
-    sums = (Partial(), resolve(Partial()))
-    first, weight, output, *others = nest.tensors
-    for tensor in (output, weight) if direct else (output, first, *others, weight):
-        shards, summed = np.ones_like(working), terms(nest, tensor, degrees) * np.ones_like(working)
-        for dim, degree in degrees.items():
-            if dim in nest.names[tensor]:
-                shards = shards * degree
-        if summed.max() > 1:
-            received_by = {count: _total(*sums, count) for count in set(summed.tolist())}
-            each = np.array([received_by[count] for count in summed.tolist()])
-            yield tensor, collective(*sums), each * (working // summed) / shards
-
-
-@lru_cache(maxsize=16384)
-def between(
-    made: Nest, maker: Choice, read: Nest, reader: Choice, contracted: frozenset[str], ways: int
-) -> tuple[Transfer, ...]:
-    """Return the transfers of F from producer to consumer and of E back, without halo.
-
-    Partial sums are reduced first. Every device needs the whole of a gradient that is broadcast back over
-    summed dims.
-    """
-    found = (
-        Transfer(phase, "input", collective(before, after), _total(before, after, ways), ways)
-        for phase, before, after in changes(made, maker, read, reader, contracted)
-        if before != after
-    )
-    return tuple(transfer for transfer in found if transfer.fraction)
 
 
 @lru_cache(maxsize=16384)
@@ -184,23 +92,6 @@ def borders(nest: Nest, choice: Choice, ways: int) -> tuple[Border, ...]:
         for dim, window in windows
         if window.halo and nest.input_sizes[dim]
     )
-
-
-@lru_cache(maxsize=16384)
-def crossing(
-    made: Nest, maker: Choice, read: Nest, reader: Choice, contracted: frozenset[str], ways: int
-) -> tuple[str, float] | None:
-    """Return the collective that brings a consumer's halo, and the fraction of the halo that it must move.
-
-    Returns:
-        None if every device holds the whole tensor.
-    """
-    have, need = resolve(left(made, maker, contracted)), placement(read, dim_of(reader), "input")
-    if isinstance(have, Replicate):
-        return None
-    shares = equal_shares(ways)
-    alone, with_halo = received(have, need, shares), received(have, need, shares, 1)
-    return collective(have, need), float(with_halo[0] - alone[0])
 
 
 def halo(border: Border, size: Number) -> Number:
@@ -236,12 +127,6 @@ def settled(nest: Nest, choice: Choice, tensor: str) -> Placement:
     if tensor in partial_results(nest, dim_of(choice)):
         return resolve(Partial())
     return placement(nest, dim_of(choice), tensor)
-
-
-@lru_cache(maxsize=4096)
-def _total(have: Placement, need: Placement, ways: int) -> float:
-    """Return the fraction of a tensor received by all identical devices of a group together."""
-    return float(sum(received(have, need, equal_shares(ways))))
 
 
 def work(layer: PlanNode, choice: Choice, share: Number) -> Number:

@@ -36,7 +36,7 @@ from hypar.solve.counts.idle import Idle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.costs.base import MovingCost
+    from hypar.costs.base import Cost
     from hypar.costs.graphs.meetings import Meeting
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
@@ -76,7 +76,7 @@ class Counted(NamedTuple):
 
 
 def counted(
-    cost: MovingCost,
+    cost: Cost,
     graph: PlanGraph,
     levels: Sequence[Level],
     options: Sequence[tuple[Options, ...]],

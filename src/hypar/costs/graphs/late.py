@@ -70,7 +70,7 @@ def _moves(part: Part, powers: Powers) -> tuple[Pairs, Pairs] | None:
     """Return whether a level moves something with each pair of options: always, and below others that do."""
     shape = next(iter(powers.values())).shape
     sure, again = np.zeros((2, *shape), dtype=bool)
-    for size, gets, has in part.changes:
+    for size, gets, has, _ in part.changes:
         if not size:
             continue
         more = powers[gets]

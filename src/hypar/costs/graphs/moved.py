@@ -1,7 +1,9 @@
-"""Cost graphs under ``moved`` and ``fused``.
+"""The cost graph of a network for the choices of several levels at once, and lower bounds of those of one.
 
-What a level moves between two layers depends on the choices of both at the levels above: on the product of a factor for
-each level. With several levels an edge is therefore a whole matrix over the pairs of tuples; equal edges share it.
+A choice of a node is a tuple with one entry for each level, outermost first; the tuples are in lexicographic order. Under
+``moved`` and ``fused`` what a level moves between two layers depends on the choices of both at the levels above: on the
+product of a factor for each level. An edge is then a whole matrix over the pairs of tuples; equal edges share it. Under
+``paper`` each level is counted by itself, and is a term of the edge.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from hypar.costs.graphs.rounding import even, reaching
 from hypar.costs.graphs.single import layer_items
 from hypar.costs.graphs.ways import Way
 from hypar.sharding.amounts.products import as_arrays
+from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.costs.base import MovingCost
+    from hypar.costs.base import Cost
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
@@ -37,13 +40,15 @@ BLOCK = 2**19
 """Pairs of tuples whose costs are computed at once where only the least of them are kept."""
 
 
-def moved_structure(graph: PlanGraph, options: Sequence[Sequence[Options]]) -> Structure:
+def structure(graph: PlanGraph, options: Sequence[Sequence[Options]], convention: str) -> Structure:
     """Return the shape of the cost graph, for the sizes of its tables before they are built."""
-    sizes = tuple(math.prod(len(at_level) for at_level in at_layer) for at_layer in options)
-    links = (
-        Link(one.producer, one.consumer, (sizes[one.producer],), (sizes[one.consumer],))
-        for one in (*graph.tensors, *graph.ties)
-    )
+    digits = [tuple([len(at_level) for at_level in at_layer]) for at_layer in options]
+    sizes = tuple(map(math.prod, digits))
+    if convention in BY_PRODUCTS:
+        digits, tensors = [(size,) for size in sizes], (*graph.tensors, *graph.ties)
+    else:
+        tensors = graph.tensors
+    links = [Link(one.producer, one.consumer, digits[one.producer], digits[one.consumer]) for one in tensors]
     return Structure(sizes=sizes, links=tuple(links))
 
 
@@ -52,7 +57,7 @@ class Builder:
 
     def __init__(
         self,
-        cost: MovingCost,
+        cost: Cost,
         graph: PlanGraph,
         levels: Sequence[Level],
         options: Sequence[tuple[Options, ...]],
@@ -70,7 +75,9 @@ class Builder:
         """
         self.graph, self.levels, self.above = graph, levels, above
         offered = {id(own): own for choices in options for own in choices}
-        self.rounds = cost.unit == "bytes" and reaching(offered.values())
+        convention = cost.convention
+        self.apart = convention not in BY_PRODUCTS
+        self.rounds = not self.apart and cost.unit == "bytes" and reaching(offered.values())
         nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
         numbers: dict[object, int] = {}
         self.keys = []
@@ -90,13 +97,15 @@ class Builder:
             ends, products = (tensor.producer, tensor.consumer), above.products[at]
             made, read = (self.keys[end][:3] for end in ends)
             # Equal parts are one object, of equal dims at both ends.
-            pair = (made, read, id(above.parts[at]), id(products), tensor.operand)
+            content = tensor.content if convention == DIRECT else None
+            pair = (made, read, id(above.parts[at]), id(products), tensor.operand, content)
             if pair not in shared:
                 shared[pair] = Way(
                     rates=rates,
                     between=above.between[at],
                     parts=above.parts[at],
-                    reader=graph.ends(tensor)[1].nest,
+                    content=content,
+                    ends=(graph.ends(tensor)[0].nest, graph.ends(tensor)[1].nest),
                     options=(options[ends[0]], options[ends[1]]),
                     sizes=(
                         nodes[self.keys[ends[0]]][1],
@@ -143,7 +152,7 @@ class Builder:
     def _edge(self, way: Way, pair: Pair | None) -> Costs:
         """Return the cost of some pairs of tuples of both ends, of all of them without a selection."""
         costs = way.costs(self.levels, pair)
-        return even(costs, way.reader) if self.rounds else costs
+        return even(costs, way.ends[1]) if self.rounds else costs
 
     def built(self, kept: Sequence[Indices] | None = None) -> CostGraph:
         """Return the cost graph of some tuples; equal selections of equal layers are one object.
@@ -151,12 +160,13 @@ class Builder:
         Args:
             kept: for each layer its tuples; None for all of them.
         """
-        edges: dict[object, Costs] = {}
+        edges: dict[object, tuple[Costs, ...]] = {}
         found = []
         for tensor, way, pair, key in self._pairs(kept):
             if key not in edges:
-                edges[key] = self._edge(way, pair)[:, None, :]
-            found.append(Edge(source=tensor.producer, target=tensor.consumer, terms=(edges[key],)))
+                apart = way.terms(self.levels) if self.apart else ()
+                edges[key] = apart or (self._edge(way, pair)[:, None, :],)
+            found.append(Edge(source=tensor.producer, target=tensor.consumer, terms=edges[key]))
         if kept is None:
             return CostGraph(nodes=tuple(self.nodes), edges=tuple(found))
         cut: dict[object, Costs] = {}
@@ -167,7 +177,7 @@ class Builder:
 
 
 def _node(
-    cost: MovingCost,
+    cost: Cost,
     layer: PlanNode,
     levels: Sequence[Level],
     options: tuple[Options, ...],

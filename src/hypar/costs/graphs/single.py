@@ -1,4 +1,4 @@
-"""The cost graph of one level under ``moved`` and ``fused``, below one tuple of choices for each layer.
+"""The cost graph of one level, below one tuple of choices for each layer.
 
 Layers of equal roles are computed together, and so are tensors between equal dims with equal options: the arrays of a
 level are small, and their number is what costs time.
@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.costs.graphs.alike import work_of
 from hypar.costs.graphs.rounding import even, reaching
-from hypar.sharding.amounts.factors import plain
-from hypar.sharding.amounts.priced import LevelOf, added_costs, moved_costs, prices_of
-from hypar.sharding.amounts.products import at_one, priced_names
+from hypar.sharding.amounts.parts import names_of
+from hypar.sharding.amounts.priced import LevelOf, added_costs, direct_costs, level_costs
+from hypar.sharding.amounts.products import of_tensors
+from hypar.sharding.amounts.rows import cut_windows
+from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
+from hypar.sharding.levels import WORKING
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
-    from hypar.costs.base import Items, MovingCost
+    from hypar.costs.base import Cost, Items
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.above import Above
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def layer_items(
-    cost: MovingCost,
+    cost: Cost,
     level: Level,
     layers: Sequence[PlanNode],
     options: Options,
@@ -48,7 +50,26 @@ def layer_items(
     """
     nests = [layer.nest for layer in layers]
     added = added_costs(nests, options, sizes, level, sums, cost.rates(level)[0])
-    return {**added, **work_of(cost, level, layers, options, sizes)}
+    return {**added, **_work_of(cost, level, layers, options, sizes)}
+
+
+def _work_of(
+    cost: Cost, level: Level, layers: Sequence[PlanNode], options: Options, sizes: Sequence[LocalSizes]
+) -> Items:
+    """Return the costs of layers that are no transfers, ``[layers, tuples above, options]`` for each item."""
+    if not level.innermost:
+        return {}
+    known: dict[object, Items] = {}
+    works = []
+    for layer, own in zip(layers, sizes, strict=True):
+        # Equal layers share one nest, and equal sizes are one object.
+        key = (id(layer.nest), id(own), measured(cost, layer))
+        if key not in known:
+            known[key] = cost.work(level, layer, options, own)
+        works.append(known[key])
+    names = dict.fromkeys(name for work in works for name in work)
+    nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
+    return {name: np.stack([work.get(name, nothing) for work in works]) for name in names}
 
 
 class SingleLevel:
@@ -63,12 +84,7 @@ class SingleLevel:
     """
 
     def __init__(
-        self,
-        cost: MovingCost,
-        graph: PlanGraph,
-        level: Level,
-        options: Sequence[Options],
-        above: Above,
+        self, cost: Cost, graph: PlanGraph, level: Level, options: Sequence[Options], above: Above
     ) -> None:
         """Number the distinct options, which take their place in what is looked up."""
         self.cost, self.graph, self.level, self.options, self.above = cost, graph, level, options, above
@@ -77,9 +93,9 @@ class SingleLevel:
             numbers.setdefault((own, measured(cost, layer)), len(numbers))
             for layer, own in zip(graph.layers, options, strict=True)
         ]
+        self.convention, self.rates = cost.convention, cost.rates(level)
         self.reaches = reaching(dict(zip(self.numbers, options, strict=True)).values())
-        self.rounds = self.reaches and cost.unit == "bytes"
-        self.prices = prices_of(cost.rates(level))
+        self.rounds = self.reaches and cost.unit == "bytes" and self.convention in BY_PRODUCTS
 
     def built(self) -> CostGraph:
         """Return the cost graph; equal layers and equal tensors share their arrays."""
@@ -87,8 +103,8 @@ class SingleLevel:
         return CostGraph(
             nodes=tuple(self._nodes()),
             edges=tuple(
-                Edge(source=tensor.producer, target=tensor.consumer, terms=terms)
-                for tensor, terms in zip(self.above.tensors, edges, strict=True)
+                Edge(source=tensor.producer, target=tensor.consumer, terms=(costs,))
+                for tensor, costs in zip(self.above.tensors, edges, strict=True)
             ),
         )
 
@@ -110,62 +126,60 @@ class SingleLevel:
                 found[key] = even(costs, layer.nest) if self.rounds else costs
         return [found[key] for key in keys]
 
-    def _edges(self) -> list[tuple[Costs]]:
-        """Return the costs of each tensor as the only term of an edge."""
-        keys = [self._key(at, tensor) for at, tensor in enumerate(self.above.tensors)]
-        distinct: dict[Hashable, int] = {}
-        for at, key in enumerate(keys):
-            distinct.setdefault(key, at)
-        if self.prices is None or self.reaches:
-            found = {key: (self._alone(at)[:, None],) for key, at in distinct.items()}
-        else:
-            found = self._together(distinct, self.prices)
+    def _edges(self) -> list[Costs]:
+        """Return the costs of each tensor, ``[options of the producer, 1, options of the consumer]``."""
+        alike: dict[Hashable, dict[Hashable, int]] = {}
+        keys = []
+        for at, tensor in enumerate(self.above.tensors):
+            same, own = self._key(at, tensor)
+            keys.append((same, own))
+            alike.setdefault(same, {}).setdefault(own, at)
+        found: dict[Hashable, Costs] = {}
+        for same, distinct in alike.items():
+            costs = self._together([*distinct.values()])
+            found |= {(same, own): costs[:, at : at + 1] for at, own in enumerate(distinct)}
         return [found[key] for key in keys]
 
-    def _key(self, at: int, tensor: Tensor) -> Hashable:
-        """Return what the costs of a tensor depend on; equal products and transfers are one object."""
+    def _key(self, at: int, tensor: Tensor) -> tuple[Hashable, Hashable]:
+        """Return what tensors that are computed together have in common, and what else the costs of one depend on.
+
+        Equal products and transfers are one object.
+        """
         above, ends = self.above, (tensor.producer, tensor.consumer)
-        key = (id(above.parts[at]), id(above.products[at]), *[self.numbers[end] for end in ends])
-        key = (*key, tensor.operand) if tensor.operand else key
-        if self.prices is not None and not self.reaches:
-            return key
-        return (*key, *[(self.graph.layers[end].nest, above[end]) for end in ends])
-
-    def _alone(self, at: int) -> Costs:
-        """Return the costs of one tensor, ``[options of the producer, options of the consumer]``."""
-        tensor, above = self.above.tensors[at], self.above
-        ends = (tensor.producer, tensor.consumer)
-        read = self.graph.ends(tensor)[1]
-        of_level = LevelOf(
-            self.level,
-            above.between[at],
-            read.nest,
-            (self.options[ends[0]], self.options[ends[1]]),
-            (above[ends[0]], above[ends[1]].read_at(tensor.operand)),
+        left = above[ends[1]]
+        same: tuple[Hashable, ...] = (
+            id(above.between[at]),
+            *[self.numbers[end] for end in ends],
+            tensor.operand,
         )
-        costs = moved_costs(above.parts[at], of_level, above.products[at], self.cost.rates(self.level), None)
-        return even(costs, read.nest) if self.rounds else costs
+        if self.convention == DIRECT:
+            nests = [self.graph.layers[end].nest for end in ends]
+            return (*same, tensor.content, *nests, left), None
+        reader = self.graph.layers[ends[1]].nest
+        if self.reaches and cut_windows(reader, self.options[ends[1]]):
+            same = (*same, reader, left)
+        if any(rates.together for rates in self.rates):
+            same = (*same, *[above[end].idle and above[end].of(WORKING).item() for end in ends])
+        own = left if above.between[at].apart else above.products[at]
+        return (*same, names_of(above.parts[at])), (id(above.parts[at]), id(own))
 
-    def _together(
-        self, distinct: Mapping[Hashable, int], prices: tuple[float, float]
-    ) -> dict[Hashable, tuple[Costs]]:
-        """Return the costs of tensors without halos, those between equal dims with equal options together."""
-        above = self.above
-        alike: dict[Hashable, list[tuple[Hashable, int]]] = {}
-        for key, at in distinct.items():
-            tensor, names = self.above.tensors[at], priced_names(above.parts[at], prices)[0]
-            numbers = (self.numbers[tensor.producer], self.numbers[tensor.consumer])
-            alike.setdefault((id(above.between[at]), numbers, names), []).append((key, at))
-        found: dict[Hashable, tuple[Costs]] = {}
-        for same in alike.values():
-            at = same[0][1]
-            tensor = self.above.tensors[at]
-            pair = (self.options[tensor.producer], self.options[tensor.consumer])
-            growth = plain(above.between[at], pair, self.level.ways).at_level.flat
-            assert growth is not None  # noqa: S101 (no window reaches across a border)
-            every = [at for _, at in same]
-            costs = at_one(
-                [above.parts[at] for at in every], [above.products[at] for at in every], growth, prices
-            )
-            found |= {key: (own,) for (key, _), own in zip(same, costs[:, :, None], strict=True)}
-        return found
+    def _together(self, every: Sequence[int]) -> Costs:
+        """Return the costs of tensors that are computed together, ``[options of the producer, tensors, of the consumer]``."""
+        above, tensor = self.above, self.above.tensors[every[0]]
+        made, read = self.graph.ends(tensor)
+        options = (self.options[tensor.producer], self.options[tensor.consumer])
+        left = above[tensor.consumer].read_at(tensor.operand)
+        if self.convention == DIRECT:
+            pair = (made.nest, read.nest)
+            return direct_costs(pair, tensor.content, options, left, self.level, self.rates[1])
+        parts, between = [above.parts[at] for at in every], above.between[every[0]]
+        names = names_of(parts[0])
+        if between.apart:
+            left_of = [above[above.tensors[at].consumer].read_at(tensor.operand) for at in every]
+            products = [{"need": self.level.copies(own).item()} for own in left_of]
+        else:
+            products = [{name: getattr(above.products[at], name) for name in names} for at in every]
+        sizes = (left if between.apart else above[tensor.producer], left)
+        level = LevelOf(self.level, between, read.nest, options, sizes)
+        costs = level_costs(*of_tensors(parts, products), level, self.rates)
+        return even(costs, read.nest) if self.rounds else costs

@@ -7,11 +7,12 @@ deeper the cuts, and never less than at the outermost level.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.costs.graphs.single import SingleLevel
+from hypar.sharding.amounts.above import outermost
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER
 from hypar.sharding.placement import WHOLE, cut
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from hypar.costs.base import Cost
-    from hypar.network.nodes import PlanGraph, PlanNode
+    from hypar.network.nodes import PlanGraph
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
 
@@ -71,28 +72,14 @@ def _never_dearer(cost: Cost, graph: PlanGraph, level: Level, options: Sequence[
         }:
             return False
         places[own] = [own.index(choice) for choice in instead]
-    layers = {
-        (layer.nest, layer.output_elements, own): layer
-        for layer, own in zip(graph.layers, options, strict=True)
-    }
-    if not all(_alike(cost, layer, level, own, places[own]) for (*_, own), layer in layers.items()):
-        return False
-    seen: set[Hashable] = set()
-    for tensor in graph.tensors:
-        ends = graph.ends(tensor)
-        both = (options[tensor.producer], options[tensor.consumer])
-        key = (ends[0].nest, ends[1].nest, tensor.content, both)
-        if key in seen:
-            continue
-        seen.add(key)
-        costs = cost.tensor_costs(level, tensor, ends, both, WHOLE_LAYER)[:, 0]
-        if (costs < costs[np.ix_(places[both[0]], places[both[1]])]).any():
+    for layer, own in zip(graph.layers, options, strict=True):
+        left = WHOLE_LAYER.divided(layer.nest, own, level.ways).fractions[[*range(len(TENSORS)), -1]]
+        if (left != left[:, places[own]]).any():
             return False
-    return True
-
-
-def _alike(cost: Cost, layer: PlanNode, level: Level, options: Options, places: list[int]) -> bool:
-    """Return whether the option in the place of each leaves as much of every tensor, and costs no more inside the layer."""
-    left = WHOLE_LAYER.divided(layer.nest, options, level.ways).fractions[[*range(len(TENSORS)), -1]]
-    costs = reduce(np.add, cost.layer_costs(level, layer, options, WHOLE_LAYER).values())[0]
-    return bool((left == left[:, places]).all() and (costs >= costs[places]).all())
+    problem = SingleLevel(cost, graph, level, options, outermost(graph, cost.convention)).built()
+    if any((costs < costs[places[own]]).any() for costs, own in zip(problem.nodes, options, strict=True)):
+        return False
+    return not any(
+        (edge.costs < edge.costs[np.ix_(places[options[edge.source]], places[options[edge.target]])]).any()
+        for edge in problem.edges
+    )

@@ -12,7 +12,7 @@ from hypar.solve.counts.tiers import Tier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.costs.base import MovingCost
+    from hypar.costs.base import Cost
     from hypar.sharding.levels import Level
 
 ROUNDING = 1e-12
@@ -50,7 +50,7 @@ class Tiered(NamedTuple):
     latencies: tuple[float, ...]
 
 
-def tiered(cost: MovingCost, levels: Sequence[Level], kinds: Sequence[object]) -> Tiered:
+def tiered(cost: Cost, levels: Sequence[Level], kinds: Sequence[object]) -> Tiered:
     """Return the tiers of an array.
 
     Args:
@@ -94,7 +94,7 @@ def tiered(cost: MovingCost, levels: Sequence[Level], kinds: Sequence[object]) -
     return Tiered(price, tuple(groups), tuple(tiers), once)
 
 
-def _weight(cost: MovingCost, level: Level) -> Weight:
+def _weight(cost: Cost, level: Level) -> Weight:
     """Return what a level charges on a machine whose devices all receive at the same time."""
     inside, between = cost.rates(level)
     if inside != between or len(inside.lines) > 1 or not inside.together:

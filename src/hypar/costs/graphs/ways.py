@@ -9,12 +9,20 @@ import numpy as np
 
 from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.places import Places, columns, descended
-from hypar.sharding.amounts.priced import LevelOf, least_costs, moved_costs, prices_of
-from hypar.sharding.amounts.products import descending, in_all, raised
+from hypar.sharding.amounts.priced import (
+    LevelOf,
+    direct_costs,
+    least_costs,
+    level_costs,
+    moved_costs,
+    prices_of,
+)
+from hypar.sharding.amounts.products import OUTERMOST, descending, in_all, raised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.parts import Part
@@ -36,7 +44,8 @@ class Way:
         rates: the rates inside layers and between them, at each level.
         between: the tensor's dims at both ends.
         parts: its transfers.
-        reader: the consumer.
+        content: its size and shape, where shards have whole elements.
+        ends: producer and consumer.
         options: the options of both ends at each level.
         sizes: their sizes above each level.
         products: the products of the levels above the first one, of one tuple, as arrays.
@@ -46,7 +55,8 @@ class Way:
     rates: tuple[tuple[Rates, Rates], ...]
     between: Between
     parts: tuple[Part, ...]
-    reader: Nest
+    content: Content | None
+    ends: tuple[Nest, Nest]
     options: tuple[tuple[Options, ...], tuple[Options, ...]]
     sizes: tuple[list[LocalSizes], list[LocalSizes]]
     products: Products
@@ -62,7 +72,7 @@ class Way:
         products = self.products
         here = [self.at(at, level) for at, level in enumerate(levels)]
         if self.least:
-            return least_costs(self.parts, here[0], products, self.rates[0])
+            return least_costs(self.parts, here[0], products, self.rates[0])[:, 0]
         places = self.places(kept)
         prices = self.prices
         if prices is not None:
@@ -91,7 +101,23 @@ class Way:
     def at(self, at: int, level: Level) -> LevelOf:
         """Return one of the levels as both layers see it."""
         options = (self.options[0][at], self.options[1][at])
-        return LevelOf(level, self.between, self.reader, options, (self.sizes[0][at], self.sizes[1][at]))
+        made, read = self.sizes[0][at], self.sizes[1][at]
+        sizes = (read if self.between.apart else made, read)
+        return LevelOf(level, self.between, self.ends[1], options, sizes)
+
+    def terms(self, levels: Sequence[Level]) -> tuple[Costs, ...]:
+        """Return the cost of each level that is counted by itself, ``[options of producer, tuples above, of consumer]``."""
+        found = []
+        for number, (level, rates) in enumerate(zip(levels, self.rates, strict=True)):
+            own = self.at(number, level)
+            if self.content is None:
+                products = OUTERMOST._replace(need=level.copies(own.sizes[1])[:, None])
+                found.append(level_costs(self.parts, products, own, rates))
+            else:
+                found.append(
+                    direct_costs(self.ends, self.content, own.options, own.sizes[1], level, rates[1])
+                )
+        return tuple([term.min(axis=1, keepdims=True) for term in found] if self.least else found)
 
     def places(self, kept: Kept) -> list[Places]:
         """Return the tuples of both layers, seen from each level."""

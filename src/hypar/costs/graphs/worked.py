@@ -19,7 +19,7 @@ from hypar.solve.counts.tiers import Own
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.costs.base import MovingCost
+    from hypar.costs.base import Cost
     from hypar.costs.graphs.meetings import Dims
     from hypar.costs.graphs.tiered import Tiered
     from hypar.network.nodes import PlanNode
@@ -65,7 +65,7 @@ class Worked:
 
     def __init__(
         self,
-        cost: MovingCost,
+        cost: Cost,
         innermost: Level,
         ways: tuple[int, ...],
         depths: tuple[int, ...],

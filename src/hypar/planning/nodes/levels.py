@@ -13,6 +13,7 @@ from hypar.planning.records import decided
 from hypar.planning.refinement import Slot
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
 from hypar.schedule.lanes import Lane
+from hypar.sharding.conventions import DIRECT
 from hypar.sharding.tree import WHOLE_ARRAY
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class LevelPlanner:
         question: Question | None = None,
     ) -> Leaf:
         """Return a group with the answer of a search."""
-        setting = setting_for(request, self.element_bytes, direct=self.cost.direct)
+        setting = setting_for(request, self.element_bytes, direct=self.cost.convention == DIRECT)
         levels = () if question is None else question.levels
         return Leaf(lane=Lane(graph, answer.choices, setting, name, depth), levels=levels, answer=answer)
 
@@ -111,7 +112,7 @@ class LevelPlanner:
             for pin in self.pins
             if pin.level is None or depth <= pin.level < last
         ]
-        if entered is None or self.cost.direct:
+        if entered is None or self.cost.convention == DIRECT:
             # If one of two layers is empty here, nothing moves between them inside the group.
             empty = [layer.empty for layer in graph.layers]
             tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hypar.costs.base import Cost, Items, MovingCost, convention_of
-from hypar.costs.graphs.paper import cost_graph, structure
+from hypar.costs.graphs.moved import Builder, structure
+from hypar.costs.graphs.single import SingleLevel, layer_items
 from hypar.registry import load_plugin
-from hypar.sharding.conventions import FUSED, MOVED
-from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
+from hypar.sharding.amounts.above import below_level, outermost
+from hypar.sharding.conventions import BY_PRODUCTS
+from hypar.sharding.levels import levels_of
 from hypar.sharding.numbering import digits_of
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hypar.costs.base import Cost, Items
     from hypar.costs.graphs.counted import Counted
-    from hypar.costs.graphs.moved import Builder
     from hypar.costs.graphs.narrowed import Narrowed
     from hypar.network.nodes import PlanGraph
     from hypar.sharding.amounts.above import Above
@@ -61,58 +62,36 @@ class Question:
     @property
     def by_products(self) -> bool:
         """Whether transfers are counted as products over levels."""
-        return convention_of(self.cost) in {MOVED, FUSED}
+        return self.cost.convention in BY_PRODUCTS
 
     def structure(self, first: int, last: int) -> Structure:
         """Return the structure of the cost graph of the levels from ``first`` up to ``last``, without costs."""
         options = [at_layer[first:last] for at_layer in self.options]
-        if not self.by_products:
-            return structure(self.graph, options)
-        from hypar.costs.graphs.moved import moved_structure  # noqa: PLC0415 (only for products over levels)
-
         # Below uneven splits a weight that several layers use is counted for each of them.
         graph = self.graph if self.entered is None else self.graph._replace(ties=())
-        return moved_structure(graph, options)
+        return structure(graph, options, self.cost.convention)
 
-    def outermost(self) -> list[LocalSizes]:
-        """Return the local sizes of each layer above the outermost level."""
-        if self.by_products:
-            return self._above()
-        return [WHOLE_LAYER] * len(self.graph.layers)
+    def outermost(self) -> Above:
+        """Return the state above the outermost level."""
+        return outermost(self.graph, self.cost.convention) if self.entered is None else self.entered.above
 
-    def _above(self) -> Above:
-        """Return the state above the outermost level, by products over levels."""
-        if self.entered is not None:
-            return self.entered.above
-        from hypar.sharding.amounts.above import outermost  # noqa: PLC0415 (only for products over levels)
-
-        return outermost(self.graph, convention_of(self.cost))
-
-    def _builder(self, first: int, last: int, sizes: list[LocalSizes]) -> Builder:
-        """Return what builds the cost graph of some levels by products over levels."""
-        from hypar.costs.graphs.moved import Builder  # noqa: PLC0415 (only for products over levels)
-
+    def _builder(self, first: int, last: int, above: Above) -> Builder:
+        """Return what builds the cost graph of some levels."""
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
-        return Builder(cast("MovingCost", self.cost), self.graph, levels, options, cast("Above", sizes))
+        return Builder(self.cost, self.graph, levels, options, above)
 
-    def cost_graph(self, first: int, last: int, sizes: list[LocalSizes]) -> CostGraph:
-        """Return the cost graph of the same levels, given the local sizes of each layer above them."""
-        if self.by_products and last - first == 1:
+    def cost_graph(self, first: int, last: int, above: Above) -> CostGraph:
+        """Return the cost graph of the same levels, given the state above them."""
+        if last - first == 1:
             of_level = [at_layer[first] for at_layer in self.options]
-            from hypar.costs.graphs.single import SingleLevel  # noqa: PLC0415 (only for products over levels)
-
-            cost, above = cast("MovingCost", self.cost), cast("Above", sizes)
-            return SingleLevel(cost, self.graph, self.levels[first], of_level, above).built()
-        if self.by_products:
-            return self._builder(first, last, sizes).built()
-        options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
-        return cost_graph(self.cost, self.graph, levels, options, sizes)
+            return SingleLevel(self.cost, self.graph, self.levels[first], of_level, above).built()
+        return self._builder(first, last, above).built()
 
     def narrowed(self, known: float, budget: Budget) -> Narrowed:
         """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
-        from hypar.costs.graphs.narrowed import narrowed  # noqa: PLC0415 (only for products over levels)
+        from hypar.costs.graphs.narrowed import narrowed  # noqa: PLC0415 (only for a joint search)
 
-        return narrowed(self._builder(0, len(self.levels), self._above()), known, budget)
+        return narrowed(self._builder(0, len(self.levels), self.outermost()), known, budget)
 
     def counted(self) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
@@ -122,7 +101,7 @@ class Question:
         from hypar.costs.graphs.meetings import UncountableError  # noqa: PLC0415 (only for products over levels)
 
         try:
-            return counted(cast("MovingCost", self.cost), self.graph, self.levels, self.options)
+            return counted(self.cost, self.graph, self.levels, self.options)
         except UncountableError:
             return None
 
@@ -142,55 +121,25 @@ class Question:
 
         return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
 
-    def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
+    def relaxed_graph(self, index: int, above: Above) -> CostGraph:
         """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""
-        if self.by_products:
-            return self._builder(index, index + 1, sizes).built()
-        options = [at_layer[index : index + 1] for at_layer in self.options]
-        return cost_graph(self.cost, self.graph, self.levels[index : index + 1], options, sizes, relaxed=True)
+        return self._builder(index, index + 1, above).built()
 
-    def below(self, sizes: list[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
-        """Return the local sizes of each layer below a level; equal sizes share one object."""
-        options = [(choice,) for choice in choices]
-        if self.by_products:
-            from hypar.sharding.amounts.above import below_level  # noqa: PLC0415 (only for products over levels)
+    def below(self, above: Above, choices: Sequence[Choice], ways: int) -> Above:
+        """Return the state below a level; equal sizes share one object."""
+        return below_level(self.graph, above, [(choice,) for choice in choices], ways)
 
-            return below_level(self.graph, cast("Above", sizes), options, ways)
-        return self._divided(sizes, options, ways)
+    def below_all(self, index: int, above: Above) -> Above:
+        """Return the state below a level for all options and tuples above it, with the distinct sizes of each layer."""
+        options = [at_layer[index] for at_layer in self.options]
+        return below_level(self.graph, above, options, self.levels[index].ways, least=True)
 
-    def below_all(self, index: int, sizes: list[LocalSizes]) -> list[LocalSizes]:
-        """Return the distinct local sizes of each layer below a level, for all options and tuples above it."""
-        options, ways = [at_layer[index] for at_layer in self.options], self.levels[index].ways
-        if self.by_products:
-            from hypar.sharding.amounts.above import below_level  # noqa: PLC0415 (only for products over levels)
-
-            return below_level(self.graph, cast("Above", sizes), options, ways, least=True)
-        return self._divided(sizes, options, ways, distinct=True)
-
-    def _divided(
-        self, sizes: list[LocalSizes], options: Sequence[Options], ways: int, *, distinct: bool = False
-    ) -> list[LocalSizes]:
-        """Divide the sizes of each layer; equal ones share one object."""
-        shared: dict[object, LocalSizes] = {}
-        keys = [
-            (layer.nest, before, choices)
-            for layer, before, choices in zip(self.graph.layers, sizes, options, strict=True)
-        ]
-        for nest, before, choices in dict.fromkeys(keys):
-            left = before.divided(nest, choices, ways)
-            shared[nest, before, choices] = left.distinct() if distinct else left
-        return [shared[key] for key in keys]
-
-    def layer_items(self, index: int, layer: int, sizes: list[LocalSizes]) -> Items:
+    def layer_items(self, index: int, layer: int, above: Above) -> Items:
         """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
-        level, cut, options = self.levels[index], self.graph.layers[layer], self.options[layer][index]
-        if self.by_products:
-            from hypar.costs.graphs.single import layer_items  # noqa: PLC0415 (only for products over levels)
-
-            sums = cast("Above", sizes).flows.sums[layer]
-            found = layer_items(cast("MovingCost", self.cost), level, [cut], options, [sizes[layer]], [sums])
-            return {name: costs[0] for name, costs in found.items()}
-        return self.cost.layer_costs(level, cut, options, sizes[layer])
+        options, sums = self.options[layer][index], above.flows.sums[layer]
+        layers, sizes = [self.graph.layers[layer]], [above[layer]]
+        found = layer_items(self.cost, self.levels[index], layers, options, sizes, [sums])
+        return {name: costs[0] for name, costs in found.items()}
 
     def level_structures(self) -> list[Structure]:
         """Return the structure of each level's own cost graph; levels with equal options appear once."""
@@ -251,12 +200,12 @@ class Reached(NamedTuple):
 
     Attributes:
         costs: the cost of every layer at the innermost one of these levels.
-        sizes: the local sizes below it; None below all levels.
+        above: the state below it; None below all levels.
         below: what comes next, by the choices of all layers there.
     """
 
     costs: tuple[float, ...]
-    sizes: list[LocalSizes] | None
+    above: Above | None
     below: dict[Options, Reached]
 
 
@@ -282,17 +231,17 @@ def costs_by_level(
         levels = levels_of(digits.array, question.levels[0].element_bytes)
         return _of_levels(costs_by_level(replace(question, levels=levels), digits.chosen), digits.of)
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
-    sizes: list[LocalSizes] | None = None
+    above: Above | None = None
     costs = []
     known = {} if known is None else known
     for index, column in enumerate(zip(*choices, strict=True)):
         if column not in known:
-            sizes = made.outermost() if sizes is None else sizes
-            problem = made.cost_graph(index, index + 1, sizes)
+            above = made.outermost() if above is None else above
+            problem = made.cost_graph(index, index + 1, above)
             last = index + 1 == len(question.levels)
-            left = None if last else question.below(sizes, column, question.levels[index].ways)
+            left = None if last else question.below(above, column, question.levels[index].ways)
             known[column] = Reached(problem.costs_by_node([0] * len(choices)), left, {})
-        at_level, sizes, known = known[column]
+        at_level, above, known = known[column]
         costs.append(at_level)
     return tuple(costs)
 

@@ -22,8 +22,8 @@ from hypar.machine.setting import degrees
 from hypar.network.nodes import kept_with_graph
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.span import LayerBounds
-from hypar.schedule.moves import moves_inside, timed_inside
-from hypar.sharding.amounts.flows import Sums
+from hypar.schedule.moves import timed_inside
+from hypar.sharding.amounts.flows import Sums, flows_of
 from hypar.sharding.conventions import FUSED, PAPER
 
 if TYPE_CHECKING:
@@ -290,6 +290,8 @@ def _over_choices(
 
 def _added_up(spans: CutSpans) -> tuple[Sums, ...]:
     """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
+    if spans.setting.convention == PAPER:
+        return flows_of(spans.microbatch, PAPER).sums
     if spans.setting.convention == FUSED:
         return (Sums(output=True, input=False),) * len(spans.microbatch.layers)
     return spans.flows.sums
@@ -327,9 +329,6 @@ def _moves(layer: PlanNode, sums: Sums, chosen: Options, setting: Setting) -> li
     By ``fused`` sums of F may go straight to the next layer: terms are still received once, which takes no less than half of
     an all-reduce.
     """
-    if setting.convention == PAPER:
-        moves = moves_inside(setting, layer.nest, layer.output_elements, chosen)
-    else:
-        moves = timed_inside(setting, layer.nest, sums, chosen)
+    moves = timed_inside(setting, layer.nest, sums, chosen)
     onward = setting.convention == FUSED
     return [(move, move.seconds / (2 if onward and move.phase == "forward" else 1)) for move in moves]

@@ -10,8 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self, cast
 
-from hypar.costs.base import convention_of
-from hypar.costs.graphs.paper import structure
+from hypar.costs.graphs.moved import structure
 from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.nodes.leaf import Leaf
@@ -73,7 +72,9 @@ class Planner(LevelPlanner):
         assert request.heterogeneous is not None  # noqa: S101 (a planner of uneven splits)
         self.machine = request.heterogeneous.using(request.arrays)
         self.adapts = request.shares != "equal" and self.cost.slowest
-        self.counted = DIRECT if self.cost.direct and request.counted == PAPER else request.counted
+        self.counted = (
+            DIRECT if self.cost.convention == DIRECT and request.counted == PAPER else request.counted
+        )
 
     @classmethod
     def of(
@@ -115,7 +116,7 @@ class Planner(LevelPlanner):
 
     def state_above(self, graph: PlanGraph) -> Entered | None:
         """Return the state above all splits by which the cost counts."""
-        return state_above(graph, convention_of(self.cost))
+        return state_above(graph, self.cost.convention)
 
     def branch(self, group: DeviceGroup, graph: PlanGraph, depth: int, entered: Entered | None) -> Branch:
         """Plan one device group of an uneven split."""
@@ -295,7 +296,9 @@ def solver_for(request: Resolved, graph: PlanGraph) -> str:
     arrays = {(2,), *(request.arrays.values() if load_search(request.search).at_once else ())}
     return cheapest(
         tuple(
-            structure(graph, [tuple(space.choices(layer, ways) for ways in array) for layer in graph.layers])
+            structure(
+                graph, [tuple(space.choices(one, ways) for ways in array) for one in graph.layers], PAPER
+            )
             for array in sorted(arrays)
         )
     )

@@ -10,6 +10,7 @@ from hypar.sharding.amounts.factors import factors_of_pair, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
 from hypar.sharding.amounts.parts import names_of, parts_of, parts_of_weight
 from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below
+from hypar.sharding.conventions import BY_PRODUCTS
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
@@ -75,7 +76,7 @@ def outermost(graph: PlanGraph, convention: str) -> Above:
 
 @kept_with_graph
 def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Network:
-    """Return the amounts of a network under ``moved`` or ``fused``; equal dims and transfers share one object.
+    """Return the amounts of a network under a convention; equal dims and transfers share one object.
 
     Args:
         graph: the layers.
@@ -83,7 +84,7 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
         tied: whether the gradient of a weight that several layers use is added up once, and not once for each.
     """
     flows = flows_of(graph, convention)
-    ties = graph.ties if tied else ()
+    ties = graph.ties if tied and convention in BY_PRODUCTS else ()
     kept: dict[Between, Between] = {}
     between = []
     for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
@@ -104,13 +105,13 @@ def between_of(graph: PlanGraph, tensor: Tensor, flow: Flow) -> Between:
     """Return a tensor's dims at both ends."""
     made, read = (end.nest.unsized for end in graph.ends(tensor))
     dims = tuple(dim for dim, _ in tensor.content.shape)
-    return Between(made, read, dims, tensor.content.contracted, bool(flow.made))
+    return Between(made, read, dims, tensor.content.contracted, bool(flow.made), flow.apart)
 
 
 def between_of_weight(ends: tuple[Nest, Nest], tie: Tensor) -> Between:
     """Return a weight's dims at two layers that use it, which have it as their input and as their output."""
     made, read = (end.unsized for end in ends)
-    return Between(made, read, tuple(dim for dim, _ in tie.content.shape), frozenset(), onward=False)
+    return Between(made, read, tuple(dim for dim, _ in tie.content.shape), frozenset())
 
 
 def below_level(
@@ -136,6 +137,8 @@ def below_level(
             divided = before.divided(layer.nest, choices, ways)
             sizes[key] = divided.distinct() if least else divided
         left.append(sizes[key])
+    if any(between.apart for between in above.between):
+        return Above(left, above.network, above.products, least=least)
     kept: dict[object, Products] = {}
     found = []
     for tensor, between, parts, products in zip(

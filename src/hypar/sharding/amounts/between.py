@@ -29,13 +29,15 @@ class Between(NamedTuple):
         dims: the dims of the tensor as the consumer reads it.
         contracted: the producer's dims that ops on the way sum.
         onward: whether the producer's sums go straight to the consumer.
+        apart: whether each level is counted by itself.
     """
 
     made: Nest
     read: Nest
     dims: tuple[str, ...]
     contracted: frozenset[str]
-    onward: bool
+    onward: bool = False
+    apart: bool = False
 
 
 class Factors(NamedTuple):
@@ -70,12 +72,10 @@ class AtLevel(NamedTuple):
     Attributes:
         factors: the factors.
         growth: the factors less 1: by how much the level multiplies what is there.
-        flat: the growth on two axes, ``[made, read]``, if no factor varies with the tuples above.
     """
 
     factors: Factors
     growth: Factors
-    flat: Factors | None = None
 
 
 class Manners(NamedTuple):

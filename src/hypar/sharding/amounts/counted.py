@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from functools import lru_cache
 from itertools import accumulate
@@ -12,6 +13,7 @@ from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
 from hypar.sharding.amounts.products import OUTERMOST, Products, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
+from hypar.sharding.grids.reshard import Gap, reshard
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import WHOLE
@@ -20,6 +22,7 @@ from hypar.sharding.transfers import phase_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
@@ -78,7 +81,11 @@ def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Opti
     found, receivers = [], _receivers(array, chosen)
     for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
         at_level = _computing(nest.unsized, choice, ways)
-        for tensor, amount, (_, summed) in zip(nest.tensors, amounts[level], at_level, strict=True):
+        # Behind the tensors come rows of the first one beside the borders of each dim.
+        beside = len(amounts[level]) - len(nest.tensors)
+        tensors, kinds = (*nest.tensors, *["input"] * beside), (*at_level, *[(0.0, 0.0)] * beside)
+        every = zip(tensors, amounts[level], kinds, strict=True)
+        for tensor, amount, (_, summed) in every:
             if amount:
                 kind, to = "all_reduce" if summed else "neighbours", (receivers[level], receivers[-1])
                 found.append(Received(level, phase_of(tensor), tensor, kind, amount, *to, True))
@@ -151,14 +158,36 @@ def received_between(
         for own, part in zip(found, parts, strict=True):
             elements = received(part, products, growth)
             if elements > RESIDUE * part.changes[0].elements:
-                kind, to = kinds[part.manner], receivers[part.forward]
-                own.append(
-                    Received(level, part.phase, part.tensor, kind, elements, to[level], to[-1], part.inside)
-                )
+                to, devices = receivers[part.forward][level], receivers[part.forward][-1]
+                if between.apart:
+                    # A level by itself is counted in each group that reads the tensor, as if all devices below worked.
+                    to = (1, *receivers[1])[level] * pair[part.forward].devices(ways)
+                    devices = to * math.prod(array[level + 1 :])
+                kind = kinds[part.manner]
+                own.append(Received(level, part.phase, part.tensor, kind, elements, to, devices, part.inside))
+        if between.apart and reaching:
+            factors = factors_of_pair(between.read, between, (pair[0], pair[1]), WHOLE_LAYER, ways)[0]
         products = Products._make(map(operator.mul, products, factors))
     if outside == len(array):
         _from_stage(found, parts, products, receivers, outside)
     return tuple(one for own in found for one in own)
+
+
+@lru_cache(maxsize=16384)
+def received_directly(
+    ends: tuple[Nest, Nest], content: Content, array: tuple[int, ...], chosen: tuple[Options, Options]
+) -> tuple[Received, ...]:
+    """Return the transfers of a tensor between two layers in whole elements, outermost first; arguments as above."""
+    found = []
+    left = _left(ends[1], array, chosen[1])
+    for level, (ways, maker, reader) in enumerate(zip(array, *chosen, strict=True)):
+        groups, inner = ((1, *_receivers(array, chosen[1]))[level], math.prod(array[level + 1 :]))
+        fractions = tuple(float(left[level].of(dim)[0]) for dim in ends[1].names["input"])
+        for phase, kind, elements, devices in reshard(Gap(ends, content, ways, fractions), maker, reader):
+            if elements:
+                to = groups * devices
+                found.append(Received(level, phase, "input", kind, elements * groups, to, to * inner, False))
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,6 @@ from hypar.sharding.amounts.between import (
     numbers,
 )
 from hypar.sharding.amounts.halos import grids_with_halos, with_halos
-from hypar.sharding.amounts.places import spread_all
 from hypar.sharding.amounts.rows import cut_windows, rest_of
 from hypar.sharding.grids.intersection import boxes, shared_elements
 from hypar.sharding.grids.layouts import layout
@@ -27,7 +26,6 @@ from hypar.sharding.grids.manners import CODE, back, forth, undivided
 from hypar.sharding.grids.tensor_dims import divided
 from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import terms
-from hypar.sharding.rates import all_simple
 from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import simple
 
@@ -75,8 +73,7 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     if made.ordered or read.ordered:
         flat = _with_orders(flat, between, options, ways)
     growth = less_one(flat)
-    at_level = AtLevel(flat, growth, spread_all(growth, Factors._fields, None))
-    return Plain(at_level, _manners(between, (made, read), names, straight), apart & ~straight)
+    return Plain(AtLevel(flat, growth), _manners(between, (made, read), names, straight), apart & ~straight)
 
 
 def _with_orders(flat: Factors, between: Between, options: tuple[Options, Options], ways: int) -> Factors:
@@ -129,8 +126,8 @@ def factors_of(
     dims = cut_windows(reader, options[1])
     if not dims:
         return found.at_level
-    rests = {dim: rest_of(reader, dim, sizes) for dim in dims}
-    if all_simple(options, ways):
+    rests = {dim: sizes.of(dim) if between.apart else rest_of(reader, dim, sizes) for dim in dims}
+    if all(simple(choice, ways) for end in options for choice in end):
         factors = with_halos(reader, options[1], found, rests)
     else:
         factors = grids_with_halos(reader, between, options, found.at_level.factors, rests, ways)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.network.nodes import kept_with_graph
-from hypar.sharding.conventions import FUSED
+from hypar.sharding.conventions import DIRECT, FUSED, PAPER
 
 if TYPE_CHECKING:
     from hypar.network.nodes import PlanGraph
@@ -20,11 +20,14 @@ class Sums(NamedTuple):
         output: whether F_out is added up inside the layer.
         input: whether E_in is.
         weight: whether dW is; that of a weight that an earlier layer has too is added up with that layer's.
+        as_read: elements of F_out as its readers see it, which ``paper`` adds up; None where they are added up before the ops
+            behind the layer.
     """
 
     output: bool
     input: bool
     weight: bool = True
+    as_read: float | None = None
 
 
 class Flow(NamedTuple):
@@ -35,12 +38,14 @@ class Flow(NamedTuple):
         made: elements of the producer's F_out before the ops between; 0 if its sums are added up inside it.
         error: whether E is sent back.
         terms: whether E is sent as terms, which are not added up inside the consumer.
+        apart: whether each level is counted by itself, whatever the others have brought.
     """
 
     elements: float
-    made: int
-    error: bool
-    terms: bool
+    made: int = 0
+    error: bool = True
+    terms: bool = False
+    apart: bool = False
 
 
 class Flows(NamedTuple):
@@ -57,12 +62,17 @@ class Flows(NamedTuple):
 
 @kept_with_graph
 def flows_of(graph: PlanGraph, convention: str) -> Flows:
-    """Return the amounts of a network under ``moved`` or ``fused``.
+    """Return the amounts of a network under a convention.
 
-    No error is sent to a layer before which nothing is trained. Under ``fused`` the sums of an output that one layer
+    Under ``paper`` every layer adds up all its sums, and every tensor has an error. ``direct`` sends the terms of errors to
+    their readers. Under ``moved`` and ``fused`` no error is sent to a layer before which nothing is trained. Under ``fused`` the sums of an output that one layer
     reads, and the terms of an error, are added up on the way to the next layer.
     """
     layers, fused = graph.layers, convention == FUSED
+    if convention in {PAPER, DIRECT}:
+        paper = convention == PAPER
+        added = [Sums(True, paper, as_read=one.output_elements if paper else None) for one in layers]
+        return Flows(tuple(added), tuple(Flow(one.elements, apart=True) for one in graph.tensors))
     needed = [index in graph.fed for index in range(len(layers))]
     readers = [int(index in graph.sent) for index in range(len(layers))]
     for tensor in graph.tensors:

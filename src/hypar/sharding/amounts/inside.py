@@ -37,19 +37,30 @@ def added(
     Terms go to an owner of each element, and its sum to all that had terms of it; rows beside a border have one owner.
 
     Returns:
-        Elements that all devices receive, ``[layers, tensors, tuples above, options]``.
+        Elements that all devices receive, ``[layers, tensors, tuples above, options]``; behind the tensors the rows of
+        E_in beside the borders of each dim, where they are received by themselves.
     """
     left = np.array([own.fractions for own in sizes])
     copies = level.groups * left[:, -1:] * np.array([own.of_tensors(nests[0]) for own in sizes])
     at_level = computing(nests[0].unsized, options, level.ways)
     elements = np.array([elements_of(*own) for own in zip(nests, sums, strict=True)])
-    total: Costs = (elements * copies)[..., None] * at_level[:, None, :, 1]
+    total: Costs = np.zeros((len(nests), len(at_level) + len(SPATIAL), copies.shape[2], len(options)))
+    total[:, : len(at_level)] = (elements * copies)[..., None] * at_level[:, None, :, 1]
     if (left[:, _IMAGE] < 1.0).any() or any(choice.degree(dim) > 1 for choice in options for dim in SPATIAL):
         for at, nest in enumerate(nests):
             dims = windowed(nest) if sums[at].input else ()
-            own = (copies[at, 0], at_level[0, :, 0])
-            if dims and _reaches(dims, options, sizes[at]):
-                total[at, 0] += elements[at, 0] * _borders(nest, dims, options, sizes[at], own)
+            if not (dims and _reaches(dims, options, sizes[at])):
+                continue
+            shards, here = elements[at, 0] * copies[at, 0][:, None], at_level[0, :, 0]
+            if sums[at].as_read is not None:
+                for row, dim in enumerate(dims, start=len(at_level)):
+                    total[at, row] = shards * here * _beyond(nest, dim, options, sizes[at].of(dim))
+                continue
+            above, reads = np.ones(1), here
+            for dim in dims:
+                above = above * rows_read(border_of(nest, dim), sizes[at].of(dim))
+                reads = reads * (1.0 + _beyond(nest, dim, options, rest_of(nest, dim, sizes[at])))
+            total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
     return total
 
 
@@ -84,24 +95,18 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
 @lru_cache(maxsize=4096)
 def elements_of(nest: Nest, sums: Sums) -> Costs:
     """Return the elements of each tensor, none of those whose sums are not added up inside the layer."""
-    read = nest.input_elements * fraction_read(nest) if sums.input else 0.0
-    made = nest.elements("output") if sums.output else 0.0
+    apart = sums.as_read is not None
+    read = nest.input_elements * (1.0 if apart else fraction_read(nest)) if sums.input else 0.0
+    made = (sums.as_read if apart else nest.elements("output")) if sums.output else 0.0
     weight = nest.elements("weight") if sums.weight else 0.0
     others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.others]
     return np.array([[read], [weight], [made], *others], dtype=np.float64)
 
 
-def _borders(
-    nest: Nest, dims: tuple[str, ...], options: Options, sizes: LocalSizes, copies: tuple[Costs, Costs]
-) -> Costs:
-    """Return the multiple of E_in that rows beside borders add, ``[tuples above, options]``."""
-    above, beyond = np.ones(1), np.ones((sizes.fractions.shape[1], len(options)))
-    for dim in dims:
-        above = above * rows_read(border_of(nest, dim), sizes.of(dim))
-        rest = rest_of(nest, dim, sizes)
-        for column, choice in enumerate(options):
-            if choice.degree(dim) > 1:
-                border = Border(dim, border_of(nest, dim), choice.degree(dim), 1)
-                beyond[:, column] *= 1.0 + halo(border, rest)
-    before, here = copies
-    return before[:, None] * (above[:, None] * (here * beyond - 1.0) - (here - 1.0))
+def _beyond(nest: Nest, dim: str, options: Options, rest: Costs) -> Costs:
+    """Return how much more than its shards of a dim each option reads below some rests of it, ``[tuples above, options]``."""
+    found = np.zeros((len(rest), len(options)))
+    for column, choice in enumerate(options):
+        if choice.degree(dim) > 1:
+            found[:, column] = halo(Border(dim, border_of(nest, dim), choice.degree(dim), 1), rest)
+    return found

@@ -17,11 +17,14 @@ class Change(NamedTuple):
         elements: elements of the tensor.
         gets: name of the factor that counts what is needed in the end.
         has: name of the factor that counts what is there already; empty for one copy.
+        above: where a level is counted by itself, name of the factor whose product counts both above it; empty where each
+            factor has its own.
     """
 
     elements: float
     gets: str
     has: str = ""
+    above: str = ""
 
 
 class Part(NamedTuple):
@@ -50,19 +53,19 @@ class Part(NamedTuple):
 @lru_cache(maxsize=4096)
 def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
     """Return the transfers of a tensor in the order in which they run: of F, then of E."""
-    size, made = flow.elements, float(flow.made)
+    size, made, above = flow.elements, float(flow.made), "need" if flow.apart else ""
     found = []
     if made:
         found.append(Part("forward", "output", False, "sums", (Change(made, "terms"), Change(made, "left"))))
     if between.contracted:
-        found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone"),)))
-    found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both"),)))
+        found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone", above),)))
+    found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both", above),)))
     if flow.error and flow.terms:
         changes = (Change(size, "need", "owned"), Change(size, "kept"))
         found.append(Part("backward", "input", False, "errors", changes))
     elif flow.error:
         manner = "errors" if made else "backward"
-        found.append(Part("backward", "input", False, manner, (Change(size, "kept", "back"),)))
+        found.append(Part("backward", "input", False, manner, (Change(size, "kept", "back", above),)))
     if flow.error and made:
         found.append(Part("backward", "output", False, "backward", (Change(made, "terms", "left"),)))
     return tuple(found)

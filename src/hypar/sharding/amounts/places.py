@@ -85,18 +85,16 @@ def grown(above: Costs, factor: Costs, places: Places) -> Costs:
     return total.reshape(shape[0] * shape[1], -1)
 
 
-def spread(factor: Costs, places: Places | None) -> Costs:
+def spread(factor: Costs, places: Places) -> Costs:
     """Return a factor ``[made, above, read]`` for each pair of tuples, ``[made, read]``; one entry where it is the same."""
     made, above, read = factor.shape
     flat = factor.reshape(made, above * read)
-    if places is None:
-        return flat
     if above * read > 1:
         flat = flat.take(places.read.digit if above == 1 else places.read.prefix, axis=1)
     return flat.take(places.made.digit, axis=0) if made > 1 else flat
 
 
-def spread_all(factors: Factors, names: tuple[str, ...], places: Places | None) -> Factors:
+def spread_all(factors: Factors, names: tuple[str, ...], places: Places) -> Factors:
     """Return some factors for each pair of tuples; those that are one object stay one."""
     done: dict[int, Costs] = {}
     for name in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,18 +11,20 @@ from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.places import spread, spread_all
-from hypar.sharding.amounts.products import at_one, least_received, received
+from hypar.sharding.amounts.products import RESIDUE, least_received, received
+from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
+from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WORKING
-from hypar.sharding.rates import least_of
 from hypar.solve.edge import Costs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import AtLevel, Between
     from hypar.sharding.amounts.flows import Sums
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
 
 Weights = tuple[Costs | float, Costs | None]
 """Costs of an element, and of a transfer if that costs anything."""
-
-RESIDUE = 1e-9
-"""Fraction of a tensor below which nothing is received."""
 
 
 def added_costs(
@@ -58,61 +57,21 @@ def added_costs(
     elements = added(nests, options, sizes, level, sums)
     devices = np.stack([_working(options, own, level) for own in sizes])[:, None] if rates.together else None
     lines = _added_weights(nests[0].unsized, options, level.ways, rates)
-    found = _least(elements, lines, devices, elements > 0)
+    found = least(elements, lines, devices, elements > 0)
     return {"update": found[:, 1], "sums": found[:, 0] + found[:, 2:].sum(axis=1)}
 
 
 @lru_cache(maxsize=4096)
 def _added_weights(roles: Nest, options: Options, ways: int, rates: Rates) -> list[Weights]:
-    """Return the cost of an element and of a transfer, ``[TENSORS, 1, options]``: of sums, or of border rows alone.
+    """Return the cost of an element and of a transfer, ``[tensors, 1, options]``: of sums, or of border rows alone.
 
     Returns:
         One for each line of the rates.
     """
     summed = computing(roles, options, ways)[:, None, :, 1] > 0
     codes = np.where(summed, CODE["all_reduce"], CODE["neighbours"])
-    return _lines_of(rates, codes)
-
-
-def moved_costs(
-    parts: tuple[Part, ...],
-    level: LevelOf,
-    products: Products,
-    rates: tuple[Rates, Rates],
-    places: Places | None,
-) -> Costs:
-    """Return the costs of a tensor's transfers at a level, for each pair of tuples.
-
-    Args:
-        parts: the transfers.
-        level: the level, as both layers see it.
-        products: the products of the levels above.
-        rates: the rates inside layers and between them.
-        places: the pairs of tuples; None for the options of the level.
-    """
-    here = level.at_level
-    if places is None and here.flat is not None:
-        growth = here.flat
-    else:
-        growth = spread_all(here.growth, names_of(parts), places)
-    prices = prices_of(rates)
-    if places is None and prices is not None:
-        return np.asarray(at_one((parts,), (products,), growth, prices)[0])
-    return _priced(parts, level, rates, places, [received(part, products, growth) for part in parts])
-
-
-def prices_of(rates: tuple[Rates, Rates]) -> tuple[float, float] | None:
-    """Return the costs of an element inside layers and between two; None if they depend on more than their number."""
-    inside, between = rates[0].price, rates[1].price
-    return None if inside is None or between is None else (inside, between)
-
-
-def least_costs(
-    parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates]
-) -> Costs:
-    """Return a lower bound of ``moved_costs`` of each pair of options, whatever the tuples above."""
-    factors = plain(level.between, level.options, level.level.ways).at_level.factors
-    return _priced(parts, level, rates, None, [least_received(part, products, factors) for part in parts])
+    beside = np.full_like(codes[:1], CODE["neighbours"])
+    return lines_of(rates, np.concatenate([codes, *[beside] * len(SPATIAL)]))
 
 
 class LevelOf(NamedTuple):
@@ -123,7 +82,7 @@ class LevelOf(NamedTuple):
         between: the tensor's dims at both ends.
         reader: the consumer.
         options: the options of producer and consumer.
-        sizes: their sizes above the level.
+        sizes: their sizes above the level; those of the consumer twice where a level is counted by itself.
     """
 
     level: Level
@@ -137,33 +96,121 @@ class LevelOf(NamedTuple):
         """The factors of the level."""
         return factors_of(self.reader, self.between, self.options, self.sizes[1], self.level.ways)
 
+    def devices(self, end: int) -> Costs:
+        """Return the number of subgroups of the array that work for an end, ``[tuples above, options]``."""
+        return _working(self.options[end], self.sizes[end], self.level)
+
+
+def moved_costs(
+    parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates], places: Places
+) -> Costs:
+    """Return the costs of a tensor's transfers at a level, for each pair of tuples, ``[made, read]``.
+
+    Args:
+        parts: the transfers.
+        level: the level, as both layers see it.
+        products: the products of the levels above.
+        rates: the rates inside layers and between them.
+        places: the pairs of tuples.
+    """
+    growth = spread_all(level.at_level.growth, names_of(parts), places)
+
+    def devices(end: int) -> Costs:
+        found = level.devices(end).reshape(-1)[places[end].prefix]
+        return np.asarray(found[None] if end else found[:, None])
+
+    return _priced(parts, level, rates, devices, [received(one, products, growth) for one in parts], places)
+
+
+def level_costs(
+    parts: tuple[Part, ...], products: Products, level: LevelOf, rates: tuple[Rates, Rates]
+) -> Costs:
+    """Return the same for each pair of options below some tuples, or of some tensors, ``[made, tuples or tensors, read]``.
+
+    Args:
+        parts: the transfers; their elements may be those of some tensors.
+        products: the products of the levels above, on the axes of factors.
+        level: the level.
+        rates: the rates.
+    """
+    growth = level.at_level.growth
+
+    def devices(end: int) -> Costs:
+        found = level.devices(end)
+        return np.asarray(found[None] if end else found.T[:, :, None])
+
+    return _priced(parts, level, rates, devices, [received(one, products, growth) for one in parts])
+
+
+def least_costs(
+    parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates]
+) -> Costs:
+    """Return a lower bound of these costs, whatever the tuples above, ``[made, 1, read]``."""
+    factors = plain(level.between, level.options, level.level.ways).at_level.factors
+
+    def devices(end: int) -> Costs:
+        most = level.devices(end).max(axis=0)
+        return np.asarray(most[None, None] if end else most[:, None, None])
+
+    return _priced(parts, level, rates, devices, [least_received(one, products, factors) for one in parts])
+
+
+def direct_costs(
+    ends: tuple[Nest, Nest],
+    content: Content,
+    options: tuple[Options, Options],
+    sizes: LocalSizes,
+    level: Level,
+    rates: Rates,
+) -> Costs:
+    """Return the costs of a tensor's transfers in whole elements, ``[made, tuples above, read]``.
+
+    Args:
+        ends: producer and consumer.
+        content: the tensor.
+        options: the options of both.
+        sizes: the consumer's sizes above the level.
+        level: the level.
+        rates: the rates.
+    """
+    groups = np.where(rates.together, 1.0, level.groups * sizes.of(WORKING))
+    left = np.stack([groups, *(sizes.of(dim) for dim in ends[1].names["input"])], axis=1)
+    rows = [tuple(row) for row in left.tolist()]
+    found: dict[tuple[float, ...], Costs] = {}
+    for row in dict.fromkeys(rows):
+        found[row] = np.zeros(tuple(map(len, options)))
+        for move in reshards(Gap(ends, content, level.ways, row[1:]), options):
+            elements, lines = move.elements * row[0], lines_of(rates, move.manner.collectives)
+            devices = np.asarray(move.manner.devices, dtype=np.float64) if rates.together else None
+            found[row] += least(elements, lines, devices, elements > 0)
+    return np.stack([found[row] for row in rows], axis=1)
+
+
+def prices_of(rates: tuple[Rates, Rates]) -> tuple[float, float] | None:
+    """Return the costs of an element inside layers and between two; None if they depend on more than their number."""
+    inside, between = rates[0].price, rates[1].price
+    return None if inside is None or between is None else (inside, between)
+
 
 def _priced(
     parts: tuple[Part, ...],
     level: LevelOf,
     rates: tuple[Rates, Rates],
-    places: Places | None,
+    devices: Callable[[int], Costs],
     received_by: Sequence[Costs],
+    places: Places | None = None,
 ) -> Costs:
-    """Return the costs of the elements of each transfer."""
+    """Return the costs of the elements of each transfer, which the devices of one end receive."""
     total = None
     for part, elements in zip(parts, received_by, strict=True):
         own = rates[0] if part.inside else rates[1]
-        devices = _devices(part, level, places) if own.together else None
         some = elements > RESIDUE * part.changes[0].elements if own.late else None
-        weights = _weights(level.between, level.options, level.level.ways, part.manner, own)
-        lines = [(_spread(each, places), _spread(once, places)) for each, once in weights]
-        costs = _least(elements, lines, devices, some)
+        lines = _weights(level.between, level.options, level.level.ways, part.manner, own)
+        if places is not None:
+            lines = [(_spread(each, places), _spread(once, places)) for each, once in lines]
+        costs = least(elements, lines, devices(part.forward) if own.together else None, some)
         total = costs if total is None else total + costs
     return np.asarray(total)
-
-
-def _devices(part: Part, level: LevelOf, places: Places | None) -> Costs:
-    """Return the number of devices that receive; without places the most over the tuples above."""
-    end = int(part.forward)
-    found = _working(level.options[end], level.sizes[end], level.level)
-    own = found.max(axis=0) if places is None else found.reshape(-1)[places[end].prefix]
-    return own[None] if end else own[:, None]
 
 
 def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
@@ -178,10 +225,10 @@ def _weights(
 ) -> list[Weights]:
     """Return the cost of an element, and of a transfer if that costs anything, on the axes of factors, for each line."""
     codes = getattr(plain(between, options, ways).manners, manner)[:, None]
-    return _lines_of(rates, codes)
+    return lines_of(rates, codes)
 
 
-def _lines_of(rates: Rates, codes: Codes) -> list[Weights]:
+def lines_of(rates: Rates, codes: Codes) -> list[Weights]:
     """Return the costs of an element and of a transfer for each line and code; lines of equal costs once."""
     found: list[Weights] = []
     known = set()
@@ -196,7 +243,7 @@ def _lines_of(rates: Rates, codes: Codes) -> list[Weights]:
     return found
 
 
-def _least(
+def least(
     elements: Costs, lines: Sequence[Weights], devices: Costs | None, some: NDArray[np.bool_] | None
 ) -> Costs:
     """Return the least cost of some elements by any line; ``some`` says where there are any."""
@@ -207,11 +254,14 @@ def _least(
             costs = costs / devices
         return costs if once is None or some is None else costs + once * some
     share = elements if devices is None else elements / devices
-    costs = least_of(share * each if once is None else share * each + once for each, once in lines)
+    costs = reduce(
+        np.minimum,
+        (share * each if once is None else share * each + once for each, once in lines),
+    )
     return costs if some is None else costs * some
 
 
-def _spread(numbers: Costs | float | None, places: Places | None) -> Any:
+def _spread(numbers: Costs | float | None, places: Places) -> Any:
     return spread(numbers, places) if isinstance(numbers, np.ndarray) else numbers
 
 

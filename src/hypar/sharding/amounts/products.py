@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.sharding.amounts.between import Factors
-from hypar.sharding.amounts.places import descended, grown, spread
+from hypar.sharding.amounts.places import descended, grown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.places import Places
@@ -23,6 +23,9 @@ BLOCK = 2**14
 
 Number = Any
 """A float, or an array over pairs of tuples."""
+
+RESIDUE = 1e-9
+"""Fraction of a tensor below which nothing is received."""
 
 Products = Factors
 """The products over the levels above: of one tuple numbers, or ``[tuples of the producer, tuples of the consumer]``."""
@@ -41,10 +44,14 @@ def received(part: Part, above: Products, growth: Factors) -> Number:
         growth: the factors of the level less 1, as numbers or for each pair of tuples.
     """
     total = None
-    for size, gets, has in part.changes:
-        more = getattr(above, gets) * getattr(growth, gets)
-        if has:
-            more = more - getattr(above, has) * getattr(growth, has)
+    for size, gets, has, apart in part.changes:
+        if apart:
+            lacking = getattr(growth, gets) - getattr(growth, has)
+            more = getattr(above, apart) * (lacking * (abs(lacking) > RESIDUE))
+        else:
+            more = getattr(above, gets) * getattr(growth, gets)
+            if has:
+                more = more - getattr(above, has) * getattr(growth, has)
         more = more * size
         total = more if total is None else total + more
     return total
@@ -111,28 +118,30 @@ def in_all(
     return total - before if before else total
 
 
-def at_one(
-    parts: Sequence[tuple[Part, ...]],
-    above: Sequence[Products],
-    growth: Factors,
-    prices: tuple[float, float],
-) -> Costs:
-    """Return the costs of tensors at one level where an element costs the same for every collective.
+def of_tensors(
+    parts: Sequence[tuple[Part, ...]], above: Sequence[Mapping[str, float]]
+) -> tuple[tuple[Part, ...], Products]:
+    """Return the transfers of tensors that count the same factors as those of one, and the products of the levels above.
 
     Args:
-        parts: the transfers of each tensor, which count the same factors.
-        above: for each tensor the products of the levels above, of one tuple.
-        growth: the factors of the level less 1, the same for all tensors.
-        prices: the cost of an element inside layers, and between two.
+        parts: the transfers of each tensor.
+        above: for each tensor the products by their names.
 
     Returns:
-        ``[tensors, options of the producer, options of the consumer]``.
+        Elements and products ``[1, tensors, 1]``.
     """
-    names = priced_names(parts[0], prices)[0]
-    found = np.array([priced_names(own, prices)[1] for own in parts])
-    found *= [[getattr(own, name) if name else 1.0 for name in names] for own in above]
-    pairs = zip(names, found.T[:, :, None, None], strict=True)
-    return _weighted((getattr(growth, name), weights) for name, weights in pairs if name)
+    columns = iter(np.array([_elements(own) for own in parts]).T[:, None, :, None])
+    found = [
+        part._replace(changes=tuple([change._replace(elements=next(columns)) for change in part.changes]))
+        for part in parts[0]
+    ]
+    rows = np.array([[*own.values()] for own in above]).T[:, None, :, None]
+    return tuple(found), OUTERMOST._replace(**dict(zip(above[0], rows, strict=True)))
+
+
+@lru_cache(maxsize=4096)
+def _elements(parts: tuple[Part, ...]) -> tuple[float, ...]:
+    return tuple([change.elements for part in parts for change in part.changes])
 
 
 @lru_cache(maxsize=4096)
@@ -141,7 +150,7 @@ def priced_names(parts: tuple[Part, ...], prices: tuple[float, float]) -> tuple[
     names, found = [], []
     for part in parts:
         price = prices[0] if part.inside else prices[1]
-        for size, gets, has in part.changes:
+        for size, gets, has, _ in part.changes:
             names += [gets, has]
             found += [size * price, -size * price]
     return tuple(names), np.array(found)
@@ -187,8 +196,8 @@ def least_received(part: Part, above: Products, factors: Factors) -> Costs:
     """Return a lower bound of ``received`` from the least products: no product grows faster than what it is part of."""
     total: Costs | float = 0.0
     for change in part.changes:
-        gets = spread(getattr(factors, change.gets), None)
-        has = spread(getattr(factors, change.has), None) if change.has else ONE
+        gets = getattr(factors, change.gets)
+        has = getattr(factors, change.has) if change.has else ONE
         more = getattr(above, change.gets) * (gets - 1.0)
         if change.has:
             held = getattr(above, change.has)

@@ -1,12 +1,10 @@
-"""Communication between two layers whose choices are grids, for all pairs of choices at once.
+"""Communication between two layers whose shards have whole elements, ``direct``, for all pairs of choices at once.
 
-There are two conventions. *At once*: partial sums are reduced inside a layer and shards have real sizes; this
-extends ``transfers`` from one dim per level to several. *Direct*: shards have whole elements, a consumer's device
-receives the elements that its windows read and it does not hold, and a producer's device receives every term of
-the error of its shard that it does not have. If several devices hold one shard, the terms go to each of them, or
-to the first and their sum from it to the others, whichever is less.
+A consumer's device receives the elements that its windows read and it does not hold, and a producer's device receives
+every term of the error of its shard that it does not have. If several devices hold one shard, the terms go to each of
+them, or to the first and their sum from it to the others, whichever is less.
 
-Source of *direct*: DeePa (2018), whose transfers are the data that a worker needs less the data that it has.
+Source: DeePa (2018), whose transfers are the data that a worker needs less the data that it has.
 """
 
 from __future__ import annotations
@@ -85,14 +83,12 @@ class Gap(NamedTuple):
         content: the tensor as the consumer reads it.
         ways: devices of the group.
         fractions: fraction of each op dim of the consumer's ``input`` that the levels above leave.
-        direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
     """
 
     ends: tuple[Nest, Nest]
     content: Content
     ways: int
     fractions: tuple[float, ...]
-    direct: bool
 
 
 class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Reshard", ...]]]):
@@ -138,10 +134,9 @@ def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
 def reshard(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
     """Return the resharding of F and E for one pair of choices.
 
-    Sums of whole elements do not depend on their order and may be looked up; sums of real shares are computed
-    afresh, so that a result does not depend on earlier calls.
+    Sums of whole elements do not depend on their order, and may be looked up.
     """
-    known = _KNOWN.get(gap) if gap.direct else None
+    known = _KNOWN.get(gap)
     if known is not None:
         row, column = _places(known[0][0]).get(made, -1), _places(known[0][1]).get(read, -1)
         if min(row, column) >= 0:
@@ -169,31 +164,23 @@ def _moved(move: Reshard, row: int, column: int) -> Moved:
 
 def _resharded(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     """Compute the resharding of all pairs of choices."""
-    ends, content, ways, fractions, direct = gap
+    ends, content, ways, fractions = gap
     layouts = (layout(options[0], ways), layout(options[1], ways))
     summed = tuple(op for op, tensor in ends[0].names["output"].items() if tensor in content.contracted)
-    both = _Ends(*layouts, grid_dims(ends, layouts, content, fractions, direct), summed)
+    both = _Ends(*layouts, grid_dims(ends, layouts, content, fractions), summed)
     total = math.prod(dim.size for dim in both.dims)
     needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])
-    held = boxes(both.made, [(dim.made, dim.held) for dim in both.dims])
     shared = shared_elements(both.made, both.read, [dim.intersections for dim in both.dims])
     each = copies(both.made, [dim.made for dim in both.dims])[:, None]
     lacking = needed - shared
-    if direct:
-        errors = lacking if each.max() == 1 else _directly(both, total, each, needed, shared)
-    elif any(dim.core is not dim.intersections for dim in both.dims):
-        errors = held[:, None] - shared_elements(both.made, both.read, [dim.core for dim in both.dims])
-    else:
-        errors = held[:, None] - shared
-    scale = 1.0 if direct else content.elements * math.prod(fractions)
+    errors = lacking if each.max() == 1 else _directly(both, total, each, needed, shared)
     names = tuple((dim.made, dim.read) for dim in both.dims)
-    terms = needed > total * (1 + 1e-9) if direct else np.zeros(1, bool)
-    moves = (
+    terms = needed > total * (1 + 1e-9)
+    return (
         *_summed(both, each, total),
         Reshard("forward", forth(*layouts, names), lacking),
         Reshard("backward", back(*layouts, names, terms.tobytes()), errors),
     )
-    return moves if direct else tuple(_scaled(move, scale) for move in moves)
 
 
 def _directly(both: _Ends, total: float, holders: Numbers, needed: Costs, shared: Costs) -> Costs:
@@ -226,8 +213,3 @@ def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Reshard, ...]:
     elements = 2 * (terms - 1) * holders / terms * total
     manner = Manner(np.full((1, 1), CODE["all_reduce"]), both.made.working[:, None])
     return (Reshard("forward", manner, elements),)
-
-
-def _scaled(move: Reshard, scale: float) -> Reshard:
-    """Return elements of the tensor, with rounding residues of shares set to zero."""
-    return move._replace(elements=np.where(np.abs(move.elements) <= 1e-9, 0.0, move.elements) * scale)

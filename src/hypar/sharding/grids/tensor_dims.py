@@ -48,9 +48,8 @@ def grid_dims(
     layouts: tuple[Layout, Layout],
     content: Content,
     fractions: tuple[float, ...],
-    direct: bool,
 ) -> tuple[GridDim, ...]:
-    """Return a tensor's dims as producer and consumer divide them."""
+    """Return a tensor's dims as producer and consumer divide them into whole elements."""
     made, read = ends
     makes = {tensor: op for op, tensor in made.names["output"].items() if tensor not in content.contracted}
     reads = {tensor: op for op, tensor in read.names["input"].items()}
@@ -62,10 +61,9 @@ def grid_dims(
         own, theirs = makes.get(dim), reads.get(dim)
         rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
         degrees = (layouts[0].of(own), layouts[1].of(theirs))
-        if not direct or dim == INNER:
-            halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / rest)
-            # Channels in a group have no size of their own; in direct transfers their rest is the size.
-            found.append(divided(own, theirs, *degrees, halo, rest if direct else 1.0))
+        if dim == INNER:
+            # Channels in a group have no size of their own; their rest is the size.
+            found.append(divided(own, theirs, *degrees, 0.0, rest))
         else:
             size = math.ceil(whole_size * rest - 1e-9)
             output = size if window is None else math.ceil(read.sizes[theirs or ""] * rest - 1e-9)
