@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from hypar import load_model, plan_model
 from hypar.ops.families.contract import Linear
-from hypar.sharding.placement import Partial, partial_results, placement
-from hypar.sharding.redistribution import received, resolve
+from hypar.sharding.amounts.between import Between
+from hypar.sharding.amounts.flows import Sums
+from hypar.sharding.placement import cut, partial_results
+from hypar.sharding.uneven.counted import received_inside
+from hypar.sharding.uneven.fractions import Offered, fractions_of
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -23,28 +26,35 @@ TYPES = ("batch", "in_channels", "out_channels")
 FC = Linear(out_features=100).nest(32, ({"channels": 70},))
 
 
-@pytest.mark.parametrize("alpha", [Fraction(1, 2), Fraction(1, 4)])
-def test_nine_cells_between_layers(alpha: Fraction) -> None:
+@pytest.mark.parametrize("alpha", [1 / 2, 1 / 4])
+def test_nine_cells_between_layers(alpha: float) -> None:
     """Parts of A(F) and A(E) that the device with share alpha receives; rows are layer l, columns l + 1."""
     beta = 1 - alpha
     ab = (alpha * beta, alpha * beta)
-    cells: list[list[tuple[Fraction | int, Fraction | int]]] = [
+    cells: list[list[tuple[float, float]]] = [
         [(0, 0), ab, (beta, 0)],
         [(0, beta), (0, beta), (0, 0)],
         [ab, (0, 0), (beta, 0)],
     ]
-    shares = (alpha, beta)
+    between = Between(FC.unsized, FC.unsized, ("channels",), frozenset(), apart=True)
     for row, producer in zip(cells, TYPES, strict=True):
         for cell, consumer in zip(row, TYPES, strict=True):
-            made, read = placement(FC, producer, "output"), placement(FC, consumer, "input")
-            assert (received(made, read, shares)[0], received(read, made, shares)[0]) == cell
+            made, read = (Offered((cut(dim, 2),), np.array([[alpha, beta]])) for dim in (producer, consumer))
+            own = fractions_of(FC, between, made, read)
+            assert (
+                tuple((have - less)[0, 0, 0] for have, less in ((own.need, own.both), (own.hold, own.back)))
+                == cell
+            )
 
 
-@pytest.mark.parametrize("alpha", [Fraction(1, 2), Fraction(1, 4)])
-def test_amounts_inside_a_layer(alpha: Fraction) -> None:
+@pytest.mark.parametrize("alpha", [1 / 2, 1 / 4])
+def test_amounts_inside_a_layer(alpha: float) -> None:
     """Type-I exchanges A(W), Type-II A(F_out), Type-III A(E_in), whatever the shares."""
     assert [partial_results(FC, dim) for dim in TYPES] == [("weight",), ("output",), ("input",)]
-    assert received(Partial(), resolve(Partial()), (alpha, 1 - alpha)) == [1, 1]
+    for dim, elements in zip(TYPES, (70 * 100, 32 * 100, 32 * 70), strict=True):
+        offered = Offered((cut(dim, 2),), np.array([[alpha, 1 - alpha]]))
+        (found,) = received_inside(FC, Sums(True, True, as_read=32 * 100), offered)
+        assert found.elements.tolist() == [[elements, elements]]
 
 
 @cache

@@ -21,6 +21,7 @@ from hypar.planning.uneven.tree import state_above
 from hypar.sharding.conventions import BY_LEVELS
 from hypar.sharding.space import parse_space
 from hypar.sharding.transfers import simple
+from hypar.sharding.uneven.entered import whole
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver
 from tests.effort import examples
@@ -58,7 +59,7 @@ def fork_at(
         rates=tuple(paid),
         slowest=slowest,
         solver=load_solver(solver),
-        entered=state_above(cut_graph, convention),
+        entered=state_above(cut_graph, convention) or whole(cut_graph, convention),
     )
 
 

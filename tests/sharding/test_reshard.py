@@ -23,8 +23,6 @@ from hypar.sharding.amounts.flows import Flow
 from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.grids.reshard import Gap, Reshard, reshards
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
-from hypar.sharding.redistribution import equal_shares, received
-from hypar.sharding.transfers import changes
 from tests.effort import examples
 from tests.windows import read_by
 
@@ -237,10 +235,16 @@ def test_of_one_dim_a_level_grids_are_the_papers_cells(ways: int) -> None:
     """HyPar's Table 2 and AccPar's nine cells with equal shares, from boxes instead of placements."""
     for made, read in itertools.product(("batch", "in_channels", "out_channels"), repeat=2):
         boxes = by_paper((LINEAR, LINEAR), EIGHT, ways, (cut(made, ways), cut(read, ways)))
-        cells = {"forward": 0.0, "backward": 0.0}
-        for phase, before, after in changes(LINEAR, cut(made, ways), LINEAR, cut(read, ways), frozenset()):
-            cells[phase] += EIGHT.elements * sum(received(before, after, equal_shares(ways)))
-        assert boxes == pytest.approx((cells["forward"], cells["backward"]), rel=1e-12, abs=1e-9)
+        # What a layer leaves, its sums added up, and reads: a shard of samples, of channels, or everything.
+        left, back = (
+            {"batch": "n", own: "c"}.get(dim, "")
+            for dim, own in ((made, "out_channels"), (read, "in_channels"))
+        )
+        cells = [
+            EIGHT.elements * (ways - 1 if not need else (ways - 1) / ways) if have and have != need else 0.0
+            for have, need in ((left, back), (back, left))
+        ]
+        assert boxes == pytest.approx(cells, rel=1e-12, abs=1e-9)
 
 
 GROSS = 144

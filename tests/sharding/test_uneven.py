@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from hypar.ops.nest import PHASES
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.transfers import dim_of, work
+from hypar.sharding.uneven.entered import whole
+from hypar.sharding.uneven.fractions import Offered
 from hypar.sharding.uneven.remainder import graph_of_group, whole_shares
-from hypar.sharding.uneven.transfers import between, inside
 from tests.effort import examples
 from tests.heterogeneous import written
 from tests.windows import read_by
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.nodes import PlanGraph, PlanNode
-    from hypar.sharding.uneven.transfers import Amount
+    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
+    from hypar.sharding.uneven.entered import Amount, Shares
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -77,6 +78,26 @@ def by_phase(amounts: Iterable[Amount], devices: int) -> dict[str, list[Any]]:
     return found
 
 
+def between(
+    graph: PlanGraph, tensor: Tensor, choices: tuple[Choice, ...], shares: tuple[Shares, ...]
+) -> list[Amount]:
+    """What the groups of a split receive of a tensor, by ``paper``."""
+    ends = (Offered((choice,), np.array([own])) for choice, own in zip(choices, shares, strict=True))
+    made, read = ends
+    return numbers(whole(graph, "paper").between(graph, graph.tensors.index(tensor), made, read))
+
+
+def inside(graph: PlanGraph, layer: PlanNode, choice: Choice, shares: Shares) -> list[Amount]:
+    """What they receive inside a layer."""
+    offered = Offered((choice,), np.array([shares]))
+    return numbers(whole(graph, "paper").inside(graph, graph.layers.index(layer), offered))
+
+
+def numbers(amounts: Iterable[Amount]) -> list[Amount]:
+    found = [one._replace(elements=tuple(own.item() for own in one.elements)) for one in amounts]
+    return [one for one in found if any(one.elements)]
+
+
 B, I, H, O = 8, 16, 24, 8
 LINEARS = f"""
   - {{op: input, channels: {I}}}
@@ -106,10 +127,9 @@ def added_up(terms: Sequence[Array | None], own: Counts) -> tuple[list[Array], l
 
 def test_what_is_cut_alike_by_other_shares_moves_where_pieces_end_elsewhere() -> None:
     """A quarter and the rest against halves: the second device lacks the second quarter going back, the first on."""
-    first, second = written(LINEARS).contracted.layers
-    (tensor,) = written(LINEARS).contracted.tensors
+    graph = written(LINEARS).contracted
     choices = (cut("batch", 2), cut("batch", 2))
-    moved = by_phase(between(tensor, (first, second), choices, ((0.25, 0.75), (0.5, 0.5))), 2)
+    moved = by_phase(between(graph, graph.tensors[0], choices, ((0.25, 0.75), (0.5, 0.5))), 2)
     assert (moved["forward"], moved["backward"]) == ([B * H / 4, 0], [0, B * H / 4])
 
 
@@ -121,16 +141,30 @@ weights = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 def test_rounding_is_no_transfer(first: list[int], second: list[int], kind: str) -> None:
     """Of shares that are no sums of powers of two a group lacks what it does, or exactly nothing."""
     groups = min(len(first), len(second))
-    made, read = written(NETWORKS["conv conv"]).contracted.layers
-    (tensor,) = written(NETWORKS["conv conv"]).contracted.tensors
+    graph = written(NETWORKS["conv conv"]).contracted
     own = [[Fraction(weight, sum(of[:groups])) for weight in of[:groups]] for of in (first, second)]
-    choices = (cut(kind, groups), cut(kind, groups))
-    exact = by_phase(between(tensor, (made, read), choices, (tuple(own[0]), tuple(own[1]))), groups)
-    real = (tuple(map(float, own[0])), tuple(map(float, own[1])))
-    found = by_phase(between(tensor, (made, read), choices, real), groups)
-    for phase in PHASES:
-        assert found[phase] == pytest.approx([float(amount) for amount in exact[phase]], rel=1e-9)
-        assert [not amount for amount in found[phase]] == [not amount for amount in exact[phase]]
+    size = graph.tensors[0].elements
+    halo = Fraction(1, 8) if kind == "height" else Fraction(0)
+    exact = {
+        "forward": [size * beyond for beyond in lacking(own[1], own[0], halo)],
+        "backward": [size * beyond for beyond in lacking(own[0], own[1], Fraction(0))],
+    }
+    choices, real = (cut(kind, groups), cut(kind, groups)), [tuple(map(float, of)) for of in own]
+    found = by_phase(between(graph, graph.tensors[0], choices, (real[0], real[1])), groups)
+    for phase, amounts in exact.items():
+        assert found[phase] == pytest.approx([float(amount) for amount in amounts], rel=1e-9)
+        assert [not amount for amount in found[phase]] == [not amount for amount in amounts]
+
+
+def lacking(need: Sequence[Fraction], have: Sequence[Fraction], halo: Fraction) -> list[Fraction]:
+    """What each group needs of a dim, with half a border's rows on both sides, and does not have."""
+    found = []
+    for group, share in enumerate(need):
+        low, start = sum(need[:group], Fraction(0)), sum(have[:group], Fraction(0))
+        first, last = max(low - halo, Fraction(0)), min(low + share + halo, Fraction(1))
+        both = max(min(last, start + have[group]) - max(first, start), Fraction(0))
+        found.append(last - first - both)
+    return found
 
 
 ALPHAS = (Fraction(1, 2), Fraction(1, 4), Fraction(2, 7), Fraction(3, 10))
@@ -139,8 +173,7 @@ ALPHAS = (Fraction(1, 2), Fraction(1, 4), Fraction(2, 7), Fraction(3, 10))
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_accpar_s_table_of_two_unlike_shares(alpha: Fraction) -> None:
     """AccPar (HPCA 2020), Table 5 and section 4: elements that the device with share alpha receives, and the other."""
-    first, second = written(LINEARS).contracted.layers
-    (tensor,) = written(LINEARS).contracted.tensors
+    graph = written(LINEARS).contracted
 
     def cells(a: Fraction) -> list[list[Fraction]]:
         b, size = 1 - a, B * H
@@ -151,11 +184,13 @@ def test_accpar_s_table_of_two_unlike_shares(alpha: Fraction) -> None:
     shares = (alpha, 1 - alpha)
     for device, own in enumerate(shares):
         for (row, made), (column, read) in itertools.product(enumerate(TYPES), repeat=2):
-            amounts = between(tensor, (first, second), (cut(made, 2), cut(read, 2)), (shares, shares))
-            assert sum(amount.elements[device] for amount in amounts) == cells(own)[row][column]
+            real = tuple(map(float, shares))
+            amounts = between(graph, graph.tensors[0], (cut(made, 2), cut(read, 2)), (real, real))
+            found = sum(amount.elements[device] for amount in amounts)
+            assert found == pytest.approx(float(cells(own)[row][column]), rel=1e-12, abs=0)
     for kind, elements in zip(TYPES, (I * H, B * H, B * I), strict=True):
-        (amount,) = inside(first, cut(kind, 2), shares)
-        assert amount.elements == (elements, elements)
+        (amount,) = inside(graph, graph.layers[0], cut(kind, 2), tuple(map(float, shares)))
+        assert amount.elements == pytest.approx((elements, elements), rel=1e-12)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
@@ -284,7 +319,7 @@ def test_between_layers_a_device_receives_what_it_needs_less_what_it_holds(
     shares = (shares_of(own[0]), shares_of(own[1]))
     if own[0] == own[1] and data.draw(st.booleans()):
         shares = (shares[0], shares[0])
-    counted = by_phase(between(tensor, (made, read), (choices[0], choices[1]), shares), devices)
+    counted = by_phase(between(graph, tensor, choices, shares), devices)
     assert counted["forward"] == pytest.approx(missing(needs, holds), rel=1e-12, abs=0)
     assert counted["backward"] == pytest.approx(missing(gives, returns), rel=1e-12, abs=0)
 
@@ -293,7 +328,8 @@ def test_between_layers_a_device_receives_what_it_needs_less_what_it_holds(
 @settings(max_examples=examples(60), deadline=None)
 def test_a_cut_image_s_error_is_added_up_where_windows_reach_over_a_border(own: Counts) -> None:
     """Each device gets the others' terms of its own rows."""
-    layer, devices = written(NETWORKS["conv conv"]).contracted.layers[1], len(own)
+    graph, devices = written(NETWORKS["conv conv"]).contracted, len(own)
+    layer = graph.layers[1]
     sizes = {"batch": UNITS, "channels": 16, "height": 8, "width": 3}
     choice = cut("height", devices)
     mine = boxes(layer, choice, own, "input", sizes, windows=False)
@@ -302,7 +338,7 @@ def test_a_cut_image_s_error_is_added_up_where_windows_reach_over_a_border(own: 
         sum(int((hold & term).sum()) for other, term in enumerate(terms) if other != device)
         for device, hold in enumerate(mine)
     ]
-    assert by_phase(inside(layer, choice, shares_of(own)), devices)["backward"] == received
+    assert by_phase(inside(graph, layer, choice, shares_of(own)), devices)["backward"] == received
 
 
 @pytest.mark.parametrize("dim", ["height", "width"])
@@ -321,9 +357,7 @@ def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_those_that_have
     (tensor,), devices = graph.tensors, len(own)
     shares = shares_of(own)
     choices = (cut(dim, devices), cut("in_channels", devices))
-    counted = by_phase(
-        between(tensor, (graph.layers[0], graph.layers[1]), choices, (shares, shares)), devices
-    )
+    counted = by_phase(between(graph, tensor, choices, (shares, shares)), devices)
     elements = UNITS * 8
     pooled: list[Array | None] = [np.ones((UNITS, 8)) if count else None for count in own]
     _, received = added_up(pooled, own)
@@ -334,17 +368,17 @@ def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_those_that_have
 
 def test_a_join_done_whole_gathers_all_and_gives_nothing_away() -> None:
     graph = written(NETWORKS["add"]).contracted
-    made, _, join, read = graph.layers
+    _, _, join, _ = graph.layers
     into, _, _, out = graph.tensors
     shares = (0.25, 0.75)
     elements = UNITS * 16 * 8 * 2
-    counted = by_phase(between(into, (made, join), (cut("batch", 2), WHOLE), (shares, shares)), 2)
+    counted = by_phase(between(graph, into, (cut("batch", 2), WHOLE), (shares, shares)), 2)
     assert counted["forward"] == [0.75 * elements, 0.25 * elements]
     assert counted["backward"] == [0, 0]
-    counted = by_phase(between(out, (join, read), (WHOLE, cut("batch", 2)), (shares, shares)), 2)
+    counted = by_phase(between(graph, out, (WHOLE, cut("batch", 2)), (shares, shares)), 2)
     assert counted["forward"] == [0, 0]
     assert counted["backward"] == [0.75 * elements, 0.25 * elements]
-    assert not list(inside(join, WHOLE, shares))
+    assert not list(inside(graph, join, WHOLE, shares))
 
 
 # Parts of networks.

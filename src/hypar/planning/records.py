@@ -11,7 +11,6 @@ from hypar.ops.dims import in_order
 from hypar.plan.plan import SCHEMA, Plan, rooted
 from hypar.plan.records import CostRecord, LimitsRecord, ModelRecord, ProfileRecord
 from hypar.planning.question import context_of
-from hypar.sharding.redistribution import equal_shares
 from hypar.sharding.tree import WHOLE_ARRAY, Split
 from hypar.units import exact_number
 
@@ -173,7 +172,7 @@ def even_split(
         level=depth + level.index,
         group=group,
         ways=level.ways,
-        shares=list(equal_shares(level.ways)),
+        shares=[1 / level.ways] * level.ways,
         choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
         numbering={
             name: [dict([digit]) for digit in choice.order]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.transfers import Amount
+    from hypar.sharding.uneven.entered import Amount
 
 
 class Link(Protocol):

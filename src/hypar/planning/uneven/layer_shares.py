@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.quadratics import Array, Quadratics
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Choice
-    from hypar.sharding.uneven.entered import Taken
-    from hypar.sharding.uneven.transfers import Shares
+    from hypar.sharding.uneven.entered import Shares, Taken
 
 MOST_TURNS = 24
 """Largest number of rounds in which the device groups are weighted anew."""
@@ -126,15 +125,14 @@ class ByLayer:
         nodes, edges = [], []
         entered = self.split.entered
         for at, (layer, offers) in enumerate(zip(self.split.graph.layers, self.offered, strict=True)):
-            sums = None if entered is None else entered.network[0].sums[at]
-            key: Hashable = (layer.nest, layer.output_elements, sums, offers)
+            key: Hashable = (layer.nest, entered.network[0].sums[at], offers)
             if key not in kept:
                 kept[key] = self.split.layer_costs(at, _taken(offers))
             nodes.append(kept[key])
         for at, tensor in enumerate(self.split.graph.tensors):
             made, read = self.split.graph.ends(tensor)
             pair = (self.offered[tensor.producer], self.offered[tensor.consumer])
-            parts = None if entered is None else (id(entered.network[2][at]), id(entered.products[at]))
+            parts = (id(entered.network[2][at]), id(entered.products[at]))
             key = (made.nest, read.nest, tensor.content, parts, pair)
             if key not in kept:
                 kept[key] = self.split.tensor_costs(at, *map(_taken, pair))

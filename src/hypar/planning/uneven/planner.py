@@ -29,6 +29,7 @@ from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.transfers import simple
 from hypar.sharding.tree import WHOLE_ARRAY
+from hypar.sharding.uneven.entered import whole
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Planner(LevelPlanner):
             rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in groups),
             slowest=self.cost.slowest,
             solver=load_solver(solver_for(self.request, place.graph)),
-            entered=place.entered,
+            entered=place.entered or whole(place.graph, PAPER),
         )
 
 

@@ -5,36 +5,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.transfers import dim_of, work
+from hypar.sharding.transfers import work
 from hypar.sharding.uneven.fractions import Offered
-from hypar.sharding.uneven.transfers import between, inside
 from hypar.solve.laid_out import LaidOut, layout_of, level_structure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.network.nodes import PlanGraph, Tensor
+    from hypar.network.nodes import PlanGraph
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
-    from hypar.sharding.redistribution import Number
-    from hypar.sharding.uneven.entered import Entered
-    from hypar.sharding.uneven.transfers import Amount
+    from hypar.sharding.uneven.entered import Amount, Entered
     from hypar.solve.cost_graph import Structure
 
     Array = NDArray[np.float64]
 
 Line = tuple[float, float]
 """A cost over a group's own share: constant and linear coefficient."""
-
-SHARE = np.array([0.0, 0.5, 1.0])
-"""The three values of a group's share that determine a quadratic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +106,7 @@ class _Amounts(NamedTuple):
 def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split; equal layers and equal tensors share their arrays."""
     count = len(split.groups)
-    if split.entered is None:
-        amounts = _by_paper(split.graph, split.options, count)
-    else:
-        amounts = _counted(split.graph, split.options, count, split.entered)
+    amounts = _counted(split.graph, split.options, count, split.entered)
     inside, between, once = (
         np.array([getattr(rates, name) for rates in split.rates])[:, None, None]
         for name in ("inside", "between", "once")
@@ -144,12 +134,15 @@ def quadratics_of(split: UnevenSplit) -> Quadratics:
 
 def _coefficients(costs: Array, samples: Array) -> Array:
     """Return constant, linear and quadratic coefficients of costs at three shares of each group, ``[groups, 3, entries]``."""
-    if np.array_equal(samples, np.broadcast_to(SHARE, samples.shape)):
-        none, half, whole = np.moveaxis(costs, 1, 0)
-        bend = 2 * (none - 2 * half + whole)
-        return np.stack([none, whole - none - bend, bend], axis=1)
     if len(samples) == 1:
         return np.concatenate([costs[:, :1], np.zeros((1, 2, costs.shape[2]))], axis=1)
+    if len(samples) == 2:
+        # Of shares as far apart as each other no rounding hides that a cost is a line.
+        first, middle, last = np.moveaxis(costs, 1, 0)
+        step = (samples[:, 1] - samples[:, 0])[:, None]
+        bend = (first - 2 * middle + last) / (2 * step * step)
+        rise = (last - first) / (2 * step)
+        return np.stack([middle - rise / 2 + bend / 4, rise - bend, bend], axis=1)
     found = np.linalg.inv(samples[:, :, None] ** np.arange(3)) @ costs
     # A cost that does not bend is a line in spite of rounding.
     found[:, 2] = np.where(np.abs(found[:, 2]) > 1e-9 * np.abs(costs).max(axis=1), found[:, 2], 0.0)
@@ -172,64 +165,6 @@ def _computed(split: UnevenSplit, amounts: _Amounts) -> Array:
                             rates.seconds(layer, choice, one) for one in shares.tolist()
                         ]
     return found
-
-
-@lru_cache(maxsize=32)
-def _by_paper(graph: PlanGraph, options: tuple[Options, ...], count: int) -> _Amounts:
-    """Compute the amounts of ``count`` groups by ``paper`` once for all machines."""
-    unknown = [
-        tuple(SHARE if other == group else 1 / count for other in range(count)) for group in range(count)
-    ]
-    places: dict[Hashable, slice] = {}
-    moved: list[list[list[Number]]] = []
-
-    def place(key: Hashable, entries: Iterable[list[list[Number]]]) -> slice:
-        """Return the place of some entries, which are computed if the key is new."""
-        if key not in places:
-            start = len(moved)
-            moved.extend(entries)
-            places[key] = slice(start, len(moved))
-        return places[key]
-
-    nodes = tuple(
-        place(
-            (layer.nest, layer.output_elements, own),
-            (
-                [_own(inside(layer, choice, shares), group) for group, shares in enumerate(unknown)]
-                for choice in own
-            ),
-        )
-        for layer, own in zip(graph.layers, options, strict=True)
-    )
-    fractions: dict[Hashable, list[list[list[Number]]]] = {}
-
-    def scaled(tensor: Tensor) -> Iterator[list[list[Number]]]:
-        """Yield the elements of each pair of options; tensors between layers of equal roles have the same fractions."""
-        ends, pair = graph.ends(tensor), (options[tensor.producer], options[tensor.consumer])
-        read = ends[1].nest
-        slides = any(dim_of(choice) in read.windows for choice in pair[1])
-        key = (ends[0].nest.unsized, read if slides else read.unsized, tensor.content.contracted, pair)
-        if key not in fractions:
-            one = replace(tensor, content=tensor.content._replace(elements=1))
-            fractions[key] = [
-                [
-                    _own(between(one, ends, both, (shares, shares)), group)
-                    for group, shares in enumerate(unknown)
-                ]
-                for both in product(*pair)
-            ]
-        for of_groups in fractions[key]:
-            yield [[each * tensor.elements for each in own] for own in of_groups]
-
-    edges = []
-    for tensor in graph.tensors:
-        ends = graph.ends(tensor)
-        pair = (options[tensor.producer], options[tensor.consumer])
-        edges.append(place((ends[0].nest, ends[1].nest, tensor.content, pair), scaled(tensor)))
-    stacked = _stacked(moved, count)
-    first_edge = max((place.stop for place in nodes), default=0)
-    of_layers = np.broadcast_to(np.arange(len(moved)) < first_edge, (len(stacked), len(moved)))
-    return _Amounts(nodes, tuple(edges), stacked, of_layers, np.broadcast_to(SHARE, (count, 3)))
 
 
 @lru_cache(maxsize=32)
@@ -298,19 +233,3 @@ def _samples(count: int) -> Array:
         return np.array([[0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
     weights = np.arange(count, 2.0 * count)
     return np.asarray(np.stack([np.roll(weights, turn) for turn in range(3)]) / weights.sum())
-
-
-def _stacked(moved: Sequence[Sequence[Sequence[Number]]], count: int) -> Array:
-    """Return the elements of each entry, group and change as an array, 0 where there are fewer changes."""
-    most = max((len(changes) for entry in moved for changes in entry), default=0)
-    elements = np.zeros((most, count, len(SHARE), len(moved)))
-    for entry, of_groups in enumerate(moved):
-        for group, changes in enumerate(of_groups):
-            for change, own in enumerate(changes):
-                elements[change, group, :, entry] = own
-    return elements
-
-
-def _own(amounts: Iterable[Amount], group: int) -> list[Number]:
-    """Return the elements that one group receives in each change of placement."""
-    return [amount.elements[group] for amount in amounts]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.uneven.fractions import Offered
-from hypar.sharding.uneven.transfers import between, inside
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.placement import Options
-    from hypar.sharding.redistribution import Number
-    from hypar.sharding.uneven.entered import Entered, Taken
-    from hypar.sharding.uneven.transfers import Amount, Shares
+    from hypar.sharding.uneven.entered import Amount, Entered, Taken
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
 
@@ -44,7 +41,7 @@ class UnevenSplit:
         rates: the rates that each group pays.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
         solver: the solver of its cost graphs.
-        entered: the state above it, by which its transfers are counted; None by ``paper``.
+        entered: the state above it, by which its transfers are counted.
     """
 
     graph: PlanGraph
@@ -53,7 +50,7 @@ class UnevenSplit:
     rates: tuple[GroupRates, ...]
     slowest: bool
     solver: Solver
-    entered: Entered | None = None
+    entered: Entered
 
     def total(self, costs: Sequence[float]) -> float:
         """Combine the costs of the device groups into that of the split."""
@@ -74,15 +71,9 @@ class UnevenSplit:
         Returns:
             ``[groups, offers]``.
         """
-        layer = self.graph.layers[at]
-        prices = [rates.inside for rates in self.rates]
-        if self.entered is None:
-            moved = [self._paid(inside(layer, *offer), prices) for offer in offers]
-            rows = np.array(moved, dtype=np.float64).T
-        else:
-            own = _offered(offers)
-            rows = self._prices(self.entered.inside(self.graph, at, own), prices, (len(offers),))
-        return rows + self.work(layer, offers)
+        moved = self.entered.inside(self.graph, at, _offered(offers))
+        rows = self._prices(moved, [rates.inside for rates in self.rates], (len(offers),))
+        return rows + self.work(self.graph.layers[at], offers)
 
     def work(self, layer: PlanNode, offers: Sequence[Taken]) -> Array:
         """Return the cost of the computation of each offer of a layer for each group, ``[groups, offers]``."""
@@ -105,26 +96,13 @@ class UnevenSplit:
         Returns:
             ``[groups, of producer, of consumer]``.
         """
-        tensor = self.graph.tensors[at]
-        if self.entered is not None:
-            amounts = self.entered.between(self.graph, at, _offered(made), _offered(read))
-            parts = self.entered.network[2][at]
-            shape = (len(made), len(read))
-            found = np.zeros((len(self.groups), *shape))
-            for part, amount in zip(parts, amounts, strict=True):
-                prices = [rates.inside if part.inside else rates.between for rates in self.rates]
-                found += self._prices([amount], prices, shape)
-            return found
-        prices = [rates.between for rates in self.rates]
-        ends = self.graph.ends(tensor)
-        rows = [
-            [
-                self._paid(between(tensor, ends, (maker, reader), _alike(mine, theirs)), prices)
-                for reader, theirs in read
-            ]
-            for maker, mine in made
-        ]
-        return np.moveaxis(np.array(rows, dtype=np.float64), -1, 0)
+        amounts = self.entered.between(self.graph, at, _offered(made), _offered(read))
+        shape = (len(made), len(read))
+        found = np.zeros((len(self.groups), *shape))
+        for part, amount in zip(self.entered.network[2][at], amounts, strict=True):
+            prices = [rates.inside if part.inside else rates.between for rates in self.rates]
+            found += self._prices([amount], prices, shape)
+        return found
 
     def _prices(
         self, amounts: Iterable[Amount], per_element: Sequence[float], shape: tuple[int, ...]
@@ -134,15 +112,6 @@ class UnevenSplit:
         for amount in amounts:
             for group, elements in enumerate(amount.elements):
                 found[group] += elements * per_element[group] + self.rates[group].once * (elements > 0)
-        return found
-
-    def _paid(self, amounts: Iterable[Amount], per_element: Sequence[float]) -> list[Number]:
-        """Return the cost of transfers for each group."""
-        found: list[Number] = [0.0] * len(self.groups)
-        for amount in amounts:
-            for group, elements in enumerate(amount.elements):
-                if elements:
-                    found[group] = found[group] + elements * per_element[group] + self.rates[group].once
         return found
 
     def least(self, nodes: Sequence[Costs], edges: Sequence[Costs]) -> Assignment:
@@ -160,7 +129,3 @@ def _offered(offers: Sequence[Taken]) -> Offered:
     """Return the choices of some offers, with their shares."""
     choices, shares = zip(*offers, strict=True)
     return Offered(choices, np.array(shares, dtype=np.float64))
-
-
-def _alike(made: Shares, read: Shares) -> tuple[Shares, Shares]:
-    return (made, made) if made == read else (made, read)

@@ -17,10 +17,9 @@ from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import TINY, graph_of_group, tensors_of_group, whole_ends
-from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.network.nodes import PlanGraph, PlanNode, Tensor
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.quadratics import Line
     from hypar.schedule.lanes import Lane, Lanes
     from hypar.sharding.placement import Choice, Options
-    from hypar.sharding.uneven.entered import Entered, Taken
-    from hypar.sharding.uneven.transfers import Amount, Shares
+    from hypar.sharding.uneven.entered import Amount, Entered, Shares, Taken
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -304,9 +302,8 @@ def _crossings(
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
-    crossed = None if entered is None else entered.crossing(branch.graph, branch.taken)
-    amounts = _by_paper(branch) if crossed is None else (crossed.inside, crossed.between)
-    states = itertools.repeat(None) if crossed is None else crossed.below
+    crossed = (entered or whole(branch.graph, PAPER)).crossing(branch.graph, branch.taken)
+    states = itertools.repeat(None) if entered is None else crossed.below
     left = branch.whole_shares(shares)
     for number, state, own_shares in zip(branch.at_work, states, left, strict=False):
         group, below = branch.machine.groups[number], branch.below[number]
@@ -323,8 +320,8 @@ def _crossings(
     yield Crossing(
         level=branch.depth,
         receivers=tuple(receivers),
-        inside=tuple([fuller.inside(layer, own) for layer, own in enumerate(amounts[0])]),
-        between=tuple([fuller.between(*each) for each in zip(tensors, amounts[1], strict=True)]),
+        inside=tuple([fuller.inside(layer, own) for layer, own in enumerate(crossed.inside)]),
+        between=tuple([fuller.between(*each) for each in zip(tensors, crossed.between, strict=True)]),
         element_bytes=branch.element_bytes,
     )
     yield from inner
@@ -366,23 +363,3 @@ class _Fuller:
             devices += math.prod(lane.setting.array)
         average = math.fsum(counted) / devices
         return tuple([own / average if average else 1.0 for own in fullest])
-
-
-def _by_paper(branch: Branching) -> tuple[list[tuple[Amount, ...]], list[tuple[Amount, ...]]]:
-    """Return what the working groups of an uneven split receive for each layer and for each tensor, split by split."""
-    graph, offers = branch.graph, branch.taken
-    amounts: dict[Hashable, tuple[Amount, ...]] = {}
-    of_layers, of_tensors = [], []
-    for layer, taken in zip(graph.layers, offers, strict=True):
-        key: Hashable = (layer.nest, layer.output_elements, taken)
-        if key not in amounts:
-            amounts[key] = tuple(inside(layer, *taken))
-        of_layers.append(amounts[key])
-    for tensor in graph.tensors:
-        ends = graph.ends(tensor)
-        made, read = offers[tensor.producer], offers[tensor.consumer]
-        key = (ends[0].nest, ends[1].nest, tensor.content, made, read)
-        if key not in amounts:
-            amounts[key] = tuple(between(tensor, ends, (made[0], read[0]), (made[1], read[1])))
-        of_tensors.append(amounts[key])
-    return of_layers, of_tensors

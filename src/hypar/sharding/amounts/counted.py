@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from functools import lru_cache
 from itertools import accumulate
@@ -160,9 +159,10 @@ def received_between(
             if elements > RESIDUE * part.changes[0].elements:
                 to, devices = receivers[part.forward][level], receivers[part.forward][-1]
                 if between.apart:
-                    # A level by itself is counted in each group that reads the tensor, as if all devices below worked.
+                    # A level by itself is counted in each group that reads the tensor.
+                    devices //= to
                     to = (1, *receivers[1])[level] * pair[part.forward].devices(ways)
-                    devices = to * math.prod(array[level + 1 :])
+                    devices *= to
                 kind = kinds[part.manner]
                 own.append(Received(level, part.phase, part.tensor, kind, elements, to, devices, part.inside))
         if between.apart and reaching:
@@ -179,13 +179,14 @@ def received_directly(
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers in whole elements, outermost first; arguments as above."""
     found = []
-    left = _left(ends[1], array, chosen[1])
+    left, receivers = _left(ends[1], array, chosen[1]), [_receivers(array, own) for own in chosen]
     for level, (ways, maker, reader) in enumerate(zip(array, *chosen, strict=True)):
-        groups, inner = ((1, *_receivers(array, chosen[1]))[level], math.prod(array[level + 1 :]))
+        groups = (1, *receivers[1])[level]
         fractions = tuple(float(left[level].of(dim)[0]) for dim in ends[1].names["input"])
         for phase, kind, elements, devices in reshard(Gap(ends, content, ways, fractions), maker, reader):
             if elements:
-                to = groups * devices
+                to, working = groups * devices, receivers[phase == "forward"]
+                inner = working[-1] // working[level]
                 found.append(Received(level, phase, "input", kind, elements * groups, to, to * inner, False))
     return tuple(found)
 

@@ -11,7 +11,7 @@ from hypar.sharding.amounts.rows import border_of
 from hypar.sharding.grids.intersection import boxes, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.tensor_dims import divided
-from hypar.sharding.transfers import Border, halo
+from hypar.sharding.transfers import halo
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
@@ -26,8 +26,7 @@ def with_halos(nest: Nest, options: Options, found: Plain, rests: dict[str, Cost
     for column, choice in enumerate(options):
         for dim in choice.divided:
             if dim in rests:
-                border = Border(dim, border_of(nest, dim), choice.degree(dim), 1)
-                beyond[:, column] = halo(border, rests[dim])
+                beyond[:, column] = halo(border_of(nest, dim), choice.degree(dim), rests[dim])
     factors = found.at_level.factors
     shared = factors.both * (1 + beyond * found.apart[:, None])
     return _reaching(factors, factors.need * (1 + beyond), shared)

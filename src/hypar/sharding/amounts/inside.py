@@ -13,7 +13,7 @@ from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.levels import QUANTITIES
 from hypar.sharding.placement import terms
-from hypar.sharding.transfers import Border, halo
+from hypar.sharding.transfers import halo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,5 +108,5 @@ def _beyond(nest: Nest, dim: str, options: Options, rest: Costs) -> Costs:
     found = np.zeros((len(rest), len(options)))
     for column, choice in enumerate(options):
         if choice.degree(dim) > 1:
-            found[:, column] = halo(Border(dim, border_of(nest, dim), choice.degree(dim), 1), rest)
+            found[:, column] = halo(border_of(nest, dim), choice.degree(dim), rest)
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.transfers import Border, halo
+from hypar.sharding.transfers import halo
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
@@ -49,4 +49,4 @@ def rows_read(border: float, left: Costs) -> Costs:
         [1.0, 1.0625, 1.1875]
     """
     shards = np.rint(1.0 / left)
-    return np.asarray(1.0 + halo(Border("", border, shards, 1), 1.0))
+    return np.asarray(1.0 + halo(border, shards, 1.0))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of_pair
-from hypar.sharding.amounts.flows import fraction_read
+from hypar.sharding.amounts.inside import elements_of
 from hypar.sharding.amounts.rows import border_of
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER
 from hypar.sharding.transfers import phase_of
@@ -56,29 +56,35 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Inside
         sums: the results that are added up inside it.
         offered: its options.
     """
-    at_work = working(offered)
+    apart = sums.as_read is not None
+    at_work = working(offered, apart=apart)
     terms = at_work.sum(axis=-1, keepdims=True)
     own = np.where(cut_by(offered, {None}), 1.0 / terms, offered.shares)
-    for tensor in TENSORS if nest.weight else ():
-        summed = getattr(sums, tensor, True)
-        partial = ~cut_by(offered, {*nest.names[tensor], None}) & summed
-        if partial.any():
+    # Where each level is counted by itself, sums of products of activations are added up like those of weights.
+    every = nest.tensors if apart else TENSORS if nest.weight else ()
+    sizes = dict(zip(nest.tensors, elements_of(nest, sums)[:, 0].tolist(), strict=True))
+    for tensor in every:
+        partial = ~cut_by(offered, {*nest.names[tensor], None})
+        if partial.any() and sizes[tensor]:
             each = (terms - 1.0) * own + (1.0 - own)
-            size = nest.elements(tensor) * (fraction_read(nest) if tensor == "input" else 1.0)
-            yield Inside(tensor, "all_reduce", size * np.where(partial & (terms > 1), each * at_work, 0.0))
-    if nest.weight and sums.input:
-        yield from _halos(nest, offered)
+            yield Inside(
+                tensor, "all_reduce", sizes[tensor] * np.where(partial & (terms > 1), each * at_work, 0.0)
+            )
+    if every and sums.input:
+        yield from _halos(nest, offered, apart=apart)
 
 
-def _halos(nest: Nest, offered: Offered) -> Iterator[Inside]:
+def _halos(nest: Nest, offered: Offered, *, apart: bool) -> Iterator[Inside]:
     """Yield the terms of E_in in rows beside borders, which each group gets of its own rows."""
     for dim, window in nest.windows.items():
         cut = cut_by(offered, {dim})
         if cut.any() and border_of(nest, dim):
             shards = shards_of(offered, cut)
-            rows = Rows(window, (nest.sizes[dim], nest.input_sizes[dim]), cut)
+            border = border_of(nest, dim) if apart else None
+            rows = Rows(window, (nest.sizes[dim], nest.input_sizes[dim]), cut, border)
             reads, owned = rows.read(shards), rows.owned(shards, shards, np.zeros_like(cut))
-            others = np.where(cut, _of_others(reads, owned), 0.0)
+            beside = (reads.width - owned.width) * (shards.width > 0) if apart else _of_others(reads, owned)
+            others = np.where(cut, beside, 0.0)
             if others.any():
                 yield Inside("input", "neighbours", nest.input_elements * others)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from hypar.sharding.amounts.products import OUTERMOST, Products
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.uneven.counted import kinds_of, received_between, received_inside
 from hypar.sharding.uneven.fractions import Offered, as_consumer, as_producer, fractions_of
-from hypar.sharding.uneven.transfers import Amount
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -22,9 +21,30 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Choice
     from hypar.sharding.uneven.fractions import Array
-    from hypar.sharding.uneven.transfers import Shares
 
-Taken = tuple["Choice", "Shares"]
+
+class Amount(NamedTuple):
+    """The elements that each group of an uneven split receives in one change of placement.
+
+    Attributes:
+        phase: the phase whose result or operand moves.
+        collective: the collective that moves it, as ``all_reduce``.
+        elements: the elements that each group receives.
+        tensor: of a transfer between two layers, ``input``, which the consumer reads, or ``output``, which the producer makes.
+        fuller: for each group that works, and each lane inside it, how many times the average of the group the fullest device
+            receives; nothing for once.
+    """
+
+    phase: str
+    collective: str
+    elements: tuple[Any, ...]
+    tensor: str = "input"
+    fuller: tuple[tuple[float, ...], ...] = ()
+
+
+Shares = tuple[float, ...]
+
+Taken = tuple["Choice", Shares]
 """The choice of a layer, with the shares of all groups that work."""
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.sharding.amounts.between import Factors, names_at
+from hypar.sharding.amounts.rows import border_of
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.transfers import dim_of
 
@@ -70,18 +71,20 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         ``[..., options of producer, of consumer, groups]``: the fractions of one group each. Of E it owns a part of those of
         which it has a term, and of sums that ops between the layers take its share.
     """
-    mine, theirs = as_producer(working(made)), as_consumer(working(read))
+    apart = between.apart
+    mine, theirs = as_producer(working(made, apart=apart)), as_consumer(working(read, apart=apart))
     need, hold, core, both, back = theirs, mine, theirs, mine * theirs, mine * theirs
     scattered, returned = theirs, theirs
     for own, other in names_at(between):
         made_cut, read_cut = cut_by(made, {own} - {None}), cut_by(read, {other} - {None})
         if not (made_cut.any() or read_cut.any()):
             continue
-        held = _held(made, made_cut, theirs, consecutive=own in SPATIAL)
+        held = _held(made, made_cut, theirs, consecutive=apart or own in SPATIAL)
         shard = Interval(*map(as_consumer, shards_of(read, read_cut)))
         window = reader.windows.get(other or "") if read_cut.any() or reader.windows else None
         sizes = (reader.sizes[other], reader.input_sizes[other]) if window and other else (0, 0)
-        rows = Rows(window, sizes, as_consumer(read_cut))
+        border = border_of(reader, str(other)) if apart else None
+        rows = Rows(window, sizes, as_consumer(read_cut), border)
         place, kept = (Interval(rows.at(one.low), rows.at(one.high)) for one in (held, shard))
         reads, summed = rows.read(shard), rows.owned(shard, place, as_producer(made_cut))
         width = as_producer(np.where(made_cut, made.shares, 1.0)) if not rows.gaps else place.width
@@ -132,9 +135,13 @@ def cut_by(offered: Offered, dims: Collection[str | None]) -> NDArray[np.bool_]:
     return np.array([[dim_of(choice) in dims] for choice in offered.options])
 
 
-def working(offered: Offered) -> Array:
-    """Return 1 for each group that computes something of a layer, ``[..., options, groups]``."""
-    return np.where(cut_by(offered, {None}) | (offered.shares > 0), 1.0, 0.0)
+def working(offered: Offered, *, apart: bool = False) -> Array:
+    """Return 1 for each group that computes something of a layer, ``[..., options, groups]``.
+
+    Where a level is counted by itself one without a share computes nothing of a layer that no option divides either.
+    """
+    whole = cut_by(offered, {None}) & (not apart)
+    return np.where(whole | (offered.shares > 0), 1.0, 0.0)
 
 
 def shards_of(offered: Offered, cut: NDArray[np.bool_]) -> Interval:
@@ -159,14 +166,24 @@ def _terms(nest: Nest, made: Offered) -> Array:
 
 
 class Rows:
-    """A dim of a tensor as the windows of its consumer read it: positions are fractions of the elements that are read."""
+    """A dim of a tensor as the windows of its consumer read it: positions are fractions of the elements that are read.
 
-    def __init__(self, window: Window | None, sizes: tuple[float, float], cut: NDArray[np.bool_]) -> None:
+    With a ``border``, the fraction that two neighbours both read, half of it lies on each side of each.
+    """
+
+    def __init__(
+        self,
+        window: Window | None,
+        sizes: tuple[float, float],
+        cut: NDArray[np.bool_],
+        border: float | None = None,
+    ) -> None:
         self.window = window
         self.made, self.size = sizes
-        self.cut = cut
-        self.gaps = window is not None and window.gaps and self.size > 0
-        self.reaches = window is not None and not window.gaps and self.size > 0
+        self.cut, self.border = cut, border
+        known = window is not None and border is None and self.size > 0
+        self.gaps = known and window is not None and window.gaps
+        self.reaches = known and not self.gaps
 
     def at(self, place: Array) -> Array:
         """Return the fraction of the elements that are read before a position."""
@@ -178,6 +195,9 @@ class Rows:
 
     def read(self, shard: Interval) -> Interval:
         """Return what windows read to make the outputs of some shards."""
+        if self.border:
+            low, high = shard.low - self.border / 2, shard.high + self.border / 2
+            return Interval(np.where(self.cut, np.maximum(low, 0.0), 0.0), np.minimum(high, 1.0))
         if self.gaps and self.window is not None:
             low, high = (_within(bound * self.made * self.window.extent, self._ends()) for bound in shard)
             return Interval(np.where(self.cut, low, 0.0), np.where(self.cut, high, 1.0))
@@ -193,7 +213,7 @@ class Rows:
     def owned(self, shard: Interval, held: Interval, made_cut: NDArray[np.bool_]) -> Interval:
         """Return the rows of E that each shard adds up: of those that two read, the ones that it has, or up to the middle."""
         if not self.reaches or self.window is None:
-            return self.read(shard)
+            return shard if self.border else self.read(shard)
         window = self.window
         after, before = window.reads(shard.high * self.made, shard.high * self.made)
         after, before = (np.clip(place, 0.0, self.size) for place in (after, before))
