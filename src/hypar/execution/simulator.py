@@ -76,7 +76,6 @@ def _load_samples(devices: Devices, start: Start) -> None:
 
 def _load(devices: Devices, start: Start) -> None:
     """Give every device its own elements of every parameter."""
-    devices.parameters.extend({} for _ in range(devices.program.places.devices))
     for update in devices.program.steps:
         if isinstance(update, Update):
             whole = start.parameters[update.layer][update.parameter]
@@ -84,11 +83,10 @@ def _load(devices: Devices, start: Start) -> None:
             own = np.where(held, whole, np.nan)
             name = f"W {update.layer}.{update.parameter}"
             devices.values[name], devices.held[name] = own, held
-            for device, values in enumerate(own):
-                devices.parameters[device].setdefault(update.layer, {})[update.parameter] = values
-                for tie in update.ties:
-                    tied = devices.parameters[device].setdefault(tie.user, {})
-                    tied[update.parameter] = np.transpose(values, tie.back)
+            devices.parameters.setdefault(update.layer, {})[update.parameter] = own
+            for tie in update.ties:
+                tied = np.transpose(own, (0, *(axis + 1 for axis in tie.back)))
+                devices.parameters.setdefault(tie.user, {})[update.parameter] = tied
 
 
 def _copy(devices: Devices, step: Copy, number: int, *, drop: bool) -> None:
