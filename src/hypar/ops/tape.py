@@ -205,10 +205,15 @@ def product(operands: Sequence[Var], dims: Sequence[str]) -> Var:
 
 def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:
     """Return a sum of products, as ``np.einsum`` with names of dims in place of letters."""
-    every = [*dict.fromkeys(dim for dims, _ in operands for dim in dims)]
+    # All dims are in the order of the largest array, which then is a matrix without a copy.
+    largest = sorted([made, *(dims for dims, _ in operands)], key=len, reverse=True)
+    every = [*dict.fromkeys(dim for dims in largest for dim in dims)]
     if len(every) == len(made):
         return reduce(np.multiply, (_aligned(dims, array, made) for dims, array in operands))
-    ends: list[Any] = [end for dims, array in operands for end in (array, [..., *map(every.index, dims)])]
+    ends: list[Any] = []
+    for dims, array in operands:
+        numbers = [*map(every.index, dims)]
+        ends += [_turned(array, np.argsort(numbers).tolist()), [..., *sorted(numbers)]]
     # Multiplications of matrices are faster than a loop.
     matrices = ["einsum_path", (0, 1)] if len(operands) == 2 else len(operands) > 2
     found: Array = np.einsum(*ends, [..., *map(every.index, made)], optimize=matrices)
