@@ -214,9 +214,11 @@ def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:
     for dims, array in operands:
         numbers = [*map(every.index, dims)]
         ends += [_turned(array, np.argsort(numbers).tolist()), [..., *sorted(numbers)]]
-    # Multiplications of matrices are faster than a loop.
-    matrices = ["einsum_path", (0, 1)] if len(operands) == 2 else len(operands) > 2
-    found: Array = np.einsum(*ends, [..., *map(every.index, made)], optimize=matrices)
+    # A multiplication of matrices is faster than a loop where two arrays have dims of their own.
+    first, last = ({*made} & {*operands[at][0]} for at in (0, -1))
+    matrices = ["einsum_path", (0, 1)] if first - last and last - first else False
+    path = True if len(operands) > 2 else matrices
+    found: Array = np.einsum(*ends, [..., *map(every.index, made)], optimize=path)
     return found
 
 
