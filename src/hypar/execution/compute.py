@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,133 +9,96 @@ import numpy as np
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
 from hypar.ops.run import Run, finished
+from hypar.ops.tape import Unlike, selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from hypar.execution.devices import Devices
     from hypar.network.layer import Layer
-    from hypar.ops.nest import Nest
     from hypar.ops.run import Piece
     from hypar.ops.tape import Array
     from hypar.program.steps import Compute
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """The computation of one device in a step.
-
-    Attributes:
-        layer: the layer.
-        nest: its loop nest.
-        piece: the indices of each dim that the device computes.
-        reads: the arrays that it reads, by their role.
-        own: the device's elements of the layer's trained tensors.
-    """
-
-    layer: Layer
-    nest: Nest
-    piece: Piece
-    reads: Mapping[str, Array]
-    own: Mapping[str, Array]
-
-    @property
-    def inputs(self) -> tuple[Array, ...]:
-        """What it reads of the layer's inputs."""
-        return tuple(values for role, values in self.reads.items() if role.startswith("input "))
-
-    def sums(self, before: str = "") -> dict[str, Array]:
-        """Return the sums of the forward pass, or with ``back `` before their names of the backward pass."""
-        roles = {name: before + name for name, own in self.nest.sums.items() if own.backward is bool(before)}
-        return {name: self.reads[role] for name, role in roles.items() if role in self.reads}
-
-    def run(self, **known: Any) -> Run:
-        """Return an evaluation of the op on the piece."""
-        known = {"sums": self.sums(), **known}
-        return Run(
-            value=self.layer.op.value,
-            nest=self.nest,
-            piece=self.piece,
-            inputs=self.inputs,
-            parameters=self.own,
-            **known,
-        )
-
-
 def compute(devices: Devices, step: Compute) -> None:
-    """Run a step on every device that has a piece, and stack what they write."""
-    graph = devices.program.graph
+    """Run a step on every device that has a piece, on those whose pieces have one form together."""
+    graph, num_devices = devices.program.graph, len(step.pieces)
     layer = next(layer for layer in graph.layers if layer.name == step.layer)
-    nest = layer.nest(graph.batch)
     if step.kind in _WHOLE:
         (made,) = step.writes.values()
-        devices.values[made] = _WHOLE[step.kind](devices, step, nest)
+        devices.values[made] = _WHOLE[step.kind](devices, step, layer)
         return
-    results: list[Mapping[str, Array]] = []
-    for device, piece in enumerate(step.pieces):
-        if piece is None:
-            results.append({})
+    pieces = {device: piece for device, piece in enumerate(step.pieces) if piece is not None}
+    forms: dict[Hashable, list[int]] = {}
+    for device, piece in pieces.items():
+        form = Run(value=layer.op.value, nest=layer.nest(graph.batch), piece=piece).form
+        forms.setdefault(form, []).append(device)
+    found: dict[str, Array] = {}
+    waiting = [*forms.values()]
+    while waiting:
+        group = waiting.pop()
+        at = group[0] if len(group) == 1 else selection(np.array(group))
+        try:
+            done = _computed(devices, step, layer, [pieces[device] for device in group], at)
+        except Unlike:
+            waiting += [[device] for device in group]
             continue
-        task = Task(
-            layer=layer,
-            nest=nest,
-            piece=piece,
-            reads={role: devices.values[name][device] for role, name in step.reads.items()},
-            own=devices.parameters[device].get(layer.name, {}),
-        )
-        results.append(_KINDS[step.kind](task))
-    if step.kind == "loss":
-        _add_up_loss(devices, step, results)
+        for role, values in done.items():
+            if 1 < len(group) == num_devices:
+                found[role] = values
+                continue
+            # A device with an empty piece has terms of nothing, which take part in sums as zero.
+            shape = values.shape[len(group) > 1 :]
+            found.setdefault(role, np.zeros((num_devices, *shape)))[at] = values
     for role, name in step.writes.items():
-        shape = next((done[role].shape for done in results if role in done), ())
-        # A device with an empty piece has terms of nothing, which take part in sums as zero.
-        devices.values[name] = np.stack([done.get(role, np.zeros(shape)) for done in results])
+        devices.values[name] = found.get(role, np.zeros(num_devices))
 
 
-def _add_up_loss(devices: Devices, step: Compute, results: Sequence[Mapping[str, Array]]) -> None:
-    """Note what each device adds to the loss: the elements that no device before it has."""
-    shape = next(done["loss"].shape for done in results if done)
-    losses = devices.losses.setdefault(step.layer, np.zeros(len(results)))
-    counted = np.zeros(shape, np.bool_)
-    for number, (piece, done) in enumerate(zip(step.pieces, results, strict=True)):
-        if piece is not None:
-            box = np.ix_(*piece.values())
-            losses[number] += done["loss"][box][~counted[box]].sum()
-            counted[box] = True
+def _computed(
+    devices: Devices, step: Compute, layer: Layer, pieces: Sequence[Piece], at: Any
+) -> Mapping[str, Array]:
+    """Return what devices with some pieces write, by its role; ``at`` selects them from all."""
+    nest = layer.nest(devices.program.graph.batch)
+    reads = {role: devices.values[name][at] for role, name in step.reads.items()}
+    error = reads.get("error")
+    run = Run(
+        value=layer.op.value,
+        nest=nest,
+        piece=pieces[0],
+        others=pieces[1:],
+        inputs=[values for role, values in reads.items() if role.startswith("input ")],
+        parameters={name: own[at] for name, own in devices.parameters.get(layer.name, {}).items()},
+        sums=None if step.kind == "statistics" and error is None else reads,
+        back_sums={name: reads[f"back {name}"] for name in nest.sums if f"back {name}" in reads},
+    )
+    if error is None:
+        return {"output": run.forward()} if step.kind == "forward" else run.statistics()
+    if step.kind == "statistics":
+        return run.statistics(error)
+    return {"input 0" if name == "input" else name: own for name, own in run.backward(error).items()}
 
 
-def _forward(task: Task) -> dict[str, Array]:
-    return {"output": task.run().forward()}
-
-
-def _statistics(task: Task) -> dict[str, Array]:
-    """Return the terms of the sums of a phase; of the backward phase if an error is read."""
-    error = task.reads.get("error")
-    return task.run(**({"sums": None} if error is None else {})).statistics(error)
-
-
-def _backward(task: Task) -> dict[str, Array]:
-    found = task.run(back_sums=task.sums("back ")).backward(task.reads["error"])
-    return {"input 0" if name == "input" else name: values for name, values in found.items()}
-
-
-def _loss(task: Task) -> dict[str, Array]:
-    found = loss(task.layer, task.reads["output"], tuple(task.piece.values()))
-    return {"error": found.error, "loss": found.parts}
-
-
-_KINDS: dict[str, Callable[[Task], dict[str, Array]]] = {
-    "forward": _forward, "statistics": _statistics, "backward": _backward, "loss": _loss,
-}  # fmt: skip
-
-
-def _finish(devices: Devices, step: Compute, nest: Nest) -> Array:
+def _finish(devices: Devices, step: Compute, layer: Layer) -> Array:
     """Finish sums on every device, on whichever channels it has them."""
-    sums = zip(devices.values[step.reads["output"]], devices.parameters, strict=True)
-    return np.stack([finished(nest, values, own.get(step.layer, {})) for values, own in sums])
+    nest, own = layer.nest(devices.program.graph.batch), devices.parameters.get(step.layer, {})
+    return finished(nest, devices.values[step.reads["output"]], own)
 
 
-def _added(devices: Devices, step: Compute, nest: Nest) -> Array:  # noqa: ARG001
+def _loss(devices: Devices, step: Compute, layer: Layer) -> Array:
+    """Return the errors, and note what each device adds to the loss: the elements that no device before it has."""
+    outputs = devices.values[step.reads["output"]]
+    losses = devices.losses.setdefault(step.layer, np.zeros(len(outputs)))
+    errors, counted = np.zeros(outputs.shape), np.zeros(outputs.shape[1:], np.bool_)
+    for device, piece in enumerate(step.pieces):
+        if piece is not None:
+            found, box = loss(layer, outputs[device], tuple(piece.values())), np.ix_(*piece.values())
+            losses[device] += found.parts[box][~counted[box]].sum()
+            counted[box], errors[device] = True, found.error
+    return errors
+
+
+def _added(devices: Devices, step: Compute, layer: Layer) -> Array:  # noqa: ARG001
     """Add up on every device the terms that it has, those of a gradient in the order of the layer whose weight it is.
 
     An element that a reader does not read has no error from it.
@@ -149,5 +111,5 @@ def _added(devices: Devices, step: Compute, nest: Nest) -> Array:  # noqa: ARG00
     return np.asarray(sum(found))
 
 
-_WHOLE = {"finish": _finish, "error": _added, "tied": _added}
+_WHOLE = {"finish": _finish, "loss": _loss, "error": _added, "tied": _added}
 """What is computed of the arrays of all devices at once."""

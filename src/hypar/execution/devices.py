@@ -20,7 +20,7 @@ class Devices:
         arrived: for each transfer, by its number among the steps, the elements received so far, ``[levels, devices]``.
         values: each array by its name, ``[devices, *shape]``.
         held: the elements that each device should have of an array, where it does not have all or none.
-        parameters: each device's own elements of the trained tensors, by layer and name.
+        parameters: each device's own elements of the trained tensors, by layer and name, ``[devices, *shape]``.
         losses: what each device adds to the loss, by the output layer; elements that several devices hold count once.
     """
 
@@ -28,7 +28,7 @@ class Devices:
     arrived: dict[int, Numbers]
     values: dict[str, Array] = field(default_factory=dict)
     held: dict[str, Mask] = field(default_factory=dict)
-    parameters: list[dict[str, dict[str, Array]]] = field(default_factory=list)
+    parameters: dict[str, dict[str, Array]] = field(default_factory=dict)
     losses: dict[str, Array] = field(default_factory=dict)
 
     @property

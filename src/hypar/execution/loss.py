@@ -59,7 +59,7 @@ def loss(layer: Layer, output: Array, box: Box) -> Loss:
         value, error = _square(layer, take(output, box), box)
         count = output.size
     parts = value / count
-    return Loss(float(parts.sum()), put(output.shape, box, parts), put(output.shape, box, error / count))
+    return Loss(float(parts.sum()), put(output.shape, parts, box), put(output.shape, error / count, box))
 
 
 def _cross_entropy(layer: Layer, local: Array, box: Box) -> tuple[Array, Array]:

@@ -60,12 +60,20 @@ def _nothing(program: Program) -> Numbers:
 
 def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
     """Run one step; a transfer that is dropped leaves terms unsummed, or nothing."""
-    if isinstance(step, Copy):
-        _copy(devices, step, number, drop=drop)
-    elif isinstance(step, Add):
-        _add(devices, step, number, drop=drop)
-    elif isinstance(step, Compute):
+    if isinstance(step, Compute):
         compute(devices, step)
+    elif isinstance(step, Copy | Add):
+        places, source, need = devices.program.places, devices.values[step.source], mask(step.need)
+        if drop:
+            left = need & mask(step.terms) if isinstance(step, Add) else False
+            devices.values[step.target] = np.where(left, source, np.nan)
+            return
+        if isinstance(step, Copy):
+            found, arrived = copy(places, source, mask(step.have), need)
+        else:
+            found, arrived = add(places, source, mask(step.terms), need, step.copies)
+        devices.values[step.target] = found
+        devices.arrived[number] += arrived
 
 
 def _load_samples(devices: Devices, start: Start) -> None:
@@ -76,7 +84,6 @@ def _load_samples(devices: Devices, start: Start) -> None:
 
 def _load(devices: Devices, start: Start) -> None:
     """Give every device its own elements of every parameter."""
-    devices.parameters.extend({} for _ in range(devices.program.places.devices))
     for update in devices.program.steps:
         if isinstance(update, Update):
             whole = start.parameters[update.layer][update.parameter]
@@ -84,30 +91,7 @@ def _load(devices: Devices, start: Start) -> None:
             own = np.where(held, whole, np.nan)
             name = f"W {update.layer}.{update.parameter}"
             devices.values[name], devices.held[name] = own, held
-            for device, values in enumerate(own):
-                devices.parameters[device].setdefault(update.layer, {})[update.parameter] = values
-                for tie in update.ties:
-                    tied = devices.parameters[device].setdefault(tie.user, {})
-                    tied[update.parameter] = np.transpose(values, tie.back)
-
-
-def _copy(devices: Devices, step: Copy, number: int, *, drop: bool) -> None:
-    need = mask(step.need)
-    source = devices.values[step.source]
-    if drop:
-        devices.values[step.target] = np.full(source.shape, np.nan)
-    else:
-        found = copy(devices.program.places, source, mask(step.have), need)
-        devices.values[step.target] = found[0]
-        devices.arrived[number] += found[1]
-
-
-def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
-    need = mask(step.need)
-    source = devices.values[step.source]
-    if drop:
-        devices.values[step.target] = np.where(need & mask(step.terms), source, np.nan)
-    else:
-        found = add(devices.program.places, source, mask(step.terms), need, step.copies)
-        devices.values[step.target] = found[0]
-        devices.arrived[number] += found[1]
+            devices.parameters.setdefault(update.layer, {})[update.parameter] = own
+            for tie in update.ties:
+                tied = np.transpose(own, (0, *(axis + 1 for axis in tie.back)))
+                devices.parameters.setdefault(tie.user, {})[update.parameter] = tied

@@ -6,6 +6,7 @@ this device adds up, where an image is cut below a window that covers several de
 
 Operands and results are float64 arrays of the whole size of their tensor, with NaN wherever a device holds nothing, so that a
 missing element shows as NaN in the result. Nothing is moved here; whoever runs a piece adds up terms and sums over devices.
+Devices whose pieces have one *form* may be run together: every array then has them in front, each with its own elements.
 An input's error covers exactly the elements that the piece reads; elements that no piece reads get no error from anybody.
 
 Where ops leave a choice they do as PyTorch does by default: padding is zero, of a max pool less than everything, and counts
@@ -14,24 +15,24 @@ in an average's divisor, but for what hangs over the padding by ``rounding: up``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypar.ops.nest import operand_name
-from hypar.ops.tape import Array, Errors, Indices, Var
+from hypar.ops.tape import Array, Errors, Indices, Unlike, Var
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.ops.nest import Nest, Operand, Projection, Sum
     from hypar.ops.windows import Window
 
 Mask = NDArray[np.bool_]
 Box = tuple[Indices, ...]
+Boxes = Sequence[Box]
 Piece = Mapping[str, Indices]
 Arrays = Mapping[str, Array]
 
@@ -44,6 +45,7 @@ class Run:
         value: the expression of the op.
         nest: its loop nest.
         piece: the piece.
+        others: the pieces of further devices that run together with this one.
         inputs: the inputs.
         parameters: the trained tensors.
         sums: the sums of all devices; a device has all terms of one that is missing, and of None nobody knows any yet.
@@ -56,27 +58,29 @@ class Run:
     value: Callable[[Run], Var]
     nest: Nest
     piece: Piece
+    others: Sequence[Piece] = ()
     inputs: Sequence[Array] = ()
     parameters: Arrays = field(default_factory=dict)
     sums: Arrays | None = field(default_factory=dict)
     back_sums: Arrays = field(default_factory=dict)
     terms: dict[str, Array] = field(default_factory=dict)
-    met: dict[str, tuple[Var, Box, tuple[int, ...]]] = field(default_factory=dict)
-    leaves: dict[str, tuple[Var, Box, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    met: dict[str, tuple[Var, Boxes, tuple[int, ...]]] = field(default_factory=dict)
+    leaves: dict[str, tuple[Var, Boxes, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     # Results
 
     def forward(self) -> Array:
         """Return the output's elements; where dims are contracted the piece's terms, without the bias."""
-        return put(self.nest.result.shape, self.box(self.nest.result), self._made(self.value(self)).value)
+        made = self._made(self.value(self))
+        return put(self.nest.result.shape, made.value, *self.boxes(self.nest.result))
 
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
         made = self.value(self)
         errors = self._errors(made + self.parameter("bias") if self.nest.biased else made, error)
         return {
-            name: _whole(errors.of(read), box, shape).reshape(whole)
-            for name, (read, box, shape, whole) in self.leaves.items()
+            name: _whole(read, errors.of(read), shape, boxes).reshape(whole)
+            for name, (read, boxes, shape, whole) in self.leaves.items()
         }
 
     def statistics(self, error: Array | None = None) -> dict[str, Array]:
@@ -85,10 +89,12 @@ class Run:
         if error is None:
             return self.terms
         errors = self._errors(made, error)
-        return {name: _whole(errors.of(own), box, shape) for name, (own, box, shape) in self.met.items()}
+        return {
+            name: _whole(own, errors.of(own), shape, boxes) for name, (own, boxes, shape) in self.met.items()
+        }
 
     def _errors(self, made: Var, error: Array) -> Errors:
-        return Errors(self._made(made), take(error, self.box(self.nest.result)))
+        return Errors(self._made(made), take(error, *self.boxes(self.nest.result)))
 
     def _made(self, value: Var) -> Var:
         """Return a value with the axes of the op's output."""
@@ -97,17 +103,38 @@ class Run:
             found = found.merged(own.dims, f"output {axis}") if len(own.dims) > 1 else found
         return found
 
+    @property
+    def form(self) -> Hashable:
+        """What is the same of pieces that may be run together: how many indices they have, and their places in what is read."""
+        operands = () if self.nest.view else self.nest.operands.values()
+        axes = [
+            (axis, own) for operand in (*operands, self.nest.result) for axis, own in operand.axes.items()
+        ]
+        places = [self._axis(axis, own, self.piece)[1] for axis, own in axes]
+        sizes = tuple((dim, len(own)) for dim, own in self.piece.items())
+        return sizes, tuple(own.tobytes() for own in places if own is not None)
+
     def reads(self) -> tuple[Mask, ...]:
         """Return which elements of each input the piece reads."""
         operands = (self.nest.result,) if self.nest.view else self.nest.inputs
-        found = (mask(own.shape, self.box(own)) for own in operands)
+        found = (mask(own.shape, self.boxes(own)[0]) for own in operands)
         return tuple(own.reshape(read.shape) for own, read in zip(found, self.nest.inputs, strict=True))
 
     # What an expression reads
 
     def index(self, dim: str) -> Indices:
-        """Return the indices of a loop dim that the piece has."""
-        found = self.piece.get(dim)
+        """Return the indices of a loop dim that the piece has; raises ``Unlike`` if others have other ones."""
+        found, *others = (self._index(dim, piece) for piece in self._pieces)
+        if any((own != found).any() for own in others):
+            raise Unlike
+        return found
+
+    @property
+    def _pieces(self) -> tuple[Piece, ...]:
+        return self.piece, *self.others
+
+    def _index(self, dim: str, piece: Piece) -> Indices:
+        found = piece.get(dim)
         return np.arange(self.nest.sizes[dim]) if found is None else found
 
     def place(self, dim: str) -> Var:
@@ -125,16 +152,17 @@ class Run:
 
     def _read(self, name: str, operand: Operand, whole: Array, *, shared: bool = False) -> Var:
         operand = self.nest.result if self.nest.view else operand
-        axes = operand.axes.items()
-        box, places = zip(*(self._axis(axis, own) for axis, own in axes), strict=True)
+        axes, boxes = operand.axes.items(), self.boxes(operand)
+        places = [self._axis(axis, own, self.piece)[1] for axis, own in axes]
         dims = [
             (*own.dims, axis)[0] if at is None else f"{name} {axis}"
             for (axis, own), at in zip(axes, places, strict=True)
         ]
-        found = Var(dims, take(whole.reshape(operand.shape), box))
-        self.leaves[name] = found, box, operand.shape, whole.shape
+        front = whole.shape[:1] if self.others else ()
+        found = Var(dims, take(whole.reshape(*front, *operand.shape), *boxes))
+        self.leaves[name] = found, boxes, operand.shape, whole.shape
         if shared:
-            found = self._shared(name, found, box, operand.shape)
+            found = self._shared(name, found, boxes, operand.shape)
         gathers = [
             (dim, at, own) for dim, at, (_, own) in zip(dims, places, axes, strict=True) if at is not None
         ]
@@ -150,39 +178,42 @@ class Run:
             found = found.gather(dim, at, own.dims[::-1], border)
         return found
 
-    def box(self, operand: Operand) -> Box:
-        """Return the indices along each axis of a tensor that the piece reads, or makes of the result."""
-        return tuple(self._axis(axis, own)[0] for axis, own in operand.axes.items())
+    def boxes(self, operand: Operand) -> Boxes:
+        """Return the indices along each axis of a tensor that each piece reads, or makes of the result."""
+        axes = operand.axes.items()
+        return [tuple(self._axis(axis, own, piece)[0] for axis, own in axes) for piece in self._pieces]
 
-    def _axis(self, axis: str, own: Projection) -> tuple[Indices, Indices | None]:
-        """Return the indices along an axis that the piece reads, and the places of its dims in these; None for one after another."""
+    def _axis(self, axis: str, own: Projection, piece: Piece) -> tuple[Indices, Indices | None]:
+        """Return the indices along an axis that a piece reads, and the places of its dims in these; None for one after another."""
         if own.window is not None:
-            read, places = reading(
-                own.window, self.index(own.dims[0]), own.size, self.piece.get(f"input_{axis}")
-            )
+            made, kept = self._index(own.dims[0], piece), piece.get(f"input_{axis}")
+            ends = made.tobytes(), own.size, None if kept is None else kept.tobytes()
+            read, places = reading(own.window, *ends)
             return read, places.T if len(own.dims) > 1 else places[:, 0]
+        index = [self._index(dim, piece) for dim in own.dims]
         if len(own.dims) < 2 and not own.turns:
-            return self.index(own.dims[0]) if own.dims else np.arange(own.size), None
-        index: Any = 0
-        for dim, at in zip(own.dims, np.ix_(*map(self.index, own.dims)), strict=True):
-            index = index * self.nest.sizes[dim] + at
+            return index[0] if own.dims else np.arange(own.size), None
+        found: Any = 0
+        for dim, at in zip(own.dims, np.ix_(*index), strict=True):
+            found = found * self.nest.sizes[dim] + at
         if own.turns:
-            return np.arange(own.size), index % own.size
-        return index.ravel(), np.arange(index.size).reshape(index.shape)
+            return np.arange(own.size), found % own.size
+        return found.ravel(), np.arange(found.size).reshape(found.shape)
 
     # Sums over devices
 
-    def _ends(self, own: Sum) -> tuple[Box, tuple[int, ...]]:
-        """Return the box of a sum that a piece has, and the whole size."""
-        return tuple(map(self.index, own.dims)), tuple(self.nest.sizes[dim] for dim in own.dims)
+    def _ends(self, own: Sum) -> tuple[Boxes, tuple[int, ...]]:
+        """Return the box of a sum that each piece has, and the whole size."""
+        boxes = [tuple(self._index(dim, piece) for dim in own.dims) for piece in self._pieces]
+        return boxes, tuple(self.nest.sizes[dim] for dim in own.dims)
 
     def total(self, name: str, terms: Var) -> Var:
         """Return a sum of the forward phase, of which a piece has terms."""
         own = self.nest.sums[name]
-        terms, (box, shape) = terms.ordered(own.dims), self._ends(own)
-        self.terms[name] = put(shape, box, terms.value)
+        terms, (boxes, shape) = terms.ordered(own.dims), self._ends(own)
+        self.terms[name] = put(shape, terms.value, *boxes)
         known = self.terms if self.sums is not None and name not in self.sums else self.sums
-        value = np.full(terms.value.shape, np.nan) if known is None else _known(own, known[name], box)
+        value = np.full(terms.value.shape, np.nan) if known is None else _known(own, known[name], boxes)
         return Var(own.dims, value, (terms, lambda error: error))
 
     def shared(self, name: str, value: Var) -> Var:
@@ -190,22 +221,27 @@ class Run:
         own = self.nest.sums[name]
         return self._shared(name, value.ordered(own.dims), *self._ends(own))
 
-    def _shared(self, name: str, value: Var, box: Box, shape: tuple[int, ...]) -> Var:
+    def _shared(self, name: str, value: Var, boxes: Boxes, shape: tuple[int, ...]) -> Var:
         def back(error: Array) -> Array:
             sums = self.back_sums.get(name)
-            return error if sums is None else _known(self.nest.sums[name], sums, box)
+            return error if sums is None else _known(self.nest.sums[name], sums, boxes)
 
         found = Var(value.dims, lambda: value.value, (value, back))
-        self.met[name] = found, box, shape
+        self.met[name] = found, boxes, shape
         return found
 
 
-def _known(own: Sum, sums: Array, box: Box) -> Array:
-    """Return a box of known sums, to each of which those of the indices together with its own are added."""
+def _known(own: Sum, sums: Array, boxes: Boxes) -> Array:
+    """Return boxes of known sums, to each of which those of the indices together with its own are added."""
     for dim, count in own.together.items():
-        at = own.dims.index(dim)
+        at = own.dims.index(dim) - len(own.dims)
         sums = np.add.reduceat(sums, np.arange(0, sums.shape[at], count), at).repeat(count, at)
-    return take(sums, box)
+    return take(sums, *boxes)
+
+
+def _whole(read: Var, error: Array | None, shape: tuple[int, ...], boxes: Boxes) -> Array:
+    """Return the error of what was read, of the whole size; 0 where nothing carries one back to it."""
+    return put(shape, np.zeros(read.value.shape) if error is None else error, *boxes)
 
 
 def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
@@ -214,27 +250,26 @@ def finished(nest: Nest, value: Array, parameters: Arrays) -> Array:
         return value
     axes = nest.trained["bias"].axes
     shape = [own.size if axis in axes else 1 for axis, own in nest.result.axes.items()]
-    return value + parameters["bias"].reshape(shape)
+    front = value.shape[: value.ndim - len(shape)]
+    return value + parameters["bias"].reshape(*front, *shape)
 
 
 # Boxes: the elements of an array with given indices along each dim
 
 
-def take(array: Array, box: Box) -> Array:
-    """Return the elements of a box; a view where all indices are consecutive."""
-    return np.asarray(array[_index(box)])
+def take(array: Array, *boxes: Box) -> Array:
+    """Return the elements of a box; of several ones those of the box of each array before one another."""
+    if len(boxes) > 1:
+        return np.stack([take(own, box) for own, box in zip(array, boxes, strict=True)])
+    return np.asarray(array[_index(boxes[0])])
 
 
-def put(shape: tuple[int, ...], box: Box, values: Array | float) -> Array:
-    """Return an array of the whole size that holds values in a box and NaN elsewhere."""
-    array = np.full(shape, np.nan)
-    array[_index(box)] = values
-    return array
-
-
-def _whole(error: Array | None, box: Box, shape: tuple[int, ...]) -> Array:
-    """Return the error of a tensor, of the whole size; 0 where nothing carries one back to what is read."""
-    return put(shape, box, 0.0 if error is None else error)
+def put(shape: tuple[int, ...], values: Array, *boxes: Box) -> Array:
+    """Return an array of the whole size that holds values in a box and NaN elsewhere; of several boxes one for each."""
+    found = np.full((len(boxes), *shape), np.nan)
+    for array, own, box in zip(found, values if len(boxes) > 1 else [values], boxes, strict=True):
+        array[_index(box)] = own
+    return found if len(boxes) > 1 else np.asarray(found[0])
 
 
 def mask(shape: tuple[int, ...], box: Box) -> Mask:
@@ -251,14 +286,14 @@ def _index(box: Box) -> Any:
     return tuple(slice(int(own[0]), int(own[-1]) + 1) if len(own) else slice(0) for own in box)
 
 
-def reading(
-    window: Window, outputs: Indices, size: int, kept: Indices | None = None
-) -> tuple[Indices, Indices]:
+@lru_cache(maxsize=1024)
+def reading(window: Window, outputs: bytes, size: int, kept: bytes | None = None) -> tuple[Indices, Indices]:
     """Return the elements that any of some outputs reads of ``size``, and the place of each tap in these, ``[outputs, kernel]``.
 
-    A tap that meets padding has place -1; if some elements are kept the others are padding.
+    A tap that meets padding has place -1; if some elements are kept the others are padding. Indices are given by their bytes, as
+    devices and phases of a layer ask for the same.
     """
-    found = window.taps(size, outputs)
-    met = found >= 0 if kept is None else np.isin(found, kept)
+    found = window.taps(size, np.frombuffer(outputs, np.intp))
+    met = found >= 0 if kept is None else np.isin(found, np.frombuffer(kept, np.intp))
     elements = np.unique(found[met])
     return elements, np.where(met, np.searchsorted(elements, found), -1)
