@@ -77,7 +77,7 @@ def normalised(view: OpContext) -> TensorAxes:
     return view.only
 
 
-@says("histogram")
+@says("histc")
 def histogram(view: OpContext) -> TensorAxes:
     """Say how many positions go to each expert: no layer."""
     _, gates = _routed(view, view.only)
@@ -95,7 +95,7 @@ def placed(view: OpContext) -> TensorAxes:
 @says("repeat_interleave")
 def interleaved(view: OpContext) -> TensorAxes:
     """Say a tensor whose positions are repeated one by one: no layer, but an atom that its maker does not have."""
-    held, repeats, axis = view.only, view.node.get("repeats"), view.node.get("dim")
+    held, repeats, axis = view.only, view.node.get("repeats"), view.node.get("axis")
     refuse(not isinstance(repeats, int) or axis is None)
     return held.replaced(axis, (*held.axes[axis], view.atoms.new(repeats)))
 

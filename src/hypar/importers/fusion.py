@@ -27,7 +27,7 @@ NORMALISING = (
     frozenset({"add", "sub", "multiply", "divide", "power", "root", "mean", "sum", "max"}) | KEEPING | GUARDS
 )
 CURVED = frozenset({"multiply", "divide", "add", "sub", "power", "erf", "tanh", "neg"}) | KEEPING
-CHOOSING = frozenset({"topk", "scatter", "fill", "mark", "sum", "max", "add"}) | KEEPING | GUARDS
+CHOOSING = frozenset({"topk", "scatter", "masked_fill", "mark", "sum", "max", "add"}) | KEEPING | GUARDS
 FUNCTIONS = SHARING | NORMALISING | CURVED | {"sigmoid", "slice", "concat"}
 NORMS = frozenset({"layer_norm", "rms_norm"})
 
@@ -199,7 +199,7 @@ def _op_of(ops: set[str], *, reduced: bool, product: bool) -> str | None:
         "rope": not reduced and {"slice", "concat"} <= ops and bool(ops & {"neg", "sub"}),
         "gelu": product and bool(ops & {"erf", "tanh"}) and ops <= CURVED,
         "silu": product and ops == {"multiply", "sigmoid"},
-        "best_groups": {"topk", "scatter"} <= ops <= CHOOSING and bool(ops & ({"fill"} | GUARDS)),
+        "best_groups": {"topk", "scatter"} <= ops <= CHOOSING and bool(ops & ({"masked_fill"} | GUARDS)),
         "shares": reduced and {"sum", "divide"} <= ops <= {"sum", "divide", "add"} | KEEPING,
     }
     return next((op for op, fits in found.items() if fits), None)

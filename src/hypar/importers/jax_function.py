@@ -214,14 +214,14 @@ def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, which stand in an axis of one element."""
     table = node.sizes("0")
     rows = len(table) == 2 and tuple(node.get("slice_sizes")) == (1, table[1])
-    return node.called("lookup" if rows else "gather rows", ("table", "tokens"))
+    return node.called("embedding" if rows else "gather rows", ("table", "tokens"))
 
 
 def _slice(node: Node) -> Node:
     axes = [axis for axis, size in enumerate(node.sizes()) if node.made[axis] != size]
     if len(axes) != 1 or {*(node.get("stride", (1,)))} != {1}:
         return node.called("slice")
-    return cut(node, axes[0], node.get("start_indices")[axes[0]])
+    return cut(node, axis=axes[0], start=node.get("start_indices")[axes[0]])
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {

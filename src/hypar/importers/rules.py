@@ -106,7 +106,7 @@ def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **field
 @says("pool")
 def pool(view: OpContext) -> TensorAxes:
     """Say a sliding pool, whose sizes are those of the last axes; a stride that equals the kernel is left out."""
-    node, up, names = view.node, view.node.get("up", False), view.names(view.only)
+    node, up, names = view.node, view.node.get("ceil_mode", False), view.names(view.only)
     places = [*view.read][1:]
     refuse(not places or node.get("padding") is None)
 
@@ -151,7 +151,7 @@ def reduced(view: OpContext) -> TensorAxes:
     A sum is a mean but for a number; a maximum of a tensor and a number is a rectifier.
     """
     node, read, names = view.node, view.read, view.names(view.only)
-    if node.op == "max" and not {"dim", "axes", "axis"} & {*node.attributes}:
+    if node.op == "max" and "axis" not in node.attributes:
         return view.put("relu", view.only)
     refuse(len(read) < 3 or {names[axis] for axis in node.axes()} != {*names} - {"batch", "channels"})
     ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
@@ -336,10 +336,10 @@ def transposed(view: OpContext) -> TensorAxes:
 def repeated(view: OpContext) -> TensorAxes:
     """Say a tensor that is repeated along axes of one element: no layer, but atoms that its maker does not have.
 
-    ``places`` are the axes of the result in which the tensor's own axes stand; the last ones if they are not said.
+    ``broadcast_dimensions`` are the axes of the result in which the tensor's own stand; the last ones if they are not said.
     """
     held, made = view.only, view.sizes()
-    places = view.node.get("places", range(len(made) - len(held.axes), len(made)))
+    places = view.node.get("broadcast_dimensions", range(len(made) - len(held.axes), len(made)))
     own: Mapping[int, Axis] = dict(zip(places, held.axes, strict=True))
     return TensorAxes(held.number, tuple(
         own[place] if place in own and view.atoms.size(own[place]) == size else view.atoms.axis(size)

@@ -125,7 +125,7 @@ def attention(view: OpContext) -> TensorAxes:
     scores = activations(view, query, key, {**letters, "right": (*outer, column, inner)})
     scores = biased(view, scores) if mask in view.weights else scores
     constant = {} if mask in view.weights else {"mask": node.operands.get("mask", ())}
-    masked = replace(node, op="softmax", operands=constant, attributes={"causal": node.get("causal")})
+    masked = replace(node, op="softmax", operands=constant, attributes={"is_causal": node.get("is_causal")})
     said = {
         "roles": {"over": atoms.leaves(scores.axes[-1])},
         "weights": frozenset(),
@@ -296,7 +296,7 @@ def _parts(view: OpContext, factors: tuple[int, ...], values: int) -> list[int]:
     return [number for part in parts for number in part]
 
 
-@says("lookup")
+@says("embedding")
 def lookup(view: OpContext) -> TensorAxes:
     """Say a table whose rows are looked up by the input."""
     held, table = view.tensor("tokens"), view.node.operand("table")

@@ -52,18 +52,9 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "einsum": _einsum,
     "tensordot": lambda node: contraction(node, (node.get("dims_self"), node.get("dims_other"))),
     **dict.fromkeys(("transpose", "mt", "t", "numpy_t"), _transpose),
-    "slice": lambda node: cut(node, node.get("dim", 0), node.get("start", 0), step=node.get("step", 1)),
-    **dict.fromkeys(
-        ("select", "unbind"),
-        lambda node: cut(node, node.get("dim", 0), node.get("index", 0), op="part", drop=True),
-    ),
-    "adaptive_avg_pool": lambda node: node.called("adaptive_pool", mode="average"),
-    "adaptive_max_pool": lambda node: node.called("adaptive_pool", mode="max"),
+    "slice": cut,
+    **dict.fromkeys(("select", "unbind"), partial(cut, op="part", drop=True)),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrence),
-    "upsample_nearest": lambda node: node.called("resize", mode="nearest"),
-    "upsample_bilinear": lambda node: node.called(
-        "resize", mode=None if node.get("align_corners") else "bilinear"
-    ),
 }
 
 DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})

@@ -17,7 +17,6 @@ Letters = tuple[int, ...]
 
 CHANNELS_FIRST = (0, 1, 2, 3)
 FRAMEWORKS = {
-    "add": ("add_any",),
     "sub": ("rsub",),
     "multiply": ("mul",),
     "divide": ("div",),
@@ -27,19 +26,14 @@ FRAMEWORKS = {
     "sigmoid": ("logistic",),
     "silu": ("swish",),
     "leaky_relu": ("leakyrelu",),
-    "mean": ("reducemean",),
-    "sum": ("reducesum", "reduce_sum"),
-    "max": ("amax", "reducemax", "reduce_max"),
-    "softmax": ("log_softmax", "logsoftmax"),
+    "max": ("amax",),
     "attention": ("scaled_dot_product_attention",),
     "grouped": ("grouped_mm", "grouped_mm_fallback"),
-    "lookup": ("embedding",),
     "broadcast": ("expand", "expand_as", "broadcast_in_dim"),
     "transpose": ("permute",),
     "dropout": ("feature_dropout",),
     "where": ("isnan", "select_n"),
     "concat": ("cat", "concatenate"),
-    "fill": ("masked_fill",),
     "mark": ("getitem", "zeros_like", "bitwise_not"),
     "copy": (
         "to", "to_copy", "cast", "convert_element_type", "stop_gradient", "identity", "contiguous", "clone",
@@ -49,7 +43,6 @@ FRAMEWORKS = {
     "triangle": ("tril", "triu", "trilu"),
     "compare": ("le", "ge", "gt", "less", "lessorequal", "greater", "greaterorequal"),
     "loss": ("cross_entropy_loss", "softmaxcrossentropyloss"),
-    "histogram": ("histc",),
 }  # fmt: skip
 """The vocabulary, with the frameworks' names in small letters; others have the name of the framework, or that their adapter gives."""
 
@@ -59,10 +52,9 @@ ARGUMENTS = {
     "padding": ("pads",),
     "dilation": ("dilations", "rhs_dilation", "window_dilation"),
     "groups": ("group", "feature_group_count"),
-    "up": ("ceil_mode",),
+    "axis": ("dim", "axes", "dimension"),
+    "start": ("index",),
     "order": ("dims", "perm", "permutation"),
-    "places": ("broadcast_dimensions",),
-    "causal": ("is_causal",),
     "probability": ("p", "ratio"),
     "min": ("min_val",),
     "max": ("max_val",),
@@ -74,7 +66,7 @@ OPERANDS = {
     "castlike": ("input",),
     "type_as": ("input",),
     "grouped": ("input", "weight"),
-    "lookup": ("table", "tokens"),
+    "embedding": ("table", "tokens"),
 }
 """The operands of operations whose rules read them by name, or read not all, in the order that all frameworks have."""
 
@@ -149,11 +141,9 @@ class Node:
         """Return the only value of an operand; nothing if it is not given."""
         return next(iter(self.operands.get(name, ())), "")
 
-    def axes(self, default: int = 0) -> tuple[int, ...]:
-        """Return the axes of which it says something, by any framework's name of that argument."""
-        names = (name for name in ("dim", "axes", "axis", "dimension") if self.get(name) is not None)
-        found = self.get(next(names, ""), default)
-        return tuple(int(axis) for axis in (found if isinstance(found, list | tuple) else (found,)))
+    def axes(self, default: int = 0) -> Sequence[int]:
+        """Return the axes of which it says something."""
+        return numbers(self.get("axis", default))
 
     def called(self, op: str, names: Sequence[str] = (), **attributes: Any) -> Node:
         """Return the operation by another name, with other arguments, and its first operands, all unless they are named anew."""
@@ -166,7 +156,8 @@ def adapted(node: Node, adapters: Mapping[str, Callable[[Node], Node]]) -> Node:
     node = replace(
         node, attributes={ARGUMENT.get(name, name): value for name, value in node.attributes.items()}
     )
-    name = re.sub(r"^_|[123]d(_with_indices)?$", "", node.kind.lower()).replace("normalization", "_norm")
+    around = r"^(_|reduce_?|log_?(?=softmax))|(_any|[123]d(_with_indices)?)$"
+    name = re.sub(around, "", node.kind.lower()).replace("normalization", "_norm")
     if (adapter := adapters.get(name, ADAPTERS.get(name))) is not None:
         return adapter(node)
     op = CANONICAL.get(name, name)
@@ -303,7 +294,7 @@ class Trace:
 
         A square constant that no operation makes is taken for a causal mask as well.
         """
-        if node.get("causal", False):
+        if node.get("is_causal", False):
             return True
         waiting, seen = [*node.read], set[str]()
         while waiting:
@@ -327,13 +318,11 @@ def matrix_letters(left: int, right: int) -> dict[str, Letters]:
         >>> matrix_letters(3, 2)
         {'left': (0, 1, 2), 'right': (2, 3), 'made': (0, 1, 3)}
     """
-    rank = max(left, right, 2)
-    row, inner, column = rank - 2, rank - 1, rank
-    before = (*range(rank - 2),)
+    *before, row, inner, column = range(max(left, right, 2) + 1)
     return {
-        "left": (*before[rank - left :], row, inner) if left > 1 else (inner,),
-        "right": (*before[rank - right :], inner, column) if right > 1 else (inner,),
-        "made": (*before, *((row,) if left > 1 else ()), *((column,) if right > 1 else ())),
+        "left": (*before, row, inner)[-left:],
+        "right": (*before, inner, column)[-right:] if right > 1 else (inner,),
+        "made": (*before, *[row] * (left > 1), *[column] * (right > 1)),
     }
 
 
@@ -376,7 +365,15 @@ def pool(mode: str, node: Node) -> Node:
     kernel = numbers(node.get("kernel"), len(node.made) - 2)
     said = windows(node, kernel, kernel)
     said["padding"] = said["padding"] if {*said["dilation"]} == {1} else None
-    return node.called("pool", mode=mode, up=bool(node.get("up")), **said)
+    return node.called("pool", mode=mode, ceil_mode=bool(node.get("ceil_mode")), **said)
+
+
+def resize(node: Node) -> Node:
+    """Say an interpolation, bilinear between the middles of elements or nearest; any other mode is left out."""
+    mode, place = node.get("mode", node.kind), node.get("coordinate_transformation_mode", "half_pixel")
+    smooth = place in {"half_pixel", "pytorch_half_pixel"} and not node.get("align_corners")
+    known = {"linear": "bilinear" if smooth else None, "cubic": None}
+    return node.called("resize", mode=known.get("linear" if "linear" in mode else mode, "nearest"))
 
 
 def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str, Any]:
@@ -396,7 +393,7 @@ def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str,
         given = [one // 2 for one in needed] + [-(-one // 2) for one in needed]
     ends = numbers(0 if given == "valid" else given, dims)
     further = (node.get(name, 1) for name in ("lhs_dilation", "base_dilation", "batch_group_count"))
-    even = ends[dims:] in ([], ends[:dims]) and {one for own in further for one in numbers(own, 1)} == {1}
+    even = ends[dims:] in ([], ends[:dims]) and {one for own in further for one in numbers(own)} == {1}
     plain = even and not node.get("output_shape") and not node.get("divisor_override")
     return {"kernel": kernel, **said, "padding": ends[:dims] if plain else None}
 
@@ -409,9 +406,10 @@ def norm(kind: str, node: Node) -> Node:
     return node.called("norm", kind=kind, over=[-1 - place for place in range(last)], groups=groups)
 
 
-def cut(node: Node, axis: int, start: int, *, op: str = "slice", step: int = 1, drop: bool = False) -> Node:
+def cut(node: Node, op: str = "slice", *, drop: bool = False, **said: int) -> Node:
     """Say consecutive elements of an axis, whose first one may be counted from the end, or one without its axis."""
-    sizes = node.sizes()
+    usual, sizes = {"axis": 0, "start": 0, "step": 1}, node.sizes()
+    axis, start, step = (said.get(name, node.get(name, number)) for name, number in usual.items())
     axis %= len(sizes)
     start = min(start + sizes[axis] * (start < 0), sizes[axis])
     return node.called(op, axis=axis if step == 1 else None, start=start, drop=drop)
@@ -420,10 +418,10 @@ def cut(node: Node, axis: int, start: int, *, op: str = "slice", step: int = 1, 
 def part(node: Node, op: str = "slice") -> Node:
     """Say one of the parts of an axis, behind those ``before`` it."""
     (axis,) = node.axes()
-    return cut(node, axis, sum(sizes[axis] for sizes in node.get("before", ())), op=op)
+    return cut(node, op, start=sum(sizes[axis] for sizes in node.get("before", ())))
 
 
-def numbers(value: Any, dims: int) -> list[int]:
+def numbers(value: Any, dims: int = 1) -> list[int]:
     """Return a number for each of some dims, of one number or as many."""
     items: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
     return [int(item) for item in (list(items) * dims if len(items) == 1 else items)]
@@ -434,8 +432,15 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
     "split": part,
     **dict.fromkeys(("chunk", "split_with_sizes"), partial(part, op="part")),
-    **dict.fromkeys(("max_pool", "maxpool", "reduce_window_max"), partial(pool, "max")),
-    **dict.fromkeys(("avg_pool", "averagepool", "reduce_window_sum"), partial(pool, "average")),
+    **dict.fromkeys(("max_pool", "maxpool", "window_max"), partial(pool, "max")),
+    **dict.fromkeys(("avg_pool", "averagepool", "window_sum"), partial(pool, "average")),
+    **dict.fromkeys(
+        ("adaptive_avg_pool", "globalaveragepool"), partial(Node.called, op="adaptive_pool", mode="average")
+    ),
+    **dict.fromkeys(
+        ("adaptive_max_pool", "globalmaxpool"), partial(Node.called, op="adaptive_pool", mode="max")
+    ),
+    **dict.fromkeys(("resize", "upsample", "upsample_nearest", "upsample_bilinear"), resize),
     "instance_norm": partial(norm, "group_norm"),
     **{kind: partial(norm, kind) for kind in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
     **dict.fromkeys(
