@@ -56,9 +56,9 @@ KEYS = {
 """Keys that say dims and fields of a model file, of which a config has one."""
 
 FUNCTIONS = {
-    "swish": "silu",
-    **{name: name.partition("_")[0] for name in ("gelu", "gelu_fast", "gelu_new", "gelu_pytorch_tanh")},
-    **{name: name for name in ("relu", "silu")},
+    **dict.fromkeys(("gelu", "gelu_fast", "gelu_new", "gelu_pytorch_tanh"), "gelu"),
+    "relu": "relu",
+    **dict.fromkeys(("silu", "swish"), "silu"),
 }
 """Ops of the functions of configs."""
 

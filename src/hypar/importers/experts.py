@@ -29,11 +29,11 @@ def topk(view: OpContext) -> TensorAxes:
     over = view.positions(held, -1)
     refuse(view.node.axes(-1)[0] not in {-1, len(held.axes) - 1})
     number = held.number
-    while rows[number].function == "other" and (node := rows[number].node) and node.op == "add":
+    while rows[number].fields.get("function") == "other" and (node := rows[number].node) and node.op == "add":
         (number,) = rows[number].reads
     draft = rows[number]
     after = draft.op == "softmax" and view.atoms.leaves(draft.roles["over"]) == (over,)
-    sigmoid = draft.function == "sigmoid"
+    sigmoid = draft.fields.get("function") == "sigmoid"
     scores = draft.reads[0] if after or sigmoid else number
     refuse(len(view.dims(scores)) != 2)
     limits = {name: view.draft(held).notes.get(name, 1) for name in ("groups", "best")}
@@ -72,7 +72,8 @@ def normalised(view: OpContext) -> TensorAxes:
     notes = view.draft(view.only).notes
     refuse("scores" not in notes)
     before = view.rows[notes["scores"]]
-    refuse((before.op == "softmax" or before.function == "sigmoid") != (view.node.op == "shares"))
+    shares = before.op == "softmax" or before.fields.get("function") == "sigmoid"
+    refuse(shares != (view.node.op == "shares"))
     notes["normalised"] = True
     return view.only
 
@@ -150,18 +151,10 @@ def summed(view: OpContext) -> TensorAxes:
     fields = {"count": rows[gates].fields["count"]}
     shares = TensorAxes(gates, ())
     if "normalised" not in notes:  # no op says them
-        dims = view.dims(notes["scores"])
-        shares = view.put(
-            OPAQUE,
-            TensorAxes(notes["scores"], ()),
-            axes=(),
-            roles={"shape": dims},
-            fields={"kind": "topk"},
-            flop=0,
-        )
-    return view.put(
-        "combine", held, shares, axes=left, roles={"over": experts, "slots": slots}, fields=fields
-    )
+        shape, scores = {"shape": view.dims(notes["scores"])}, TensorAxes(notes["scores"], ())
+        shares = view.put(OPAQUE, scores, axes=(), roles=shape, fields={"kind": "topk"})
+    roles = {"over": experts, "slots": slots}
+    return view.put("combine", held, shares, axes=left, roles=roles, fields=fields)
 
 
 def _choices(view: OpContext, held: TensorAxes) -> dict[int, int]:
@@ -193,5 +186,5 @@ def _sent(view: OpContext, held: TensorAxes) -> TensorAxes:
     experts, count = view.rows[gates].roles["over"], atoms.size((choices,))
     slots = atoms.new(Routing(atoms.size(experts), count).num_slots(atoms.size(positions)))
     roles = {"over": positions, "slots": (slots,), "to": experts}
-    said = {"weights": frozenset(), "flop": 0, "node": None, "notes": {"choices": choices}}
-    return view.put("dispatch", held, axes=held.axes, roles=roles, fields={"count": count}, **said)
+    said = {"fields": {"count": count}, "notes": {"choices": choices}}
+    return view.put("dispatch", held, axes=held.axes, roles=roles, weights=frozenset(), **said)

@@ -46,7 +46,7 @@ class LayerDraft:
         pairs: atoms of the fields that map dims to others.
         scope: path of the module that runs it.
         weights: identities of its trained tensors.
-        flop: operations of the contractions that it says, over the whole example.
+        flop: operations of the contractions in an opaque layer, over the whole example.
         tied: number of the layer whose weight it uses.
         node: the operation that it says.
         whole: result of the operation of which it says a part alone.
@@ -67,11 +67,6 @@ class LayerDraft:
     node: Node | None = None
     whole: str = ""
     notes: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def function(self) -> str:
-        """The function of a layer that is pointwise; empty for any other."""
-        return str(self.fields["function"]) if self.op == "pointwise" else ""
 
     def named(self, names: Callable[[Axis], Sequence[str]]) -> dict[str, Any]:
         """Return the fields that name dims, by the names of their atoms; those that have their default are left out."""
@@ -200,10 +195,15 @@ class OpContext:
             op: name of its op, which has to accept what it reads, and of images as many parameters as are trained.
             reads: the tensors that it reads.
             axes: those of the result; if not given those of the first tensor, or of an image.
-            said: further attributes of the draft, whose weights and FLOP are the operation's unless others are said.
+            said: further attributes of the draft, whose weights are the operation's unless others are said; of equal
+                numbers of several dims the first is enough, and roles without atoms are left out.
         """
-        own = {"scope": self.node.scope, "weights": self.trained, "flop": self.node.flop, "node": self.node}
-        said["fields"] = {name: _as_one(value) for name, value in said.get("fields", {}).items()}
+        own = {"scope": self.node.scope, "weights": self.trained, "node": self.node}
+        said["roles"] = {name: axis for name, axis in said.get("roles", {}).items() if axis}
+        said["fields"] = {
+            name: value[0] if isinstance(value, list) and len({*value}) == 1 else value
+            for name, value in said.get("fields", {}).items()
+        }
         draft = LayerDraft(op=op, reads=tuple(held.number for held in reads), **{**own, **said})
         images = all(map(self.names, reads))
         number = self.add(draft, images=images, fresh=images and axes is None)
@@ -248,12 +248,6 @@ class OpContext:
         """Return the axes of a vector, an image, a row or a volume of some dims in the order of names."""
         own = {self.atoms.fixed[atom]: atom for atom in (BATCH, *dims)}
         return tuple((own[name],) for name in names if name in own)
-
-
-def _as_one(value: Any) -> Any:
-    """Return equal numbers of several dims as one."""
-    several = isinstance(value, list | tuple)
-    return value if not several else value[0] if len({*value}) == 1 else [*value]
 
 
 Rule = Callable[[OpContext], TensorAxes]

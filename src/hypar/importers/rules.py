@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse, says
 from hypar.importers.sequences import beside, biased, one_of, patches, tokens
-from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,39 +17,23 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
     from hypar.ops.base import Shape
 
-PLAIN = frozenset({"gelu", "relu", "silu"})
-"""Functions of each element that are ops of their own."""
-
-OTHER = {"function": "other"}
-"""Fields of a pointwise layer of any other function."""
-
 
 def function(view: OpContext) -> TensorAxes:
     """Say an operation without trained tensors and contractions as a function of each element."""
     refuse(view.node.op == "pool" or view.weights or view.node.flop)
     op, held = view.node.op, view.only
-    if op in PLAIN:
+    if op in {"gelu", "relu", "silu"}:
         return view.put(op, held)
     with suppress(Unsaid):
         return view.put("pointwise", held, fields={"function": op})
-    return view.put("pointwise", held, fields=OTHER)
+    return view.put("pointwise", held, fields={"function": "other"})
 
 
-@says("dropout")
+@says("copy", "dropout")
 def dropout(view: OpContext) -> TensorAxes:
-    """Say a dropout, which is no layer where nothing is dropped."""
+    """Say a dropout; a copy is no layer, as a dropout of nothing."""
     probability = view.node.get("probability")
     return view.put("dropout", view.only, fields={"probability": probability}) if probability else view.only
-
-
-@says("copy")
-def copied(view: OpContext) -> TensorAxes:
-    """Return what is copied as it is: no layer."""
-    return view.only
-
-
-NEUTRAL = {"output_padding": 0, "groups": 1}
-"""Fields that not all convolutions have, with the values that say nothing."""
 
 
 @says("conv")
@@ -59,20 +42,17 @@ def conv(view: OpContext) -> TensorAxes:
     node, kernel, transposed = view.node, view.node.get("kernel", []), view.node.get("transposed", False)
     refuse(node.operand("weight") not in view.weights or node.get("padding") is None)
     names = ("kernel", "stride", "padding", "output_padding", "dilation", "groups")
-    fields = {name: node.get(name, [0] if name == "output_padding" else None) for name in names}
+    fields = {name: node.get(name) for name in names if name in node.attributes}
     bias = node.operand("bias") in view.weights
     if not view.read and len(kernel) == 1 and not transposed:
         return along(view, view.only, bias=bias, **fields)
     ops = {2: "conv_transpose"} if transposed else {1: "conv1d", 2: "conv", 3: "conv3d"}
     op = ops.get(len(kernel), "")
     refuse(not view.read or not op)
-    for name in {*fields} - {*load_plugin("ops", op).model_fields}:
-        value = fields.pop(name)
-        refuse({*(value if isinstance(value, list) else [value])} != {NEUTRAL[name]})
     return view.put(op, view.only, fields={"out_channels": node.get("out"), **fields, "bias": bias})
 
 
-def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **fields: Any) -> TensorAxes:
+def along(view: OpContext, held: TensorAxes, *, bias: bool, groups: int = 1, **fields: Any) -> TensorAxes:
     """Say a convolution along the last of three axes, that of the positions; the second one is that of the features."""
     atoms, made = view.atoms, view.node.get("out")
     refuse(len(held.axes) != len(("batch", "features", "positions")))
@@ -87,27 +67,20 @@ def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **field
     new = atoms.axis(made // groups)
     left = over if atoms.size((over,)) == places else atoms.resized(over, places)
     roles = {"over": (over,), "contracted": read, "out": new if read else (), "each": each}
-    names = load_plugin("ops", "sequence_conv").model_fields
-    said = {name: value[0] for name, value in fields.items() if name in names}
+    said = {name: value[0] for name, value in fields.items()}
     weight, *rest = view.weights.values()
     apart = bias and bool(each)
     found = view.put(
-        "sequence_conv", held, axes=(held.axes[0], (*each, *new), (left,)),
-        roles={name: axis for name, axis in roles.items() if axis},
+        "sequence_conv", held, axes=(held.axes[0], (*each, *new), (left,)), roles=roles,
         weights=weight if apart else weight.union(*rest), fields={**said, "bias": bias and not apart},
     )  # fmt: skip
-    return (
-        view.put("position", found, roles={"over": (*each, *new)}, weights=rest[0], flop=0)
-        if apart
-        else found
-    )
+    return view.put("position", found, roles={"over": (*each, *new)}, weights=rest[0]) if apart else found
 
 
 @says("pool")
 def pool(view: OpContext) -> TensorAxes:
     """Say a sliding pool, whose sizes are those of the last axes; a stride that equals the kernel is left out."""
-    node, up, names = view.node, view.node.get("ceil_mode", False), view.names(view.only)
-    places = [*view.read][1:]
+    node, names, places = view.node, view.names(view.only), [*view.read][1:]
     refuse(not places or node.get("padding") is None)
 
     def along(name: str, plain: int) -> list[int]:
@@ -117,12 +90,13 @@ def pool(view: OpContext) -> TensorAxes:
     kernel, stride = along("kernel", 1), along("stride", 1)
     refuse(math.prod(kernel) != math.prod(node.get("kernel")))
     moves = {} if stride == kernel else {"stride": stride}
-    fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": along("padding", 0)}
-    return view.put(*_pool_of(view), fields=fields | ({"rounding": "up"} if up else {}))
+    further = {"rounding": "up"} if node.get("ceil_mode") else {}
+    return pooled(view, node.get("mode"), kernel=kernel, **moves, padding=along("padding", 0), **further)
 
 
-def _pool_of(view: OpContext) -> tuple[str, TensorAxes]:
-    return "pool3d" if "depth" in view.read else "pool", view.only
+def pooled(view: OpContext, mode: str, **fields: Any) -> TensorAxes:
+    """Say a pool of an image or of a volume."""
+    return view.put("pool3d" if "depth" in view.read else "pool", view.only, fields={"mode": mode, **fields})
 
 
 @says("adaptive_pool")
@@ -137,11 +111,9 @@ def pooled_to(view: OpContext, mode: str, new: Shape) -> TensorAxes:
     """Say a pool to a given size: a global window, or windows side by side."""
     old, (_, *places) = view.read, new
     if {new[dim] for dim in places} == {1}:
-        return view.put(*_pool_of(view), fields={"mode": mode, "window": "global"})
+        return pooled(view, mode, window="global")
     refuse(any(old[dim] % new[dim] for dim in places))
-    return view.put(
-        *_pool_of(view), fields={"mode": mode, "kernel": [old[dim] // new[dim] for dim in places]}
-    )
+    return pooled(view, mode, kernel=[old[dim] // new[dim] for dim in places])
 
 
 @says("max", "mean", "sum")
@@ -156,12 +128,7 @@ def reduced(view: OpContext) -> TensorAxes:
     refuse(len(read) < 3 or {names[axis] for axis in node.axes()} != {*names} - {"batch", "channels"})
     ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
     found = pooled_to(view, "max" if node.op == "max" else "average", ones)
-    return found if len(view.sizes()) == len(names) else flattened(view, found)
-
-
-def flattened(view: OpContext, held: TensorAxes) -> TensorAxes:
-    """Say an image as a vector."""
-    return view.put("flatten", held, weights=frozenset(), flop=0)
+    return found if len(view.sizes()) == len(names) else view.put("flatten", found)
 
 
 @says("resize")
@@ -173,19 +140,15 @@ def resized(view: OpContext) -> TensorAxes:
     return view.put("upsample", view.only, fields={"mode": mode, "scale": scale})
 
 
-TRAINED = {"scale": "weight", "shift": "bias"}
-"""Fields of a normalisation, with the operands that are trained tensors where these are true."""
-
-
 @says("norm")
 def norm(view: OpContext) -> TensorAxes:
     """Say a normalisation over some axes, over groups of channels, or over samples and places."""
     node, held, names = view.node, view.only, view.names(view.only)
     kind, axes, groups = (node.get(name) for name in ("kind", "over", "groups"))
-    trained = {field: node.operand(name) in view.weights for field, name in TRAINED.items()}
+    trained = {"scale": node.operand("weight") in view.weights}
     refuse("other" in node.operands)
-    if kind == "rms_norm":
-        del trained["shift"]
+    if kind != "rms_norm":
+        trained["shift"] = node.operand("bias") in view.weights
     if groups is not None or kind == "batch_norm":
         refuse(not names or (groups and names[node.get("axis", 1)] != "channels"))
         own = {"groups": groups or view.read["channels"]} if kind == "group_norm" else {}
@@ -231,7 +194,7 @@ def elementwise(view: OpContext) -> TensorAxes:
         return shifted(view) if op == "add" else beside(view, "layer_scale", view.only)
     others = [value for value in view.node.read if value != view.data[0]]
     number = op != "add" and all(view.trace.elements(value) == 1 for value in others)
-    return view.only if number else view.put("pointwise", view.only, fields=OTHER)
+    return view.only if number else view.put("pointwise", view.only, fields={"function": "other"})
 
 
 def joined(view: OpContext) -> TensorAxes:
@@ -317,12 +280,11 @@ def reshaped(view: OpContext) -> TensorAxes:
     held, sizes = view.only, view.sizes()
     axes: Axes = ()
     if len(view.read) > 1 and len(sizes) == 2 and sizes[0] == view.trace.batch:
-        return flattened(view, held)
+        return view.put("flatten", held)
     if view.read and len(sizes) != len(held.axes):  # a row with its height, or without
         axes = view.image_axes(view.dims(held), view.trace.images.get(len(sizes), ()))
     if tuple(map(view.atoms.size, axes)) != sizes:
         axes = view.atoms.regroup(held.axes, sizes) or ()
-        refuse(not axes)
     return patches(view, TensorAxes(held.number, axes))
 
 
@@ -369,9 +331,8 @@ def sliced(view: OpContext) -> TensorAxes:
     def swapped(dims: Axis) -> Axis:
         return tuple(atom for one in atoms.leaves(dims) for atom in (new if one == outer else (one,)))
 
-    flop = draft.flop * size // inner_size // atoms.size((outer,))
     roles = {**draft.roles, "out": swapped(made)}
-    number = view.add(replace(draft, whole=whole, fields={**draft.fields}, flop=flop, roles=roles))
+    number = view.add(replace(draft, whole=whole, fields={**draft.fields}, roles=roles))
     part = TensorAxes(number, tuple(map(swapped, held.axes)))
     return part.replaced(axis) if drop else part
 

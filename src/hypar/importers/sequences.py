@@ -27,20 +27,15 @@ def patches(view: OpContext, held: TensorAxes) -> TensorAxes:
     atoms, draft = view.atoms, view.draft(held)
     axes = [atoms.leaves(axis) for axis in held.axes]
     named = [tuple(atoms.fixed.get(atom, "") for atom in axis) for axis in axes]
-    fields = {**draft.fields}
-    plain = fields.pop("stride", None) == fields.get("kernel") and {*fields} <= {
-        "out_channels",
-        "kernel",
-        "bias",
-    }
-    if ("height", "width") not in named or draft.op != "conv" or not plain or draft.node is None:
+    plain = draft.op == "conv" and draft.fields.get("stride") == draft.fields["kernel"]
+    if ("height", "width") not in named or not plain or draft.node is None:
         return held
     whole = draft.node.result
     if not {view.trace.nodes[number].op for number in view.trace.readers[whole]} <= VIEWS:
         return held
     places = [named.index(of) for of in (("height", "width"), ("channels",))]
     positions, made = ((atoms.new(atoms.size(axes[place])),) for place in places)
-    del fields["out_channels"]
+    fields = {name: value for name, value in draft.fields.items() if name not in {"out_channels", "stride"}}
     patch = replace(draft, op="patch", fields=fields, roles={"over": positions, "out": made}, whole=whole)
     with suppress(Unsaid):
         instead = dict(zip(places, (positions, made), strict=True))
@@ -93,16 +88,14 @@ def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()
     refuse(any(own[place] != sizes[place] for place in places))
     refuse(not places and (scores or fields or op == "layer_scale"))
     over = view.atoms.leaves(atom for place in places for atom in held.axes[place])
-    return view.put(op, held, axes=held.axes, fields=fields, roles={"over": over} if over else {}, flop=0)
+    return view.put(op, held, fields=fields, roles={"over": over})
 
 
 def biased(view: OpContext, scores: TensorAxes) -> TensorAxes:
     """Say a trained bias of scores; one that is made in another way, as by a small network of distances, no op says."""
     with suppress(Unsaid):
         return beside(view, "position", scores)
-    return view.put(
-        "pointwise", scores, axes=scores.axes, fields={"function": "other"}, weights=frozenset(), flop=0
-    )
+    return view.put("pointwise", scores, fields={"function": "other"}, weights=frozenset())
 
 
 BETWEEN = frozenset({"dropout", "pointwise", "position", "softmax"})
@@ -113,7 +106,7 @@ BETWEEN = frozenset({"dropout", "pointwise", "position", "softmax"})
 def attention(view: OpContext) -> TensorAxes:
     """Say an attention in one operation as two products and the softmax between, with a trained mask added to the scores."""
     query, key, value = (view.tensor(name) for name in ("query", "key", "value"))
-    node, atoms, rank, mask = view.node, view.atoms, len(query.axes), view.node.operand("mask")
+    atoms, rank = view.atoms, len(query.axes)
     refuse({len(key.axes), len(value.axes)} != {rank})
     if BATCH in atoms.leaves(key.axes[-2]):
         found = "found an attention over its first axis, that of the samples"
@@ -123,16 +116,10 @@ def attention(view: OpContext) -> TensorAxes:
     letters = matrix_letters(rank, rank)
     *outer, inner, column = letters["right"]
     scores = activations(view, query, key, {**letters, "right": (*outer, column, inner)})
-    scores = biased(view, scores) if mask in view.weights else scores
-    constant = {} if mask in view.weights else {"mask": node.operands.get("mask", ())}
-    masked = replace(node, op="softmax", operands=constant, attributes={"is_causal": node.get("is_causal")})
-    said = {
-        "roles": {"over": atoms.leaves(scores.axes[-1])},
-        "weights": frozenset(),
-        "flop": 0,
-        "node": masked,
-    }
-    return activations(view, view.put("softmax", scores, axes=scores.axes, **said), value, letters)
+    scores = biased(view, scores) if view.node.operand("mask") in view.weights else scores
+    roles = {"over": atoms.leaves(scores.axes[-1])}
+    shares = view.put("softmax", scores, roles=roles, weights=frozenset())
+    return activations(view, shares, value, letters)
 
 
 @says("dot")
@@ -186,12 +173,9 @@ def _linear(
 def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
     """Return the layer whose weight a linear layer uses, after making their dims the same."""
     atoms, identities = view.atoms, view.weights[weight]
-    for number, draft in enumerate(view.rows):
-        if (
-            draft.op not in {"embedding", "linear"}
-            or draft.tied is not None
-            or not identities & draft.weights
-        ):
+    owners = ((at, draft) for at, draft in enumerate(view.rows) if draft.op in {"embedding", "linear"})
+    for number, draft in owners:
+        if draft.tied is not None or not identities & draft.weights:
             continue
         theirs = draft.roles.get("over", draft.roles.get("contracted", ())), draft.roles.get("out", ())
         pairs = list(zip(axes, reversed(theirs) if draft.op == "embedding" else theirs, strict=True))
@@ -220,8 +204,7 @@ def activations(
     shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
     first, second = view.dims(left), view.dims(right)
     refuse(BATCH not in shared)
-    flop = 2 * atoms.size(atom for axis in {**one, **two}.values() for atom in axis)
-    found = _attention_of(view, left, right, (mine, theirs), flop)
+    found = _attention_of(view, left, right, (mine, theirs))
     taken = {atoms.first(atom) for atom in first}
     names = {
         atom: atoms.new(atoms.size((atom,)))
@@ -239,7 +222,7 @@ def activations(
         return replace(found, axes=axes)
     pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
     pairs = {field: pair for field, pair in pairs.items() if pair}
-    return view.put("matmul", left, right, axes=axes, pairs=pairs, weights=frozenset(), flop=flop)
+    return view.put("matmul", left, right, axes=axes, pairs=pairs, weights=frozenset())
 
 
 def scores_of(rows: Sequence[LayerDraft], number: int) -> tuple[int, list[int]]:
@@ -252,7 +235,7 @@ def scores_of(rows: Sequence[LayerDraft], number: int) -> tuple[int, list[int]]:
 
 
 def _attention_of(
-    view: OpContext, shares: TensorAxes, values: TensorAxes, keys: tuple[Axis, Axis], flop: int
+    view: OpContext, shares: TensorAxes, values: TensorAxes, keys: tuple[Axis, Axis]
 ) -> TensorAxes | None:
     """Say an attention where a product's first factor is a softmax of another product over the same dims."""
     rows, leaves = view.rows, view.atoms.leaves
@@ -270,7 +253,7 @@ def _attention_of(
     with suppress(Unsaid):
         found = view.put(
             "attention", *(TensorAxes(number, ()) for number in numbers), axes=(), roles={"over": keys[1]},
-            fields={"causal": any(map(view.trace.causal, masked))}, weights=frozenset(), flop=flop + scores.flop,
+            fields={"causal": any(map(view.trace.causal, masked))}, weights=frozenset(),
         )  # fmt: skip
         makers = [rows[number] for number in numbers[:3]]
         if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):

@@ -357,7 +357,8 @@ def conv(node: Node, spec: Sizes = ()) -> Node:
     out = sizes[1] * groups if turned else sizes[first]
     said = windows(node, [sizes[axis] for axis in places], 1)
     said["padding"] = said["padding"] if len(spec) in {0, 4} else None
-    return found.called("conv", out=out, groups=groups, transposed=turned, **said)
+    said |= {"groups": groups} if groups > 1 else {}
+    return found.called("conv", out=out, transposed=turned, **said)
 
 
 def pool(mode: str, node: Node) -> Node:
@@ -384,7 +385,8 @@ def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str,
     """
     dims, given = len(kernel), node.get("padding", 0)
     usual = {"stride": stride, "dilation": 1, "output_padding": 0}
-    said = {name: numbers(node.get(name) or number, dims) for name, number in usual.items()}
+    given_or_usual = ((name, numbers(node.get(name) or number, dims)) for name, number in usual.items())
+    said = {name: own for name, own in given_or_usual if any(own)}
     if isinstance(given, str) and given != "valid":
         moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
         needed = [
