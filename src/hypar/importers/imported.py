@@ -224,7 +224,6 @@ class Coverage:
         return flop, parameters
 
     def __str__(self) -> str:
-        """Return one line."""
         flop, parameters = map(_percent, self.shares)
         text = f"recognised {flop} of {format_count(self.flop)} FLOP and {parameters} of {format_count(self.parameters)} parameters"
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.opaque.items())

@@ -95,7 +95,6 @@ class _Reader:
         self.layout: tuple[int, ...] = CHANNELS_FIRST
 
     def trace(self, jaxpr: Any, params: Sequence[str], name: str) -> Trace:
-        """Return the whole trace."""
         fed = [self.new(variable) for variable in jaxpr.invars]
         inputs = fed[len(params) :]
         self.parameters = dict(zip(fed, params, strict=False))
@@ -179,16 +178,14 @@ class _Reader:
         if not self.data.isdisjoint(read):
             self.data |= {*made}
         operands = {str(number): (value,) for number, value in enumerate(read)}
+        said = {"operands": operands, "scope": scope, "shapes": self.shapes}
         sizes = [self.shapes[one] for one in made]
         largest = max(range(len(made)), key=lambda index: math.prod(sizes[index]))
         flop = 0 if kind in NAMED else self.flop_within(equation)
         for index, one in enumerate(made):
             own = kind if not index or kind == "split" else f"{kind} {index + 1}"
-            said = {**params, "before": sizes[:index], "flop": flop if index == largest else 0}
-            node = Node(
-                kind=own, operands=operands, attributes=said, result=one, scope=scope, shapes=self.shapes
-            )
-            self.nodes.append(adapted(node, ADAPTERS))
+            attributes = {**params, "before": sizes[:index], "flop": flop if index == largest else 0}
+            self.nodes.append(adapted(ADAPTERS, kind=own, attributes=attributes, result=one, **said))
         return made
 
     def flop_within(self, equation: Any) -> int:

@@ -65,9 +65,6 @@ MOST_BYTES = 2**31
 SMALL = 2**10
 """Elements of a tensor whose values are read: sizes, axes, bounds."""
 
-OPERAND = {"X": "input", "W": "weight", "Scale": "weight", "scale": "weight", "B": "bias"}
-"""Names of operands that onnx calls otherwise than PyTorch."""
-
 KEEPING = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators that keep the values of a list of sizes or axes."""
 
@@ -242,12 +239,10 @@ class _File:
             self.values[node.output[0]] = self.values[node.input[0]]
         parts = [*node.output] if kind == "Split" else [node.output[0]]
         sizes = [shapes[made] for made in parts]
+        said = {"kind": kind, "operands": operands, "scope": scope_of(node), "shapes": shapes}
         for index, made in enumerate(parts):
-            one = Node(
-                kind=kind, operands=operands, attributes={**attributes, "before": sizes[:index]}, result=made,
-                scope=scope_of(node), shapes=shapes,
-            )  # fmt: skip
-            yield adapted(one, ADAPTERS)
+            own = {**attributes, "before": sizes[:index]}
+            yield adapted(ADAPTERS, **said, attributes=own, result=made)
 
     def arguments(self, node: Any, version: int) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the operands and the other arguments of an operator, with what is in operands of few numbers."""
@@ -265,7 +260,6 @@ class _File:
         operands: dict[str, tuple[str, ...]] = {}
         for number, value in enumerate(node.input):
             name = names[min(number, len(names) - 1)] if names else f"input{number}"
-            name = OPERAND.get(name, name)
             operands[name] = (*operands.get(name, ()), *([value] if value else []))
             if value in self.values:
                 attributes.setdefault(name, self.values[value])

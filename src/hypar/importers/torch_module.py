@@ -131,10 +131,6 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
             part.training = mode
 
 
-Said = tuple[str, dict[str, tuple[str, ...]], dict[str, Any]]
-"""The name of an operation, its operands and its other arguments."""
-
-
 def kind_of(node: Any) -> str:
     """Return the name of an operation, without its overload."""
     return str(getattr(getattr(node.target, "overloadpacket", node.target), "__name__", node.target))
@@ -168,12 +164,9 @@ class _Program:
             if node.name in inputs and isinstance(node.meta["val"], self.torch.Tensor):
                 fed[node.name] = _format(node.meta["val"])
             if node.op == "call_function" and (said := self.said(node)) is not None:
-                kind, read, own = said
-                at = self.scope(node)
-                one = Node(
-                    kind=kind, operands=read, attributes=own, result=node.name, scope=at, shapes=self.shapes
+                nodes.append(
+                    adapted(ADAPTERS, **said, result=node.name, scope=self.scope(node), shapes=self.shapes)
                 )
-                nodes.append(adapted(one, ADAPTERS))
         results = [self.true(str(output)) for output in signature.user_outputs]
         if not results:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")
@@ -200,13 +193,13 @@ class _Program:
             name = self.alias[name]
         return name
 
-    def said(self, node: Any) -> Said | None:
-        """Return the operation of a node; None where that gives another name alone, or stands for several results."""
+    def said(self, node: Any) -> dict[str, Any] | None:
+        """Return the kind of a node, its operands and its other arguments; None where it only names a value, or several."""
         maker, index = node.args if node.target.__name__ == "getitem" else (node, None)
         kind = kind_of(maker)
         if index is not None and kind not in DIVIDING:
             if index:
-                return "getitem", {"input": (self.true(maker.name),)}, {}
+                return {"kind": "getitem", "operands": {"input": (self.true(maker.name),)}, "attributes": {}}
             self.alias[node.name] = maker.name
             return None
         if node.meta.get("val") is None or (index is None and kind in DIVIDING):
@@ -219,9 +212,9 @@ class _Program:
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
-        return kind, operands, attributes
+        return {"kind": kind, "operands": operands, "attributes": attributes}
 
-    def filled(self, node: Any) -> Said | None:
+    def filled(self, node: Any) -> dict[str, Any] | None:
         """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
         part, source = node.args[:2]
         if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY:
@@ -237,7 +230,7 @@ class _Program:
         self.shapes[node.name] = sizes
         self.alias[whole.name] = node.name
         sources = tuple(value for _, (value, _) in sorted(parts.items()))
-        return "cat", {"tensors": sources}, {"dim": axis}
+        return {"kind": "cat", "operands": {"tensors": sources}, "attributes": {"dim": axis}}
 
     def arguments(self, node: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the values and the other arguments of a node by the names of its schema."""

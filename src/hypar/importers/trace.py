@@ -151,11 +151,11 @@ class Node:
         return replace(self, op=op, operands=operands, attributes=attributes)
 
 
-def adapted(node: Node, adapters: Mapping[str, Callable[[Node], Node]]) -> Node:
+def adapted(
+    adapters: Mapping[str, Callable[[Node], Node]], *, attributes: Mapping[str, Any], **said: Any
+) -> Node:
     """Return an operation of a framework by the vocabulary, by an adapter where names alone do not say it."""
-    node = replace(
-        node, attributes={ARGUMENT.get(name, name): value for name, value in node.attributes.items()}
-    )
+    node = Node(attributes={ARGUMENT.get(name, name): value for name, value in attributes.items()}, **said)
     around = r"^(_|reduce_?|log_?(?=softmax))|(_any|[123]d(_with_indices)?)$"
     name = re.sub(around, "", node.kind.lower()).replace("normalization", "_norm")
     if (adapter := adapters.get(name, ADAPTERS.get(name))) is not None:
@@ -326,7 +326,7 @@ def matrix_letters(left: int, right: int) -> dict[str, Letters]:
     }
 
 
-FACTORS = ("left", "right", "bias")
+FACTORS, TRAINED = ("left", "right", "bias"), ("input", "weight", "bias")
 
 
 def matrix_product(node: Node, names: Sequence[str] = FACTORS, turned: Collection[str] = ()) -> Node:
@@ -350,7 +350,7 @@ def contraction(node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = (
 
 def conv(node: Node, spec: Sizes = ()) -> Node:
     """Say a convolution; ``spec`` are the axes of an image's filters: those made, those read, and the places."""
-    found = node.called("conv", ("input", "weight", "bias"))
+    found = node.called("conv", TRAINED)
     sizes, groups = found.sizes("weight"), node.get("groups", 1)
     first, _, *places = spec or range(len(sizes))
     turned = "transpose" in node.kind.lower() or bool(node.get("transposed", False))
@@ -405,7 +405,8 @@ def norm(kind: str, node: Node) -> Node:
     rank = len(node.sizes())
     last = len(node.get("normalized_shape", ())) or rank - node.get("axis", -1) % rank
     groups = node.get("num_groups", 0) if kind == "group_norm" else None
-    return node.called("norm", kind=kind, over=[-1 - place for place in range(last)], groups=groups)
+    over = [-1 - place for place in range(last)]
+    return node.called("norm", TRAINED, kind=kind, over=over, groups=groups)
 
 
 def cut(node: Node, op: str = "slice", *, drop: bool = False, **said: int) -> Node:
