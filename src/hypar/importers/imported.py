@@ -86,7 +86,6 @@ class Reading:
         node = Node(kind="input", operands={}, attributes={}, result=value)
         names = () if value in self.trace.tokens else self.trace.images.get(len(sizes), ())
         with suppress(Unsaid):
-            refuse(len(sizes) < 2 or sizes[0] != self.trace.batch or not all(sizes))
             self.known[value] = self.sized(self.view(node, {}), names, LayerDraft(op="input"))
             return
         found = "x".join(map(str, sizes[1:])) or "nothing"
@@ -137,10 +136,8 @@ class Reading:
         """
         trained = self.trace.trained
         largest = max(identities, key=lambda one: (trained[one], one))
-        derived = sum(trained[one] for one in identities) != self.trace.elements(value)
-        return (
-            frozenset([largest]) if derived and trained[largest] == self.trace.elements(value) else identities
-        )
+        alone = trained[largest] == self.trace.elements(value) != sum(trained[one] for one in identities)
+        return frozenset([largest]) if alone else identities
 
     def said(self, view: OpContext) -> TensorAxes | None:
         """Add the layers that say an operation, by the first rule that gives what it makes, or as a function of each element."""
@@ -155,7 +152,7 @@ class Reading:
 
     def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | LayerDraft:
         """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""
-        node, sizes = view.node, view.sizes()
+        node = view.node
         behind = [self.region(view, value) for value in data]
         kinds = "-".join([*(one.fields["kind"] for one in reversed(behind) if one.fields), node.kind])
         region = LayerDraft(
@@ -164,15 +161,12 @@ class Reading:
             weights=view.trained.union(*(one.weights for one in behind)),
             flop=node.flop + sum(one.flop for one in behind), notes={key: 1 for one in behind for key in one.notes},
         )  # fmt: skip
-        if not sizes or sizes[0] != self.trace.batch or not all(sizes):
-            return region
-        names = () if region.notes else self.trace.images.get(len(sizes), ())
-        if not names and max(sizes[1:], default=1) == 1:
-            return region
         if parameters := sum(self.sizes[identity] for identity in region.weights):
             region.fields["trained"] = parameters
         with suppress(Unsaid):
-            return self.sized(view, names, region)
+            return self.sized(
+                view, () if region.notes else self.trace.images.get(len(view.sizes()), ()), region
+            )
         return region
 
     def region(self, view: OpContext, value: str) -> LayerDraft:
@@ -188,6 +182,9 @@ class Reading:
     def sized(self, view: OpContext, names: Sequence[str], draft: LayerDraft) -> TensorAxes:
         """Add a layer whose fields are the sizes of its output, by the names of its axes if it is an image."""
         sizes = view.sizes()
+        refuse(
+            sizes[:1] != (self.trace.batch,) or not all(sizes) or not (names or max(sizes[1:], default=1) > 1)
+        )
         if names:
             own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
             draft.fields |= {name: own[name] for name in VOLUME if name in own}
