@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from hypar.importers.atoms import Atoms, Axis
     from hypar.importers.layers import LayerDraft
 
-EXPERTS = {"over": "sequence", "to": "experts", "slots": "slots"}
-"""Names of the dims of a dispatch."""
+NAMES = {
+    "dispatch": {"over": "sequence", "to": "experts", "slots": "slots"},
+    "embedding": {"over": "vocab", "out": "hidden"},
+}
+"""Names of the dims in fields of an op, of the layer with the largest ones first, so that the vocabulary is the largest table."""
 
 
 def named(drafts: Sequence[LayerDraft], atoms: Atoms) -> tuple[tuple[LayerDraft, ...], dict[str, int]]:
@@ -70,9 +73,11 @@ class _Names:
         yield from (((atom,), name) for atom, name in self.atoms.fixed.items() if atom != BATCH)
         for op in ("attention", "matmul"):
             yield from (pair for draft in self.drafts if draft.op == op for pair in self.of_attention(draft))
-        experts = [draft.roles for draft in self.drafts if draft.op == "dispatch"]
-        yield from ((roles[field], name) for roles in experts for field, name in EXPERTS.items())
-        yield from self.of_tables()
+        for op, names in NAMES.items():
+            own = [draft for draft in self.drafts if draft.op == op]
+            own.sort(key=lambda draft: -self.atoms.size(draft.roles["over"]))
+            yield from ((draft.roles[field], name) for draft in own for field, name in names.items())
+            yield from ((self.tensors[read][:1], "sequence") for draft in own for read in draft.reads)
         for draft, dims in zip(self.drafts, self.tensors, strict=True):
             if draft.op in {"add", "layer_norm", "rms_norm"}:
                 yield dims[-1:], "hidden"
@@ -93,10 +98,8 @@ class _Names:
             reads = (*self.drafts[number].reads, reads[1])
         queries, keys, values, *further = (self.tensors[read] for read in reads)
         if draft.op == "matmul":
-            over = (
-                *sum(draft.pairs["over"], ()),
-                *(atom for atom in queries if atom not in (*keys, *values)),
-            )
+            apart = (atom for atom in queries if atom not in (*keys, *values))
+            over = (*sum(draft.pairs["over"], ()), *apart)
         yield over, "sequence"
         yield from ((dims[-1:], "head_dim") for dims in (queries, keys, values))
         yield from ((dims[-1:], "rope_dim") for dims in further)
@@ -104,16 +107,6 @@ class _Names:
         grouped = tuple(atom for atom in queries[:-1] if atom not in (*over, *shared))
         yield shared, "kv_heads" if grouped else "heads"
         yield grouped, "group" if shared else "heads"
-
-    def of_tables(self) -> Iterator[tuple[Axis, str]]:
-        """Yield the dims of embeddings; the largest table is that of the vocabulary."""
-        tables = [draft for draft in self.drafts if draft.op == "embedding"]
-        largest = max((self.atoms.size(table.roles["over"]) for table in tables), default=0)
-        for table in tables:
-            over = table.roles["over"]
-            yield over, "vocab" if self.atoms.size(over) == largest else "types"
-            yield table.roles["out"], "hidden"
-            yield self.tensors[table.reads[0]], "sequence"
 
     def of_linear(self) -> Iterator[tuple[Axis, str]]:
         """Yield the dims of linear layers: those that another one contracts are of a perceptron, the last ones classes."""
