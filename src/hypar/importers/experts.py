@@ -8,10 +8,11 @@ a position takes the ``best``.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import OPAQUE, TensorAxes, refuse, says
+from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse, says
 from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ def topk(view: OpContext) -> TensorAxes:
     sigmoid = draft.fields.get("function") == "sigmoid"
     scores = draft.reads[0] if after or sigmoid else number
     refuse(len(view.dims(scores)) != 2)
-    limits = {name: view.draft(held).notes.get(name, 1) for name in ("groups", "best")}
-    fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax"}
-    fields |= limits if limits["best"] < limits["groups"] else {}
+    limits = {name: size for name, size in view.draft(held).notes.items() if name in {"groups", "best"}}
+    fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax", **limits}
     choices = view.atoms.new(fields["count"])
     return view.put(
         "top_k", TensorAxes(scores, ()), axes=(*held.axes[:-1], (choices,)), roles={"over": (over,)}, fields=fields,
@@ -107,7 +107,8 @@ def indexed(view: OpContext) -> TensorAxes:
     held, index = view.tensor("self"), view.tensor("indices")
     _routed(view, index)
     refuse(len(index.axes) != 1 or view.sizes()[1:] != view.node.sizes("self")[1:])  # rows of another axis
-    if _choices(view, held):
+    with suppress(Unsaid):
+        _routed(view, held)
         return held  # in another order
     return _sent(view, held.replaced(0, index.axes[0]))
 
@@ -157,17 +158,12 @@ def summed(view: OpContext) -> TensorAxes:
     return view.put("combine", held, shares, axes=left, roles=roles, fields=fields)
 
 
-def _choices(view: OpContext, held: TensorAxes) -> dict[int, int]:
-    """Return the atoms of the choices in the axes of a tensor, each with the number of the gates that are chosen."""
-    found = {draft.notes["choices"]: number for number, draft in enumerate(view.rows) if draft.op == "top_k"}
-    return {atom: found[atom] for atom in view.atoms.leaves(sum(held.axes, ())) if atom in found}
-
-
 def _routed(view: OpContext, held: TensorAxes) -> tuple[int, int]:
     """Return the atom of the choices in the axes of a routed tensor, and the number of the gates."""
-    found = _choices(view, held)
+    gates = {draft.notes["choices"]: number for number, draft in enumerate(view.rows) if draft.op == "top_k"}
+    found = [atom for atom in view.atoms.leaves(sum(held.axes, ())) if atom in gates]
     refuse(not found)
-    return next(iter(found.items()))
+    return found[0], gates[found[0]]
 
 
 def _slots(view: OpContext, held: TensorAxes) -> Axis:

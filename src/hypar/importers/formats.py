@@ -132,15 +132,10 @@ def imported(
     sequence: int | None = None,
     partial: bool = False,
 ) -> Imported:
-    """Return a network of another framework, from what a command line says.
+    """Return the network of a file or of ``my_module:build``, from what a command line says.
 
-    Args:
-        source: a file, or ``my_module:build``.
-        inputs: shape of one sample of each argument of a function or a module, as ``3x224x224`` or ``128:int64``.
-        framework: one of ``FORMATS``; unless given, what ``framework_of`` finds, or follows from what the function returns.
-        batch: samples in a mini-batch, if not 256.
-        sequence: positions of a sample of a config's network.
-        partial: whether to accept a network of which little is recognised.
+    Its framework, one of ``FORMATS``, follows from the file or from what the function returns unless it is given; the shape of a
+    sample of each input, as ``3x224x224`` or ``128:int64``, is given for a function or a module, ``sequence`` for a config.
 
     Raises:
         InputError: the framework is not found or not installed, or the network cannot be read or said.

@@ -277,12 +277,7 @@ def _flow(value: Any) -> str:
 
 
 def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
-    """Return the network of a trace.
-
-    Args:
-        trace: the network as a framework runs it.
-        batch: samples in a mini-batch, if not those of the example.
-        partial: whether little recognised is enough.
+    """Return the network of a trace, for the samples of the example unless others are asked for; ``partial`` accepts any coverage.
 
     Raises:
         ModelError: the network cannot be said, or too little of it is recognised.

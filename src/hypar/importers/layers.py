@@ -189,17 +189,14 @@ class OpContext:
         return self.atoms.fixed.get(atom) or "x" + "".join(chr(ord("a") + int(digit)) for digit in str(atom))
 
     def put(self, op: str, *reads: TensorAxes, axes: Axes | None = None, **said: Any) -> TensorAxes:
-        """Add a layer and return its result.
+        """Add a layer whose op accepts the tensors that it reads, and of images as many parameters as are trained; return its result.
 
-        Args:
-            op: name of its op, which has to accept what it reads, and of images as many parameters as are trained.
-            reads: the tensors that it reads.
-            axes: those of the result; if not given those of the first tensor, or of an image.
-            said: further attributes of the draft, whose weights are the operation's unless others are said; of equal
-                numbers of several dims the first is enough, and roles without atoms are left out.
+        Its axes are those of the first tensor or of an image, its weights the operation's, unless others are said. Of equal
+        numbers of several dims the first is enough, and roles and pairs without atoms are left out.
         """
         own = {"scope": self.node.scope, "weights": self.trained, "node": self.node}
-        said["roles"] = {name: axis for name, axis in said.get("roles", {}).items() if axis}
+        for named in ("roles", "pairs"):
+            said[named] = {name: axis for name, axis in said.get(named, {}).items() if axis}
         said["fields"] = {
             name: value[0] if isinstance(value, list) and len({*value}) == 1 else value
             for name, value in said.get("fields", {}).items()
@@ -215,10 +212,7 @@ class OpContext:
     def add(self, draft: LayerDraft, *, images: bool = False, fresh: bool = False) -> int:
         """Add a layer without fields that have their default, whose op says what it makes of what it reads; return its number.
 
-        Args:
-            draft: the layer.
-            images: whether it reads images alone, and so has as many parameters as are trained.
-            fresh: whether its weight makes all dims anew.
+        One that reads ``images`` alone has as many parameters as are trained; the weight of a ``fresh`` one makes all dims anew.
         """
         inputs, kind = [self.dims(number) for number in draft.reads], load_plugin("ops", draft.op)
         roles = {name: self.atoms.leaves(axis) for name, axis in draft.roles.items()}

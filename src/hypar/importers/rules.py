@@ -46,9 +46,7 @@ def conv(view: OpContext) -> TensorAxes:
     bias = node.operand("bias") in view.weights
     if not view.read and len(kernel) == 1 and not transposed:
         return along(view, view.only, bias=bias, **fields)
-    ops = {2: "conv_transpose"} if transposed else {1: "conv1d", 2: "conv", 3: "conv3d"}
-    op = ops.get(len(kernel), "")
-    refuse(not view.read or not op)
+    op = "conv_transpose" if transposed else {1: "conv1d", 3: "conv3d"}.get(len(kernel), "conv")
     return view.put(op, view.only, fields={"out_channels": node.get("out"), **fields, "bias": bias})
 
 
@@ -185,10 +183,7 @@ def elementwise(view: OpContext) -> TensorAxes:
     op, several = view.node.op, len(view.data) > 1
     refuse(view.node.get("alpha", 1) != 1 or len(view.weights) > (not several))
     if several:
-        with suppress(Unsaid):
-            return joined(view)
-        refuse(op != "multiply")
-        return scaled(view)
+        return joined(view)
     refuse(view.sizes(view.data[0]) != view.sizes() or (view.weights and op == "divide"))
     if view.weights:
         return shifted(view) if op == "add" else beside(view, "layer_scale", view.only)
@@ -198,25 +193,18 @@ def elementwise(view: OpContext) -> TensorAxes:
 
 
 def joined(view: OpContext) -> TensorAxes:
-    """Say an op of tensors of equal dims."""
-    first, *others = (view.held[value] for value in view.data)
-    sizes = {view.sizes(value) for value in (*view.data, view.node.result)}
-    numbers = {first.number, *(held.number for held in others)}
-    refuse(view.node.op == "divide" or len(sizes) > 1 or len(numbers) < len(view.node.read))
-    for other in others:
-        refuse(not all(view.atoms.unite(one, two) for one, two in zip(first.axes, other.axes, strict=True)))
-    refuse(any({*view.dims(first)} != {*view.dims(other)} for other in others))
-    return view.put(view.node.op, first, *others, axes=first.axes)
-
-
-def scaled(view: OpContext) -> TensorAxes:
-    """Say the product of a tensor with one that has one element along some axes."""
-    large, small = sorted(view.data, key=view.trace.elements, reverse=True)
-    one, two, sizes = view.held[large], view.held[small], view.sizes(small)
-    refuse(len(sizes) != len(one.axes) or one.number == two.number)
-    for own, other, size in zip(one.axes, two.axes, sizes, strict=True):
-        refuse(size > 1 and not view.atoms.unite(own, other))
-    return view.put("scale", one, two, axes=one.axes)
+    """Say an op of tensors of equal dims, or the product of a tensor with one that has one element along some axes."""
+    large, *small = sorted(view.data, key=view.trace.elements, reverse=True)
+    first, others = view.held[large], [view.held[value] for value in small]
+    refuse(view.node.op == "divide" or len({held.number for held in (first, *others)}) < len(view.node.read))
+    for value, other in zip(small, others, strict=True):
+        refuse(len(other.axes) != len(first.axes))
+        for one, two, size in zip(first.axes, other.axes, view.sizes(value), strict=True):
+            refuse(size > 1 and not view.atoms.unite(one, two))
+    if all({*view.dims(first)} == {*view.dims(other)} for other in others):
+        return view.put(view.node.op, first, *others, axes=first.axes)
+    refuse(view.node.op != "multiply")
+    return view.put("scale", first, *others, axes=first.axes)
 
 
 def shifted(view: OpContext) -> TensorAxes:
@@ -332,7 +320,7 @@ def sliced(view: OpContext) -> TensorAxes:
         return tuple(atom for one in atoms.leaves(dims) for atom in (new if one == outer else (one,)))
 
     roles = {**draft.roles, "out": swapped(made)}
-    number = view.add(replace(draft, whole=whole, fields={**draft.fields}, roles=roles))
+    number = view.add(replace(draft, whole=whole, roles=roles))
     part = TensorAxes(number, tuple(map(swapped, held.axes)))
     return part.replaced(axis) if drop else part
 

@@ -202,26 +202,20 @@ def activations(
         atoms.leaves(atom for letter in contracted for atom in side[letter]) for side in (one, two)
     )
     shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
-    first, second = view.dims(left), view.dims(right)
     refuse(BATCH not in shared)
     found = _attention_of(view, left, right, (mine, theirs))
-    taken = {atoms.first(atom) for atom in first}
+    taken = {atoms.first(atom) for atom in view.dims(left)}
     names = {
         atom: atoms.new(atoms.size((atom,)))
-        for atom in second
+        for atom in view.dims(right)
         if atoms.first(atom) in taken and atom not in theirs and atom not in shared
     }
     atoms.aliases |= {*names.values()}
-    free = {
-        letter: tuple(names.get(atom, atom) for atom in atoms.leaves(axis))
-        for letter, axis in two.items()
-        if letter not in one
-    }
+    free = {at: tuple(names.get(atom, atom) for atom in atoms.leaves(axis)) for at, axis in two.items()}
     axes = tuple({**free, **one}[letter] for letter in roles["made"])
     if found is not None:
         return replace(found, axes=axes)
     pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
-    pairs = {field: pair for field, pair in pairs.items() if pair}
     return view.put("matmul", left, right, axes=axes, pairs=pairs, weights=frozenset())
 
 

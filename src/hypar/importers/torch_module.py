@@ -60,7 +60,6 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
 DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
 """Operations of several results, each of which stands for itself."""
 
-
 EMPTY = frozenset({"empty", "empty_like", "new_empty", "new_zeros", "zeros", "zeros_like"})
 """Operations whose result has no values that matter."""
 
@@ -108,16 +107,10 @@ def capture_built(module: Any, samples: Samples, network: str) -> Trace:
 
 
 def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Trace:
-    """Return the trace of a training step's forward phase.
-
-    Args:
-        module: the module, whose mode is the same afterwards.
-        example: one tensor for each argument, samples first.
-        name: name of the network.
-        where: the place that errors name.
+    """Return the trace of a training step's forward phase, of one tensor for each argument; the module's mode stays as it is.
 
     Raises:
-        ModelError: ``torch.export`` cannot capture the module.
+        ModelError: ``torch.export`` cannot capture the module, at the place ``where``.
     """
     torch = package("torch", "torch")
     modes = [(part, part.training) for part in module.modules()]
