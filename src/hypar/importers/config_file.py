@@ -203,11 +203,7 @@ def from_config(
 def read_config(
     config: str | Path | Mapping[str, Any], *, batch: int, sequence: int | None, partial: bool = False
 ) -> Imported:
-    """Read a config.
-
-    Raises:
-        InputError: the config is invalid, or asks for an op that hypar does not have.
-    """
+    """Read a config; raises ``InputError`` for one that is invalid or asks for an op that hypar does not have."""
     where = "config" if isinstance(config, Mapping) else str(config)
     data = dict(config) if isinstance(config, Mapping) else read_json(Path(config))
     if not isinstance(data, dict):

@@ -37,7 +37,7 @@ def topk(view: OpContext) -> TensorAxes:
     sigmoid = draft.fields.get("function") == "sigmoid"
     scores = draft.reads[0] if after or sigmoid else number
     refuse(len(view.dims(scores)) != 2)
-    limits = {name: size for name, size in view.draft(held).notes.items() if name in {"groups", "best"}}
+    limits = {name: size for name, size in view.rows[held.number].notes.items() if name in {"groups", "best"}}
     fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax", **limits}
     choices = view.atoms.new(fields["count"])
     return view.put(
@@ -49,7 +49,7 @@ def topk(view: OpContext) -> TensorAxes:
 @says("best_groups")
 def best_groups(view: OpContext) -> TensorAxes:
     """Say scores without those of groups that are not among the best: no layer."""
-    view.draft(view.only).notes |= {name: view.node.get(name) for name in ("groups", "best")}
+    view.rows[view.only.number].notes |= {name: view.node.get(name) for name in ("groups", "best")}
     return view.only
 
 
@@ -69,7 +69,7 @@ def normalised(view: OpContext) -> TensorAxes:
 
     A sigmoid of the scores counts as shares.
     """
-    notes = view.draft(view.only).notes
+    notes = view.rows[view.only.number].notes
     refuse("scores" not in notes)
     before = view.rows[notes["scores"]]
     shares = before.op == "softmax" or before.fields.get("function") == "sigmoid"
@@ -132,11 +132,11 @@ def weighed(view: OpContext) -> TensorAxes:
     """Say the product of what experts made and the gates, as a part of the sum that follows."""
     refuse(len(view.data) != 2 or view.weights)
     made, gates = sorted(
-        (view.held[value] for value in view.data), key=lambda held: "scores" in view.draft(held).notes
+        (view.held[value] for value in view.data), key=lambda held: "scores" in view.rows[held.number].notes
     )
-    refuse("scores" not in view.draft(gates).notes or "scores" in view.draft(made).notes)
+    refuse("scores" not in view.rows[gates.number].notes or "scores" in view.rows[made.number].notes)
     _routed(view, made)
-    view.draft(made).notes["gates"] = gates.number
+    view.rows[made.number].notes["gates"] = gates.number
     return made
 
 
@@ -144,7 +144,7 @@ def weighed(view: OpContext) -> TensorAxes:
 def summed(view: OpContext) -> TensorAxes:
     """Say the sum of what the experts of each position made."""
     held, axes, atoms, rows = view.only, view.node.axes(), view.atoms, view.rows
-    gates = view.draft(held).notes.get("gates", -1)
+    gates = view.rows[held.number].notes.get("gates", -1)
     refuse(len(axes) != 1 or gates < 0)
     left, own, slots = held.replaced(axes[0]).axes, held.axes[axes[0]], _slots(view, held)
     refuse(not slots or atoms.leaves(own) != (rows[gates].notes["choices"],))

@@ -22,9 +22,7 @@ KEEPING = VIEWS - {"transpose"}
 GUARDS = frozenset({"where", "lt"})
 REDUCTIONS = frozenset({"mean", "sum"})
 SHARING = frozenset({"exp", "divide", "sub", "max", "sum"}) | KEEPING
-NORMALISING = (
-    frozenset({"add", "sub", "multiply", "divide", "power", "root", "mean", "sum", "max"}) | KEEPING | GUARDS
-)
+NORMALISING = KEEPING | GUARDS | {"add", "sub", "multiply", "divide", "power", "root", "mean", "sum", "max"}
 CURVED = frozenset({"multiply", "divide", "add", "sub", "power", "erf", "tanh", "neg"}) | KEEPING
 CHOOSING = frozenset({"topk", "scatter", "masked_fill", "mark", "sum", "max", "add"}) | KEEPING | GUARDS
 FUNCTIONS = SHARING | NORMALISING | CURVED | {"sigmoid", "slice", "concat"}

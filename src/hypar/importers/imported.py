@@ -75,11 +75,7 @@ class Reading:
         self.drafts = needed(self.rows, self.result())
 
     def feed(self, value: str) -> None:
-        """Add an input; a whole number of each sample beside others is a label, which no layer reads.
-
-        Raises:
-            ModelError: it has no samples, or nothing besides.
-        """
+        """Add an input; a whole number of each sample beside others is a label, which no layer reads."""
         sizes = self.trace.shapes[value]
         if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
             return
@@ -93,11 +89,7 @@ class Reading:
         raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
 
     def result(self) -> int:
-        """Return the number of the layer that is the network's result.
-
-        Raises:
-            ModelError: there is none.
-        """
+        """Return the number of the layer that is the network's result; raises ``ModelError`` where there is none."""
         found = self.known.get(self.trace.output)
         if isinstance(found, TensorAxes):
             return found.number
@@ -279,8 +271,7 @@ def _flow(value: Any) -> str:
 def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     """Return the network of a trace, for the samples of the example unless others are asked for; ``partial`` accepts any coverage.
 
-    Raises:
-        ModelError: the network cannot be said, or too little of it is recognised.
+    Raises ``ModelError`` where the network cannot be said, or too little of it is recognised.
     """
     reading = Reading(trace)
     recognised = [draft for draft in reading.drafts if draft.op != OPAQUE]

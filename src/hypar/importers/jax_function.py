@@ -50,11 +50,7 @@ def from_jax(
 
 
 def capture_built(made: Any, samples: Samples, network: str) -> Trace:
-    """Return the trace of the function that ``my_module:build`` returns with its parameters.
-
-    Raises:
-        InputError: it returns anything else, or the function cannot be captured.
-    """
+    """Return the trace of the function that ``my_module:build`` returns with its parameters; raises ``InputError`` for anything else."""
     jax = package("jax", "jax")
     if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
         raise ModelError(network, f"returned a {type(made).__name__}", "a function and its parameters")
@@ -63,11 +59,7 @@ def capture_built(made: Any, samples: Samples, network: str) -> Trace:
 
 
 def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) -> Trace:
-    """Return the trace of a function.
-
-    Raises:
-        ModelError: the function cannot be traced.
-    """
+    """Return the trace of a function; raises ``ModelError`` at the place ``where`` for one that cannot be traced."""
     jax = package("jax", "jax")
     with one_line(where, "jax.make_jaxpr cannot trace it:"):
         closed = jax.make_jaxpr(fn)(params, *inputs)

@@ -156,10 +156,6 @@ class OpContext:
         """Return the atoms of a layer, or of the one that makes a tensor."""
         return self.atoms.leaves(self.rows[made if isinstance(made, int) else made.number].dims)
 
-    def draft(self, held: TensorAxes) -> LayerDraft:
-        """Return the layer that makes a tensor."""
-        return self.rows[held.number]
-
     def tensor(self, operand: str) -> TensorAxes:
         """Return an operand that depends on the input."""
         refuse(self.node.operand(operand) not in self.held)

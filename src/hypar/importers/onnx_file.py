@@ -85,11 +85,7 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
 
 
 def capture(network: str) -> Trace:
-    """Return the trace of the file at a path.
-
-    Raises:
-        InputError: onnx is not installed, or the file is missing, too large, damaged, or of unknown shapes.
-    """
+    """Return the trace of the file at a path; raises ``InputError`` for one that is missing, too large, damaged, or of unknown shapes."""
     onnx, file = package("onnx", "onnx"), Path(network)
     with one_line(network, "not an ONNX file, or cut short:"):
         try:

@@ -210,7 +210,7 @@ def joined(view: OpContext) -> TensorAxes:
 def shifted(view: OpContext) -> TensorAxes:
     """Say the sum of a tensor and a trained one: the bias of the layer before, or learned positions."""
     held, (weight,) = view.only, view.weights
-    draft, elements = view.draft(held), view.trace.elements(weight)
+    draft, elements = view.rows[held.number], view.trace.elements(weight)
     if draft.op in {"linear", "conv", "patch"} and draft.fields.get("bias") is False:
         made = draft.roles.get("out", draft.dims[:1])
         sizes = [size for size in view.sizes(weight) if size > 1]
@@ -239,7 +239,7 @@ def concat(view: OpContext) -> TensorAxes:
 def inlined(view: OpContext, value: str) -> list[TensorAxes]:
     """Return the parts of a concatenation that nothing else reads, any other tensor alone."""
     held = view.held[value]
-    draft = view.draft(held)
+    draft = view.rows[held.number]
     if draft.op != "concat" or len(view.trace.readers[value]) > 1:
         return [held]
     return [
@@ -306,7 +306,7 @@ def sliced(view: OpContext) -> TensorAxes:
     size = 1 if drop else view.sizes()[axis]
     if size == atoms.size(held.axes[axis]):
         return held.replaced(axis, *held.axes[axis : axis + (not drop)])
-    draft = view.draft(held)
+    draft = view.rows[held.number]
     outer, *inner = atoms.leaves(held.axes[axis]) or (-1,)
     whole = draft.node.result if draft.node else ""
     inner_size, made = atoms.size(inner), atoms.leaves(draft.roles.get("out", ()))

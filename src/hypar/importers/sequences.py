@@ -14,9 +14,11 @@ from hypar.importers.trace import VIEWS, matrix_letters
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.importers.atoms import Axis
+    from hypar.importers.atoms import Axes, Axis
     from hypar.importers.layers import LayerDraft, OpContext
     from hypar.importers.trace import Letters
+
+    Roles = Mapping[str, Letters]
 
 MOST_TOKENS = 64
 """Trained tokens that one concatenation may put before a sequence."""
@@ -24,7 +26,7 @@ MOST_TOKENS = 64
 
 def patches(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Return a view of an image as the positions of a sequence, where its convolution has one filter for each patch."""
-    atoms, draft = view.atoms, view.draft(held)
+    atoms, draft = view.atoms, view.rows[held.number]
     axes = [atoms.leaves(axis) for axis in held.axes]
     named = [tuple(atoms.fixed.get(atom, "") for atom in axis) for axis in axes]
     plain = draft.op == "conv" and draft.fields.get("stride") == draft.fields["kernel"]
@@ -78,7 +80,7 @@ def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()
     said = sum(view.trace.trained[one] for one in view.trained)
     own = own or (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
     places, fields = [place for place, size in enumerate(own) if size > 1], {}
-    scores = view.draft(held).op == "matmul"
+    scores = view.rows[held.number].op == "matmul"
     if said != view.trace.elements(weight):
         tables = [view.sizes(name) for name, one in view.trace.parameters.items() if {one} == {*view.trained}]
         refuse(op != "position" or not tables or tables[0][-1] == 1 or (scores and len(tables[0]) != 2))
@@ -138,9 +140,7 @@ def dot(view: OpContext) -> TensorAxes:
     return _linear(view, view.held[left], right, roles, bias=bool(bias))
 
 
-def _linear(
-    view: OpContext, held: TensorAxes, weight: str, roles: Mapping[str, Letters], *, bias: bool
-) -> TensorAxes:
+def _linear(view: OpContext, held: TensorAxes, weight: str, roles: Roles, *, bias: bool) -> TensorAxes:
     """Say a linear layer over all positions of the axes that are not contracted."""
     atoms, of_data, of_result = view.atoms, roles["left"], roles["made"]
     sizes = dict(zip(roles["right"], view.sizes(weight), strict=True))
@@ -185,9 +185,7 @@ def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
     return None
 
 
-def activations(
-    view: OpContext, left: TensorAxes, right: TensorAxes, roles: Mapping[str, Letters]
-) -> TensorAxes:
+def activations(view: OpContext, left: TensorAxes, right: TensorAxes, roles: Roles) -> TensorAxes:
     """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
     atoms, of_left, of_right = view.atoms, roles["left"], roles["right"]
     if any(view.rows[one].op == "softmax" for one in scores_of(view.rows, right.number)[1]):
@@ -228,9 +226,7 @@ def scores_of(rows: Sequence[LayerDraft], number: int) -> tuple[int, list[int]]:
     return number, between
 
 
-def _attention_of(
-    view: OpContext, shares: TensorAxes, values: TensorAxes, keys: tuple[Axis, Axis]
-) -> TensorAxes | None:
+def _attention_of(view: OpContext, shares: TensorAxes, values: TensorAxes, keys: Axes) -> TensorAxes | None:
     """Say an attention where a product's first factor is a softmax of another product over the same dims."""
     rows, leaves = view.rows, view.atoms.leaves
     number, between = scores_of(rows, shares.number)

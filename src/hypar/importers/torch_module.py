@@ -90,11 +90,7 @@ def from_torch(
 
 
 def capture_built(module: Any, samples: Samples, network: str) -> Trace:
-    """Return the trace of the module that ``my_module:build`` is or returns.
-
-    Raises:
-        InputError: it is no module, or cannot be captured.
-    """
+    """Return the trace of the module that ``my_module:build`` is or returns; raises ``InputError`` for anything else."""
     torch = package("torch", "torch")
     if not isinstance(module, torch.nn.Module):
         allowed = "a torch.nn.Module, or a function that returns one"
@@ -109,8 +105,7 @@ def capture_built(module: Any, samples: Samples, network: str) -> Trace:
 def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Trace:
     """Return the trace of a training step's forward phase, of one tensor for each argument; the module's mode stays as it is.
 
-    Raises:
-        ModelError: ``torch.export`` cannot capture the module, at the place ``where``.
+    Raises ``ModelError`` at the place ``where`` for what ``torch.export`` cannot capture.
     """
     torch = package("torch", "torch")
     modes = [(part, part.training) for part in module.modules()]
@@ -127,10 +122,6 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
 def kind_of(node: Any) -> str:
     """Return the name of an operation, without its overload."""
     return str(getattr(getattr(node.target, "overloadpacket", node.target), "__name__", node.target))
-
-
-def _format(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 class _Program:
@@ -155,7 +146,7 @@ class _Program:
             if "val" in node.meta:
                 self.shapes[node.name] = self.sizes(node)
             if node.name in inputs and isinstance(node.meta["val"], self.torch.Tensor):
-                fed[node.name] = _format(node.meta["val"])
+                fed[node.name] = str(node.meta["val"].dtype)
             if node.op == "call_function" and (said := self.said(node)) is not None:
                 nodes.append(
                     adapted(ADAPTERS, **said, result=node.name, scope=self.scope(node), shapes=self.shapes)
@@ -165,7 +156,7 @@ class _Program:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")
         tied = signature.inputs_to_parameters.items()
         parameters = {value: first.setdefault(id(state[own]), own) for value, own in tied}
-        formats, own_class = map(_format, self.module.parameters()), type(self.module)
+        formats, own_class = (str(one.dtype) for one in self.module.parameters()), type(self.module)
         source = f"imported from PyTorch: {own_class.__module__}.{own_class.__qualname__}"
         return Trace.of(
             fed, formats, results, name=name, source=source, parameters=parameters, shapes=self.shapes,

@@ -208,7 +208,8 @@ class Trace:
         """Return a network with the number format of each value that is fed, those of trained tensors, and its results."""
         known = [*[*fed.values()][:1], *formats]
         return cls(
-            batch=shapes[next(iter(fed))][0], dtype=next((one for one in known if "float" in one), known[0]),
+            batch=shapes[next(iter(fed))][0],
+            dtype=next((one for one in known if "float" in one), known[0]).rpartition(".")[2],
             inputs=tuple(fed), tokens=frozenset(value for value, one in fed.items() if "float" not in one),
             output=outputs[0], unused_outputs=len(outputs) - 1, shapes=shapes, **said,
         )  # fmt: skip
@@ -410,18 +411,14 @@ def norm(kind: str, node: Node) -> Node:
 
 
 def cut(node: Node, op: str = "slice", *, drop: bool = False, **said: int) -> Node:
-    """Say consecutive elements of an axis, whose first one may be counted from the end, or one without its axis."""
-    usual, sizes = {"axis": 0, "start": 0, "step": 1}, node.sizes()
+    """Say consecutive elements of an axis, or one without its axis: the first one, from the end if negative, or behind parts ``before``."""
+    usual, sizes, before = {"axis": 0, "start": 0, "step": 1}, node.sizes(), node.get("before", ())
     axis, start, step = (said.get(name, node.get(name, number)) for name, number in usual.items())
     axis %= len(sizes)
     start = min(start + sizes[axis] * (start < 0), sizes[axis])
+    if before and not drop:
+        start = sum(one[axis] for one in before)
     return node.called(op, axis=axis if step == 1 else None, start=start, drop=drop)
-
-
-def part(node: Node, op: str = "slice") -> Node:
-    """Say one of the parts of an axis, behind those ``before`` it."""
-    (axis,) = node.axes()
-    return cut(node, op, start=sum(sizes[axis] for sizes in node.get("before", ())))
 
 
 def numbers(value: Any, dims: int = 1) -> list[int]:
@@ -433,8 +430,8 @@ def numbers(value: Any, dims: int = 1) -> list[int]:
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("conv", "conv_transpose", "convolution", "convtranspose"), conv),
     **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
-    "split": part,
-    **dict.fromkeys(("chunk", "split_with_sizes"), partial(part, op="part")),
+    "split": cut,
+    **dict.fromkeys(("chunk", "split_with_sizes"), partial(cut, op="part")),
     **dict.fromkeys(("max_pool", "maxpool", "window_max"), partial(pool, "max")),
     **dict.fromkeys(("avg_pool", "averagepool", "window_sum"), partial(pool, "average")),
     **dict.fromkeys(

@@ -130,9 +130,7 @@ class _Names:
         return {**found, **draft.fields}
 
 
-UNNAMED = frozenset(
-    {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
-)
+UNNAMED = {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
 """Ops whose layers have no name unless another layer needs it."""
 
 LONGEST_NAME = 90
