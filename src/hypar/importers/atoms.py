@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -87,31 +88,17 @@ class Atoms:
 
     def regroup(self, axes: Iterable[Axis], sizes: Sequence[int]) -> Axes | None:
         """Return axes of other sizes over the same elements; None where an atom would have to be split that cannot be."""
-        waiting = [*reversed(self.leaves(atom for axis in axes for atom in axis))]
-        found: list[Axis] = []
-        for size in sizes:
-            axis: list[int] = []
-            left = size
-            while waiting and (left > 1 or (not axis and self.size(waiting[-1:]) == 1)):
-                atom = waiting.pop()
-                own = self.size((atom,))
-                if left % own:
-                    if left < 1 or own % left or not self._splits(atom):
-                        return None
-                    *parts, rest = self._split(atom, left)
-                    waiting.append(rest)
-                    atom, own = parts[0], left
-                axis.append(atom)
-                left //= own
-            if left != 1:
-                return None
-            found.append(tuple(axis))
-        rest_of = tuple(reversed(waiting))
-        if self.size(rest_of) != 1 or (rest_of and not found):
+        own, new = self.leaves(sum(axes, ())), tuple(map(self.axis, sizes))
+        large, ones = (
+            [atom for atom in own if (self.size((atom,)) > 1) == several] for several in (True, False)
+        )
+        if not self.align(large, sum(new, ())):
             return None
-        return (*found[:-1], (*found[-1], *rest_of)) if rest_of else tuple(found)
+        same = dict(zip(self.leaves(sum(new, ())), self.leaves(large), strict=True))
+        rest = iter(ones)
+        return tuple(tuple(same[atom] for atom in self.leaves(axis)) or (*islice(rest, 1),) for axis in new)
 
-    def align(self, one: Axis, other: Axis) -> bool:
+    def align(self, one: Iterable[int], other: Iterable[int]) -> bool:
         """Split the atoms of two axes so that both have equal sizes in order; return whether that can be."""
         while True:
             first, second = self.leaves(one), self.leaves(other)

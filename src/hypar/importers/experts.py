@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse, says
+from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse
 from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
 
 
-@says("topk")
 def topk(view: OpContext) -> TensorAxes:
     """Say the largest scores of each position, as gates; a softmax or a sigmoid before is part of it.
 
@@ -46,14 +45,12 @@ def topk(view: OpContext) -> TensorAxes:
     )  # fmt: skip
 
 
-@says("best_groups")
 def best_groups(view: OpContext) -> TensorAxes:
     """Say scores without those of groups that are not among the best: no layer."""
     view.rows[view.only.number].notes |= {name: view.node.get(name) for name in ("groups", "best")}
     return view.only
 
 
-@says("gather")
 def gathered(view: OpContext) -> TensorAxes:
     """Say the scores that a choice took of those that it chose from: its gates."""
     values, index = view.tensor("self"), view.tensor("index")
@@ -63,7 +60,6 @@ def gathered(view: OpContext) -> TensorAxes:
     return TensorAxes(gates, index.axes)
 
 
-@says("shares", "softmax")
 def normalised(view: OpContext) -> TensorAxes:
     """Say gates divided by their sum where they are shares already, or the softmax of the largest scores, which is the same.
 
@@ -78,14 +74,12 @@ def normalised(view: OpContext) -> TensorAxes:
     return view.only
 
 
-@says("histc")
 def histogram(view: OpContext) -> TensorAxes:
     """Say how many positions go to each expert: no layer."""
     _, gates = _routed(view, view.only)
     return TensorAxes(view.only.number, (view.rows[gates].roles["over"],))
 
 
-@says("index_put")
 def placed(view: OpContext) -> TensorAxes:
     """Say a permutation of routed positions that is written down in another order: no layer."""
     found = view.tensor("indices")
@@ -93,7 +87,6 @@ def placed(view: OpContext) -> TensorAxes:
     return found
 
 
-@says("repeat_interleave")
 def interleaved(view: OpContext) -> TensorAxes:
     """Say a tensor whose positions are repeated one by one: no layer, but an atom that its maker does not have."""
     held, repeats, axis = view.only, view.node.get("repeats"), view.node.get("axis")
@@ -101,7 +94,6 @@ def interleaved(view: OpContext) -> TensorAxes:
     return held.replaced(axis, (*held.axes[axis], view.atoms.new(repeats)))
 
 
-@says("index")
 def indexed(view: OpContext) -> TensorAxes:
     """Say routed positions of a tensor."""
     held, index = view.tensor("self"), view.tensor("indices")
@@ -113,7 +105,6 @@ def indexed(view: OpContext) -> TensorAxes:
     return _sent(view, held.replaced(0, index.axes[0]))
 
 
-@says("grouped")
 def grouped(view: OpContext) -> TensorAxes:
     """Say a product of routed positions with the matrices of all experts, which stand one behind the other."""
     held, weight = view.tensor("input"), view.node.operand("weight")
@@ -127,20 +118,17 @@ def grouped(view: OpContext) -> TensorAxes:
     return view.put("linear", sent, axes=(*sent.axes[:-1], made), roles=roles, fields={"bias": False})
 
 
-@says("multiply")
 def weighed(view: OpContext) -> TensorAxes:
     """Say the product of what experts made and the gates, as a part of the sum that follows."""
     refuse(len(view.data) != 2 or view.weights)
-    made, gates = sorted(
-        (view.held[value] for value in view.data), key=lambda held: "scores" in view.rows[held.number].notes
-    )
+    both = (view.held[value] for value in view.data)
+    made, gates = sorted(both, key=lambda held: "scores" in view.rows[held.number].notes)
     refuse("scores" not in view.rows[gates.number].notes or "scores" in view.rows[made.number].notes)
     _routed(view, made)
     view.rows[made.number].notes["gates"] = gates.number
     return made
 
 
-@says("sum")
 def summed(view: OpContext) -> TensorAxes:
     """Say the sum of what the experts of each position made."""
     held, axes, atoms, rows = view.only, view.node.axes(), view.atoms, view.rows

@@ -75,13 +75,12 @@ class _Finder:
         nodes = [self.nodes[number] for number in members]
         axes = self.reduced(nodes)
         both = sum(value in self.trace.dependent for value in {*nodes[-1].read}) > 1
-        op = _op_of(
-            {node.op for node in nodes}, reduced=bool(axes), product=both and nodes[-1].op == "multiply"
-        )
+        product = both and nodes[-1].op == "multiply"
+        op = _op_of({node.op for node in nodes}, reduced=bool(axes), product=product)
         trained = [node.read for node in nodes if op != "rope" and not self.weights.isdisjoint(node.read)]
         if op is None or (trained and op not in NORMS) or any(entry in read for read in trained):
             return None
-        attributes: dict[str, Any] = {"axes": axes}
+        attributes: dict[str, Any] = {"axis": axes}
         if op in NORMS:
             members = self.extended(members)
             attributes = {"kind": op, "over": axes}

@@ -12,10 +12,10 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write
-from hypar.importers import experts, rules, sequences  # noqa: F401 (an expert's rule of an operation comes before others)
+from hypar.importers import experts, rules, sequences
 from hypar.importers.atoms import BATCH, Atoms
 from hypar.importers.fusion import fused
-from hypar.importers.layers import OPAQUE, RULES, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
+from hypar.importers.layers import OPAQUE, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
 from hypar.importers.trace import Node
 from hypar.importers.writing import content, named
 from hypar.network.graph import load_model
@@ -23,13 +23,48 @@ from hypar.ops.base import VOLUME
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hypar.importers.trace import Trace
     from hypar.network.graph import LayerGraph
 
 LEAST = 0.99
 """Share of operations and of parameters below which a network is refused."""
+
+RULES: Mapping[str, tuple[Callable[[OpContext], TensorAxes], ...]] = {
+    "adaptive_pool": (rules.adaptive,),
+    **dict.fromkeys(("add", "divide"), (rules.elementwise,)),
+    "attention": (sequences.attention,),
+    "best_groups": (experts.best_groups,),
+    "broadcast": (rules.repeated,),
+    "concat": (rules.concat,),
+    "conv": (rules.conv,),
+    **dict.fromkeys(("copy", "dropout"), (rules.dropout,)),
+    "dot": (sequences.dot,),
+    "embedding": (sequences.lookup,),
+    "gather": (experts.gathered,),
+    "grouped": (experts.grouped,),
+    "histc": (experts.histogram,),
+    "index": (experts.indexed,),
+    "index_put": (experts.placed,),
+    "loss": (sequences.loss,),
+    **dict.fromkeys(("max", "mean"), (rules.reduced,)),
+    "multiply": (experts.weighed, rules.elementwise),
+    "norm": (rules.norm,),
+    **dict.fromkeys(("part", "slice"), (rules.sliced,)),
+    "pool": (rules.pool,),
+    "prelu": (rules.prelu,),
+    "repeat_interleave": (experts.interleaved,),
+    "reshape": (rules.reshaped,),
+    "resize": (rules.resized,),
+    "rope": (rules.rope,),
+    "shares": (experts.normalised,),
+    "softmax": (experts.normalised, rules.softmax),
+    "sum": (experts.summed, rules.reduced),
+    "topk": (experts.topk,),
+    "transpose": (rules.transposed,),
+}
+"""The rules of each operation of the vocabulary; the first one that says it is taken, then that of any function."""
 
 
 def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
@@ -80,9 +115,9 @@ class Reading:
         if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
             return
         node = Node(kind="input", operands={}, attributes={}, result=value)
-        names = () if value in self.trace.tokens else self.trace.images.get(len(sizes), ())
         with suppress(Unsaid):
-            self.known[value] = self.sized(self.view(node, {}), names, LayerDraft(op="input"))
+            image = value not in self.trace.tokens
+            self.known[value] = self.sized(self.view(node, {}), LayerDraft(op="input"), image=image)
             return
         found = "x".join(map(str, sizes[1:])) or "nothing"
         allowed = "one size above 1 at least: --input 784, --input 3x224x224 or --input 128:int64"
@@ -102,9 +137,7 @@ class Reading:
     def view(self, node: Node, weights: Mapping[str, frozenset[str]]) -> OpContext:
         """Return an operation as the rules see it."""
         found = {value: at for value in node.read if isinstance(at := self.known.get(value), TensorAxes)}
-        return OpContext(
-            trace=self.trace, node=node, atoms=self.atoms, rows=self.rows, held=found, weights=weights
-        )
+        return OpContext(self.trace, node, self.atoms, self.rows, found, weights)
 
     def add(self, node: Node) -> None:
         """Add an operation."""
@@ -136,7 +169,7 @@ class Reading:
         before = len(self.rows)
         for rule in (*RULES.get(view.node.op, ()), rules.function):
             with suppress(Unsaid):
-                found: TensorAxes = rule(view)
+                found = rule(view)
                 refuse(tuple(map(self.atoms.size, found.axes)) != view.sizes())
                 return found
             del self.rows[before:]
@@ -156,9 +189,7 @@ class Reading:
         if parameters := sum(self.sizes[identity] for identity in region.weights):
             region.fields["trained"] = parameters
         with suppress(Unsaid):
-            return self.sized(
-                view, () if region.notes else self.trace.images.get(len(view.sizes()), ()), region
-            )
+            return self.sized(view, region, image=not region.notes)
         return region
 
     def region(self, view: OpContext, value: str) -> LayerDraft:
@@ -171,17 +202,16 @@ class Reading:
         whole = view.names(held) == self.trace.images.get(len(held.axes))
         return replace(found, reads=(held.number,), notes={} if whole else {"named": 1})
 
-    def sized(self, view: OpContext, names: Sequence[str], draft: LayerDraft) -> TensorAxes:
-        """Add a layer whose fields are the sizes of its output, by the names of its axes if it is an image."""
+    def sized(self, view: OpContext, draft: LayerDraft, *, image: bool) -> TensorAxes:
+        """Add a layer whose fields are the sizes of its output, by the names of its axes if it may be an image."""
         sizes = view.sizes()
-        refuse(
-            sizes[:1] != (self.trace.batch,) or not all(sizes) or not (names or max(sizes[1:], default=1) > 1)
-        )
-        if names:
+        refuse(sizes[:1] != (self.trace.batch,) or not all(sizes))
+        if image and (names := self.trace.images.get(len(sizes), ())):
             own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
             draft.fields |= {name: own[name] for name in VOLUME if name in own}
             number = view.add(draft)
             return TensorAxes(number, view.image_axes(view.dims(number), names))
+        refuse(max(sizes[1:], default=1) == 1)
         axes = ((BATCH,), *map(self.atoms.axis, sizes[1:]))
         draft.roles = {"shape": tuple(atom for axis in axes[1:] for atom in axis)}
         return TensorAxes(view.add(draft), axes)

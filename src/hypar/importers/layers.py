@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hypar.importers.atoms import Atoms, Axes, Axis
     from hypar.importers.trace import Node, Trace
@@ -99,7 +98,7 @@ class TensorAxes:
         return TensorAxes(self.number, (*self.axes[:place], *axes, *self.axes[place + 1 :]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OpContext:
     """An operation as a rule sees it.
 
@@ -226,10 +225,9 @@ class OpContext:
             raise Unsaid from None
         given = op.model_dump(exclude_defaults=True)
         draft.fields = {name: value for name, value in draft.fields.items() if name in given}
-        renewed = fresh and op.node == "weight"
-        draft.dims = tuple(
-            self.atoms.made(known.get(name), name, size, renewed=renewed) for name, size in made.items()
-        )
+        new = fresh and op.node == "weight"
+        dims = (self.atoms.made(known.get(name), name, size, renewed=new) for name, size in made.items())
+        draft.dims = tuple(dims)
         self.rows.append(draft)
         self.atoms.note(draft.dims)
         return len(self.rows) - 1
@@ -238,19 +236,3 @@ class OpContext:
         """Return the axes of a vector, an image, a row or a volume of some dims in the order of names."""
         own = {self.atoms.fixed[atom]: atom for atom in (BATCH, *dims)}
         return tuple((own[name],) for name in names if name in own)
-
-
-Rule = Callable[[OpContext], TensorAxes]
-RULES: dict[str, list[Rule]] = {}
-"""The rules of each operation of the vocabulary; the first one that says it is taken."""
-
-
-def says(*ops: str) -> Callable[[Rule], Rule]:
-    """Make a function the rule of some operations, behind those that they have already."""
-
-    def added(rule: Rule) -> Rule:
-        for op in ops:
-            RULES.setdefault(op, []).append(rule)
-        return rule
-
-    return added

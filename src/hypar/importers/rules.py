@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse, says
+from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse
 from hypar.importers.sequences import beside, biased, one_of, patches, tokens
 
 if TYPE_CHECKING:
@@ -29,14 +29,12 @@ def function(view: OpContext) -> TensorAxes:
     return view.put("pointwise", held, fields={"function": "other"})
 
 
-@says("copy", "dropout")
 def dropout(view: OpContext) -> TensorAxes:
     """Say a dropout; a copy is no layer, as a dropout of nothing."""
     probability = view.node.get("probability")
     return view.put("dropout", view.only, fields={"probability": probability}) if probability else view.only
 
 
-@says("conv")
 def conv(view: OpContext) -> TensorAxes:
     """Say a convolution, whose arguments are a number for each dim of the kernel."""
     node, kernel, transposed = view.node, view.node.get("kernel", []), view.node.get("transposed", False)
@@ -75,7 +73,6 @@ def along(view: OpContext, held: TensorAxes, *, bias: bool, groups: int = 1, **f
     return view.put("position", found, roles={"over": (*each, *new)}, weights=rest[0]) if apart else found
 
 
-@says("pool")
 def pool(view: OpContext) -> TensorAxes:
     """Say a sliding pool, whose sizes are those of the last axes; a stride that equals the kernel is left out."""
     node, names, places = view.node, view.names(view.only), [*view.read][1:]
@@ -97,7 +94,6 @@ def pooled(view: OpContext, mode: str, **fields: Any) -> TensorAxes:
     return view.put("pool3d" if "depth" in view.read else "pool", view.only, fields={"mode": mode, **fields})
 
 
-@says("adaptive_pool")
 def adaptive(view: OpContext) -> TensorAxes:
     """Say a pool to a given size, which is no layer where that is the size."""
     old, new = view.read, view.made
@@ -114,7 +110,6 @@ def pooled_to(view: OpContext, mode: str, new: Shape) -> TensorAxes:
     return pooled(view, mode, kernel=[old[dim] // new[dim] for dim in places])
 
 
-@says("max", "mean", "sum")
 def reduced(view: OpContext) -> TensorAxes:
     """Say a mean, a sum or a maximum over the whole image, flattened where its axes are dropped.
 
@@ -129,7 +124,6 @@ def reduced(view: OpContext) -> TensorAxes:
     return found if len(view.sizes()) == len(names) else view.put("flatten", found)
 
 
-@says("resize")
 def resized(view: OpContext) -> TensorAxes:
     """Say an interpolation to a multiple of the size."""
     old, new, mode, dims = view.read, view.made, view.node.get("mode"), ("height", "width")
@@ -138,7 +132,6 @@ def resized(view: OpContext) -> TensorAxes:
     return view.put("upsample", view.only, fields={"mode": mode, "scale": scale})
 
 
-@says("norm")
 def norm(view: OpContext) -> TensorAxes:
     """Say a normalisation over some axes, over groups of channels, or over samples and places."""
     node, held, names = view.node, view.only, view.names(view.only)
@@ -157,7 +150,6 @@ def norm(view: OpContext) -> TensorAxes:
     return view.put(kind, held, roles={"over": over}, fields=trained)
 
 
-@says("softmax")
 def softmax(view: OpContext) -> TensorAxes:
     """Say a softmax over an axis."""
     held, (axis,) = view.only, view.node.axes(-1)
@@ -165,7 +157,6 @@ def softmax(view: OpContext) -> TensorAxes:
     return view.put("softmax", held, roles={"over": view.atoms.leaves(held.axes[axis])})
 
 
-@says("prelu")
 def prelu(view: OpContext) -> TensorAxes:
     """Say a rectifier with trained slopes, of which there are as many as channels, or one."""
     slopes = sum(view.trace.trained[one] for one in view.trained)
@@ -174,7 +165,6 @@ def prelu(view: OpContext) -> TensorAxes:
     return beside(view, "prelu", view.only, own)
 
 
-@says("add", "divide", "multiply")
 def elementwise(view: OpContext) -> TensorAxes:
     """Say a sum or a product of tensors, of a tensor and a trained one, or of one and constants.
 
@@ -224,7 +214,6 @@ def shifted(view: OpContext) -> TensorAxes:
     return biased(view, held) if draft.op == "matmul" else beside(view, "position", held)
 
 
-@says("concat")
 def concat(view: OpContext) -> TensorAxes:
     """Say a concatenation of channels, of trained tokens and positions, or of features of an attention."""
     (axis,), parts = view.node.axes(0), [view.held[value] for value in view.data]
@@ -242,9 +231,8 @@ def inlined(view: OpContext, value: str) -> list[TensorAxes]:
     draft = view.rows[held.number]
     if draft.op != "concat" or len(view.trace.readers[value]) > 1:
         return [held]
-    return [
-        TensorAxes(number, view.image_axes(view.dims(number), view.names(held))) for number in draft.reads
-    ]
+    names = view.names(held)
+    return [TensorAxes(number, view.image_axes(view.dims(number), names)) for number in draft.reads]
 
 
 def features(view: OpContext, axis: int, first: TensorAxes, *others: TensorAxes) -> TensorAxes:
@@ -256,13 +244,10 @@ def features(view: OpContext, axis: int, first: TensorAxes, *others: TensorAxes)
         refuse(not united or not view.dims(part) or view.dims(part)[-1:] != atoms.leaves(part.axes[last]))
     dims = dict.fromkeys(atom for part in parts for atom in view.dims(part)[:-1])
     made = atoms.axis(view.sizes()[last])
-    roles, fields = {"shape": (*dims, *made)}, {"kind": view.node.kind}
-    return view.put(
-        OPAQUE, *parts, axes=(*first.axes[:-1], made), roles=roles, fields=fields, notes={"parts": 1}
-    )
+    said = {"roles": {"shape": (*dims, *made)}, "fields": {"kind": view.node.kind}, "notes": {"parts": 1}}
+    return view.put(OPAQUE, *parts, axes=(*first.axes[:-1], made), **said)
 
 
-@says("reshape")
 def reshaped(view: OpContext) -> TensorAxes:
     """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
     held, sizes = view.only, view.sizes()
@@ -276,13 +261,11 @@ def reshaped(view: OpContext) -> TensorAxes:
     return patches(view, TensorAxes(held.number, axes))
 
 
-@says("transpose")
 def transposed(view: OpContext) -> TensorAxes:
     """Say axes in another order: no layer."""
     return TensorAxes(view.only.number, tuple(view.only.axes[axis] for axis in view.node.get("order")))
 
 
-@says("broadcast")
 def repeated(view: OpContext) -> TensorAxes:
     """Say a tensor that is repeated along axes of one element: no layer, but atoms that its maker does not have.
 
@@ -297,7 +280,6 @@ def repeated(view: OpContext) -> TensorAxes:
     ))  # fmt: skip
 
 
-@says("part", "slice")
 def sliced(view: OpContext) -> TensorAxes:
     """Say consecutive elements of an axis: a linear layer of its own where one makes them, or one of some positions."""
     held, atoms, axis, start = view.only, view.atoms, view.node.get("axis"), view.node.get("start")
@@ -325,7 +307,6 @@ def sliced(view: OpContext) -> TensorAxes:
     return part.replaced(axis) if drop else part
 
 
-@says("rope")
 def rope(view: OpContext) -> TensorAxes:
     """Say a rotation of features by their positions."""
     held = view.only

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import TensorAxes, Unsaid, refuse, says
+from hypar.importers.layers import TensorAxes, Unsaid, refuse
 from hypar.importers.trace import VIEWS, matrix_letters
 
 if TYPE_CHECKING:
@@ -104,7 +104,6 @@ BETWEEN = frozenset({"dropout", "pointwise", "position", "softmax"})
 """Ops between the two products of an attention."""
 
 
-@says("attention")
 def attention(view: OpContext) -> TensorAxes:
     """Say an attention in one operation as two products and the softmax between, with a trained mask added to the scores."""
     query, key, value = (view.tensor(name) for name in ("query", "key", "value"))
@@ -124,7 +123,6 @@ def attention(view: OpContext) -> TensorAxes:
     return activations(view, shares, value, letters)
 
 
-@says("dot")
 def dot(view: OpContext) -> TensorAxes:
     """Say a sum of products over the letters that the result lacks: a linear layer, or a product of two activations."""
     node = view.node
@@ -165,9 +163,8 @@ def _linear(view: OpContext, held: TensorAxes, weight: str, roles: Roles, *, bia
         refuse(not all(atoms.unite((one,), (other,)) for one, other in pairs))
         return replace(found, axes=result)
     tied = _owner(view, weight, (contracted, new))
-    return view.put(
-        "linear", held, axes=result, roles={"contracted": order, "out": new}, fields={"bias": bias}, tied=tied
-    )
+    said = {"roles": {"contracted": order, "out": new}, "fields": {"bias": bias}}
+    return view.put("linear", held, axes=result, tied=tied, **said)
 
 
 def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
@@ -196,9 +193,7 @@ def activations(view: OpContext, left: TensorAxes, right: TensorAxes, roles: Rol
     for letter in both:
         joined = atoms.unite(one[letter], two[letter])
         refuse(not joined and not (letter in contracted and atoms.align(one[letter], two[letter])))
-    mine, theirs = (
-        atoms.leaves(atom for letter in contracted for atom in side[letter]) for side in (one, two)
-    )
+    mine, theirs = (atoms.leaves(sum((side[at] for at in contracted), ())) for side in (one, two))
     shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
     refuse(BATCH not in shared)
     found = _attention_of(view, left, right, (mine, theirs))
@@ -269,7 +264,6 @@ def _parts(view: OpContext, factors: tuple[int, ...], values: int) -> list[int]:
     return [number for part in parts for number in part]
 
 
-@says("embedding")
 def lookup(view: OpContext) -> TensorAxes:
     """Say a table whose rows are looked up by the input."""
     held, table = view.tensor("tokens"), view.node.operand("table")
@@ -279,7 +273,6 @@ def lookup(view: OpContext) -> TensorAxes:
     return view.put("embedding", held, axes=axes, roles={"over": over, "out": out})
 
 
-@says("loss")
 def loss(view: OpContext) -> TensorAxes:
     """Say a mean cross-entropy of scores, whose classes are the second axis unless another is said."""
     held, (axis,) = view.held[view.data[0]], view.node.axes(1)

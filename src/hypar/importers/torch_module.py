@@ -40,10 +40,9 @@ def _transpose(node: Node) -> Node:
 def _recurrence(node: Node) -> Node:
     """Say a recurrence, in which each position meets every matrix once."""
     batch, length, *_ = node.sizes()
-    shapes = [node.shapes[value] for value in node.operands["params"]]
-    return node.called(
-        node.kind, flop=2 * batch * length * sum(one[0] * one[1] for one in shapes if len(one) == 2)
-    )
+    shapes = (node.shapes[value] for value in node.operands["params"])
+    elements = sum(one[0] * one[1] for one in shapes if len(one) == 2)
+    return node.called(node.kind, flop=2 * batch * length * elements)
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
@@ -148,9 +147,8 @@ class _Program:
             if node.name in inputs and isinstance(node.meta["val"], self.torch.Tensor):
                 fed[node.name] = str(node.meta["val"].dtype)
             if node.op == "call_function" and (said := self.said(node)) is not None:
-                nodes.append(
-                    adapted(ADAPTERS, **said, result=node.name, scope=self.scope(node), shapes=self.shapes)
-                )
+                said |= {"result": node.name, "scope": self.scope(node), "shapes": self.shapes}
+                nodes.append(adapted(ADAPTERS, **said))
         results = [self.true(str(output)) for output in signature.user_outputs]
         if not results:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")

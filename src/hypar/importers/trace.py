@@ -253,13 +253,9 @@ class Trace:
 
     def uses(self, value: str) -> frozenset[str]:
         """Return the operations that read a value, or a view of it."""
-        found, waiting = set[str](), [value]
-        while waiting:
-            for number in self.readers.get(waiting.pop(), ()):
-                node = self.nodes[number]
-                found |= set() if node.op in VIEWS else {node.op}
-                waiting += [node.result] if node.op in VIEWS else []
-        return frozenset(found)
+        nodes = (self.nodes[number] for number in self.readers.get(value, ()))
+        uses = (self.uses(node.result) if node.op in VIEWS else {node.op} for node in nodes)
+        return frozenset[str]().union(*uses)
 
     def behind(self, value: str) -> tuple[Node, ...]:
         """Return the operations on which a value depends."""

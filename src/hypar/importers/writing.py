@@ -268,9 +268,8 @@ class _Writer:
 
 def _free(name: str, taken: Collection[str]) -> str:
     """Return a name, with a number behind it where it is taken."""
-    return next(
-        free for number in count(1) if (free := name if number == 1 else f"{name}_{number}") not in taken
-    )
+    names = (name if number == 1 else f"{name}_{number}" for number in count(1))
+    return next(free for free in names if free not in taken)
 
 
 def _word(text: str) -> str:
