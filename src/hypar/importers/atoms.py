@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -89,14 +88,16 @@ class Atoms:
     def regroup(self, axes: Iterable[Axis], sizes: Sequence[int]) -> Axes | None:
         """Return axes of other sizes over the same elements; None where an atom would have to be split that cannot be."""
         own, new = self.leaves(sum(axes, ())), tuple(map(self.axis, sizes))
-        large, ones = (
-            [atom for atom in own if (self.size((atom,)) > 1) == several] for several in (True, False)
-        )
-        if not self.align(large, sum(new, ())):
+        if not new or not self.align([atom for atom in own if self.size((atom,)) > 1], sum(new, ())):
             return None
-        same = dict(zip(self.leaves(sum(new, ())), self.leaves(large), strict=True))
-        rest = iter(ones)
-        return tuple(tuple(same[atom] for atom in self.leaves(axis)) or (*islice(rest, 1),) for axis in new)
+        waiting, found = [*reversed(self.leaves(own))], list[Axis]()
+        for axis in new:
+            left, taken = len(self.leaves(axis)), list[int]()
+            while waiting and (left or (not taken and self.size(waiting[-1:]) == 1)):
+                taken.append(waiting.pop())
+                left -= self.size(taken[-1:]) > 1
+            found.append(tuple(taken))
+        return (*found[:-1], (*found[-1], *reversed(waiting)))
 
     def align(self, one: Iterable[int], other: Iterable[int]) -> bool:
         """Split the atoms of two axes so that both have equal sizes in order; return whether that can be."""

@@ -54,12 +54,9 @@ def along(view: OpContext, held: TensorAxes, *, bias: bool, groups: int = 1, **f
     refuse(len(held.axes) != len(("batch", "features", "positions")))
     over, places = view.positions(held, -1), view.sizes()[-1]
     read, each = atoms.leaves(held.axes[1]), tuple[int, ...]()
-    if groups > 1 and made == groups == atoms.size(read):
-        each, read = read, each
-    elif groups > 1:
-        parts: Axis = tuple(atoms.new(size) for size in (groups, atoms.size(read) // groups))
-        refuse(not atoms.unite(read, parts))
-        each, read = (atoms.leaves((part,)) for part in parts)
+    if groups > 1:
+        each, read = atoms.regroup((read,), (groups, atoms.size(read) // groups)) or ((), ())
+        refuse(not each or (not read and made > groups))
     new = atoms.axis(made // groups)
     left = over if atoms.size((over,)) == places else atoms.resized(over, places)
     roles = {"over": (over,), "contracted": read, "out": new if read else (), "each": each}
@@ -190,7 +187,7 @@ def joined(view: OpContext) -> TensorAxes:
     for value, other in zip(small, others, strict=True):
         refuse(len(other.axes) != len(first.axes))
         for one, two, size in zip(first.axes, other.axes, view.sizes(value), strict=True):
-            refuse(size > 1 and not view.atoms.unite(one, two))
+            refuse((size > 1 or view.node.op != "multiply") and not view.atoms.unite(one, two))
     if all({*view.dims(first)} == {*view.dims(other)} for other in others):
         return view.put(view.node.op, first, *others, axes=first.axes)
     refuse(view.node.op != "multiply")
