@@ -62,9 +62,6 @@ FUNCTIONS = {
 }
 """Ops of the functions of configs."""
 
-SAID = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
-"""Keys that may have one value alone, that of the shipped files."""
-
 SIZES = range(1, LARGEST + 1)
 
 
@@ -82,7 +79,8 @@ class _Config:
         template, self.head = FAMILIES[self.family]
         self.shipped = yaml.safe_load(data_file("models", template).read_text(encoding="utf-8"))
         self.learned = any(entry.get("op") == "position" for entry in self.shipped["layers"])
-        for key, value in SAID.items():
+        only = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+        for key, value in only.items():
             self.read(key, [value], value)
 
     def key(self, name: str) -> str:

@@ -74,17 +74,11 @@ def normalised(view: OpContext) -> TensorAxes:
     return view.only
 
 
-def histogram(view: OpContext) -> TensorAxes:
-    """Say how many positions go to each expert: no layer."""
+def counted(view: OpContext) -> TensorAxes:
+    """Say how many positions go to each expert, or a permutation of these that is written down in another order: no layer."""
     _, gates = _routed(view, view.only)
-    return TensorAxes(view.only.number, (view.rows[gates].roles["over"],))
-
-
-def placed(view: OpContext) -> TensorAxes:
-    """Say a permutation of routed positions that is written down in another order: no layer."""
-    found = view.tensor("indices")
-    _routed(view, found)
-    return found
+    axes = view.only.axes if view.node.op == "index_put" else (view.rows[gates].roles["over"],)
+    return TensorAxes(view.only.number, axes)
 
 
 def interleaved(view: OpContext) -> TensorAxes:

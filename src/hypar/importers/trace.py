@@ -382,8 +382,9 @@ def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str,
     """
     dims, given = len(kernel), node.get("padding", 0)
     usual = {"stride": stride, "dilation": 1, "output_padding": 0}
-    given_or_usual = ((name, numbers(node.get(name) or number, dims)) for name, number in usual.items())
-    said = {name: own for name, own in given_or_usual if any(own)}
+    said = {name: numbers(node.get(name) or number, dims) for name, number in usual.items()}
+    if not any(said["output_padding"]):
+        del said["output_padding"]
     if isinstance(given, str) and given != "valid":
         moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
         needed = [
@@ -423,6 +424,7 @@ def numbers(value: Any, dims: int = 1) -> list[int]:
     return [int(item) for item in (list(items) * dims if len(items) == 1 else items)]
 
 
+ADAPTIVE = partial(Node.called, op="adaptive_pool")
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("conv", "conv_transpose", "convolution", "convtranspose"), conv),
     **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
@@ -430,12 +432,8 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("chunk", "split_with_sizes"), partial(cut, op="part")),
     **dict.fromkeys(("max_pool", "maxpool", "window_max"), partial(pool, "max")),
     **dict.fromkeys(("avg_pool", "averagepool", "window_sum"), partial(pool, "average")),
-    **dict.fromkeys(
-        ("adaptive_avg_pool", "globalaveragepool"), partial(Node.called, op="adaptive_pool", mode="average")
-    ),
-    **dict.fromkeys(
-        ("adaptive_max_pool", "globalmaxpool"), partial(Node.called, op="adaptive_pool", mode="max")
-    ),
+    **dict.fromkeys(("adaptive_avg_pool", "globalaveragepool"), partial(ADAPTIVE, mode="average")),
+    **dict.fromkeys(("adaptive_max_pool", "globalmaxpool"), partial(ADAPTIVE, mode="max")),
     **dict.fromkeys(("resize", "upsample", "upsample_nearest", "upsample_bilinear"), resize),
     "instance_norm": partial(norm, "group_norm"),
     **{kind: partial(norm, kind) for kind in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
