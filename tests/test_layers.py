@@ -65,7 +65,7 @@ INSIDE = {
     "solve": "limits edge cost_graph partition balance elimination marginals cliques counts solvers",
     "ops": "windows dims nest tape run base families",
     "network": "training layer modelfile expand nodes graph",
-    "importers": "trace atoms layers sequences rules experts fusion reading writing imported formats torch_module onnx_file jax_function config_file readers",
+    "importers": "trace atoms layers sequences rules experts fusion writing imported formats torch_module onnx_file jax_function config_file readers",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven tree",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured",
     "plan": "records stages request plan diff",

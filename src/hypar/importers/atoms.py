@@ -87,63 +87,37 @@ class Atoms:
 
     def regroup(self, axes: Iterable[Axis], sizes: Sequence[int]) -> Axes | None:
         """Return axes of other sizes over the same elements; None where an atom would have to be split that cannot be."""
-        waiting = [*reversed(self.leaves(atom for axis in axes for atom in axis))]
-        found: list[Axis] = []
-        for size in sizes:
-            axis: list[int] = []
-            left = size
-            while waiting and (left > 1 or (not axis and self.size(waiting[-1:]) == 1)):
-                atom = waiting.pop()
-                own = self.size((atom,))
-                if left % own:
-                    if left < 1 or own % left or not self._splits(atom):
-                        return None
-                    *parts, rest = self._split(atom, left)
-                    waiting.append(rest)
-                    atom, own = parts[0], left
-                axis.append(atom)
-                left //= own
-            if left != 1:
-                return None
-            found.append(tuple(axis))
-        rest_of = tuple(reversed(waiting))
-        if self.size(rest_of) != 1 or (rest_of and not found):
+        own, new = self.leaves(sum(axes, ())), tuple(map(self.axis, sizes))
+        if not new or not self.align([atom for atom in own if self.size((atom,)) > 1], sum(new, ())):
             return None
-        return (*found[:-1], (*found[-1], *rest_of)) if rest_of else tuple(found)
+        waiting, found = [*reversed(self.leaves(own))], list[Axis]()
+        for axis in new:
+            left, taken = len(self.leaves(axis)), list[int]()
+            while waiting and (left or (not taken and self.size(waiting[-1:]) == 1)):
+                taken.append(waiting.pop())
+                left -= self.size(taken[-1:]) > 1
+            found.append(tuple(taken))
+        return (*found[:-1], (*found[-1], *reversed(waiting)))
 
-    def align(self, one: Axis, other: Axis) -> bool:
+    def align(self, one: Iterable[int], other: Iterable[int]) -> bool:
         """Split the atoms of two axes so that both have equal sizes in order; return whether that can be."""
-        place = 0
         while True:
             first, second = self.leaves(one), self.leaves(other)
-            if place == len(first) or place == len(second):
+            pairs = (sorted(pair, key=self._sizes.__getitem__) for pair in zip(first, second, strict=False))
+            unlike = next((pair for pair in pairs if self._sizes[pair[0]] != self._sizes[pair[1]]), None)
+            if unlike is None:
                 return len(first) == len(second)
-            a, b = first[place], second[place]
-            sizes = self.size((a,)), self.size((b,))
-            large, small = (a, min(sizes)) if sizes[0] > sizes[1] else (b, min(sizes))
-            if sizes[0] != sizes[1]:
-                if small == 1 or max(sizes) % small or not self._splits(large):
-                    return False
-                self._split(large, small)
-            place += 1
+            outer, large = self._sizes[unlike[0]], unlike[1]
+            if outer == 1 or self._sizes[large] % outer or not self._splits(large):
+                return False
+            self._split(large, outer)
 
     def unite(self, one: Axis, other: Axis) -> bool:
         """Make the atoms of two axes the same; return whether that can be."""
         if self.size(one) != self.size(other) or not self.align(one, other):
             return False
-        pairs = [
-            pair for pair in zip(self.leaves(one), self.leaves(other), strict=True) if pair[0] != pair[1]
-        ]
-        if any(a in self.fixed and b in self.fixed and self.fixed[a] != self.fixed[b] for a, b in pairs):
-            return False
-        if any(BATCH in pair or self.aliases & {*pair} for pair in pairs):
-            return False
-        if any(not self._within.get(a, set()).isdisjoint(self._within.get(b, ())) for a, b in pairs):
-            return False
-        if any(
-            self._named_beside(a, self.fixed.get(b)) or self._named_beside(b, self.fixed.get(a))
-            for a, b in pairs
-        ):
+        pairs = [(a, b) for a, b in zip(self.leaves(one), self.leaves(other), strict=True) if a != b]
+        if any(BATCH in pair or self.aliases & {*pair} or self._apart(*pair) for pair in pairs):
             return False
         for a, b in pairs:
             kept, gone = (b, a) if b in self.fixed else (a, b)
@@ -151,13 +125,13 @@ class Atoms:
             self._within.setdefault(kept, set()).update(self._within.pop(gone, ()))
         return True
 
-    def _named_beside(self, atom: int, name: str | None) -> bool:
-        """Return whether a tensor of an atom without a name has another one of a name."""
-        if name is None or atom in self.fixed:
-            return False
-        rivals = (other for other, own in self.fixed.items() if own == name)
-        tensors = self._within.get(atom, set[int]())
-        return any(not tensors.isdisjoint(self._within.get(other, ())) for other in rivals)
+    def _apart(self, one: int, other: int) -> bool:
+        """Return whether a tensor has both of two atoms, or one beside another of the other's name, or their names differ."""
+        one, other = (one, other) if one in self.fixed else (other, one)
+        name, named = self.fixed.get(one), other in self.fixed
+        rivals = [one, *(atom for atom, own in self.fixed.items() if own == name and not named)]
+        beside = any(self._within.get(atom, set()) & self._within.get(other, set()) for atom in rivals)
+        return beside or (named and self.fixed[other] != name)
 
     def _root(self, atom: int) -> int:
         while self._same[atom] != atom:

@@ -23,7 +23,7 @@ from hypar.registry import data_file
 from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
 
@@ -62,8 +62,7 @@ FUNCTIONS = {
 }
 """Ops of the functions of configs."""
 
-SAID = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
-"""Keys that may have one value alone, that of the shipped files."""
+SIZES = range(1, LARGEST + 1)
 
 
 class _Config:
@@ -80,33 +79,28 @@ class _Config:
         template, self.head = FAMILIES[self.family]
         self.shipped = yaml.safe_load(data_file("models", template).read_text(encoding="utf-8"))
         self.learned = any(entry.get("op") == "position" for entry in self.shipped["layers"])
-        for key, value in SAID.items():
-            self.one_of(key, [value], value)
+        only = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+        for key, value in only.items():
+            self.read(key, [value], value)
 
     def key(self, name: str) -> str:
         """Return the key that says a dim or a field, of several that of the family if none is given."""
         keys = KEYS.get(name, (name,))
         return next((key for key in keys if key in self.data), keys[0 if self.family == "gpt2" else -1])
 
-    def size(self, name: str, default: int | None = None, most: int = LARGEST) -> int:
-        """Return a size; an error if it is not given and there is no default."""
+    def read(self, name: str, allowed: Sequence[Any], default: Any = None) -> Any:
+        """Return the value of a key, one of some; an error if it is not given and there is no default."""
         value = self.data.get(key := self.key(name), default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            allowed = f"a whole number from 1 to {most:,}"
-            raise ModelError(f"{self.where}: {key}", f"found {shown(value)}", allowed)
-        return value
-
-    def one_of(self, name: str, allowed: Collection[Any], default: Any) -> Any:
-        """Return one of some values."""
-        value = self.data.get(key := self.key(name), default)
-        if value not in [*allowed]:
-            raise ModelError(f"{self.where}: {key}", f"found {shown(value)}", ", ".join(map(shown, allowed)))
+        if type(value) is not type(allowed[0]) or value not in allowed:
+            sizes = f"a whole number from 1 to {allowed[-1]:,}" if isinstance(allowed, range) else ""
+            found = f"found {shown(value)}"
+            raise ModelError(f"{self.where}: {key}", found, sizes or ", ".join(map(shown, allowed)))
         return value
 
     def dims(self, length: int) -> dict[str, int]:
         """Return the dims of the shipped file, without the heads that share keys where each has its own."""
-        hidden, heads = self.size("hidden"), self.size("heads")
-        own = {"hidden": hidden, "heads": heads, "kv_heads": self.size("kv_heads", heads)}
+        hidden, heads = self.read("hidden", SIZES), self.read("heads", SIZES)
+        own = {"hidden": hidden, "heads": heads, "kv_heads": self.read("kv_heads", SIZES, heads)}
         parts = [("heads", "kv_heads"), *([] if "head_dim" in self.data else [("hidden", "heads")])]
         for whole, part in parts:
             if own[whole] % own[part]:
@@ -114,7 +108,8 @@ class _Config:
                 raise ModelError(self.where, found)
         own |= {"group": heads // own["kv_heads"], "head_dim": hidden // heads}
         own |= {"ff": 4 * hidden} if self.family == "gpt2" else {}
-        sizes = {name: self.size(name, own.get(name)) for name in self.shipped["dims"]} | {"sequence": length}
+        sizes = {name: self.read(name, SIZES, own.get(name)) for name in self.shipped["dims"]}
+        sizes["sequence"] = length
         if not self.learned and sizes["head_dim"] % 2:
             allowed = "an even number, whose halves are rotated"
             raise ModelError(self.where, f"heads of {sizes['head_dim']:,} features", allowed)
@@ -123,7 +118,7 @@ class _Config:
     def biased(self) -> set[str]:
         """Return the layers with a bias that the shipped file does not have: Llama's config says it, Qwen2 has some always."""
         keys = {"attention_bias": ("q", "k", "v", "o"), "mlp_bias": ("gate", "up", "down")}
-        said = {name for key, own in keys.items() if self.one_of(key, [False, True], False) for name in own}
+        said = {name for key, own in keys.items() if self.read(key, [False, True], False) for name in own}
         return {"llama": said, "qwen2": {*"qkv"}}.get(self.family, set())
 
     def entry(self, shipped: Mapping[str, Any], dims: Mapping[str, int]) -> dict[str, Any]:
@@ -131,9 +126,9 @@ class _Config:
         found = dict(shipped)
         for field, most in (("repeat", MOST_REPEATS), ("count", dims.get("experts", 1))):
             if field in found:
-                found[field] = self.size(field, most=most)
+                found[field] = self.read(field, range(1, most + 1))
         if found.get("op") in FUNCTIONS.values():
-            found["op"] = FUNCTIONS[self.one_of("op", FUNCTIONS, found["op"])]
+            found["op"] = FUNCTIONS[self.read("op", [*FUNCTIONS], found["op"])]
         for side in {"in", "out"} & {*found}:
             if isinstance(found[side], list):
                 found[side] = [dim for dim in found[side] if dim in dims]
@@ -141,7 +136,7 @@ class _Config:
             del found["bias"]
         if found.get("name") == "head":
             found.pop("weight", None)
-            if self.one_of("tie_word_embeddings", [False, True], self.learned):
+            if self.read("tie_word_embeddings", [False, True], self.learned):
                 tables = (one["name"] for one in self.shipped["layers"] if one.get("over") == "vocab")
                 found["weight"] = next(tables)
         return found
@@ -149,22 +144,15 @@ class _Config:
     def content(self, length: int, batch: int) -> dict[str, Any]:
         """Return the shipped file with the sizes of the config."""
         dims = self.dims(length)
-        number_format = self.one_of("dtype", DTYPE_BYTES, "float32")
-        return {
-            "source": SOURCE.format(self.family),
-            "batch": batch,
-            **({} if number_format == "float32" else {"dtype": number_format}),
-            "dims": dims,
-            "blocks": {
-                kind: {"layers": [self.entry(entry, dims) for entry in block["layers"]]}
-                for kind, block in self.shipped["blocks"].items()
-            },
-            "layers": [self.entry(entry, dims) for entry in self.shipped["layers"]],
-        }
+        for part in (self.shipped, *self.shipped["blocks"].values()):
+            part["layers"] = [self.entry(entry, dims) for entry in part["layers"]]
+        found = {**self.shipped, "source": SOURCE.format(self.family), "batch": batch, "dims": dims}
+        found["dtype"] = self.read("dtype", [*DTYPE_BYTES], "float32")
+        return {key: value for key, value in found.items() if (key, value) != ("dtype", "float32")}
 
     def length(self, sequence: int | None) -> int:
         """Return the positions of a sample, as many as are asked for if these are allowed."""
-        most = self.size("sequence")
+        most: int = self.read("sequence", SIZES)
         largest = most if self.learned else LARGEST
         if sequence is not None and not 1 <= sequence <= largest:
             key = f", the {self.key('sequence')} of the config" if self.learned else ""
@@ -176,11 +164,11 @@ class _Config:
         for name in self.data["architectures"]:
             if not name.endswith(self.head):
                 yield f"architectures: found {shown(name)}, written with the head of {self.head}"
-        if self.learned and length < (most := self.size("sequence")):
+        if self.learned and length < (most := self.read("sequence", SIZES)):
             yield f"{self.key('sequence')}: of {most:,} positions the first {length:,} are trained"
         # Qwen2 has a window where its config says that it is used.
         used = self.data.get("use_sliding_window") if self.family == "qwen2" else self.family != "llama"
-        if used and (window := self.size("sliding_window", LARGEST)) < length:
+        if used and (window := self.read("sliding_window", SIZES, LARGEST)) < length:
             attends = f"each of {length:,} positions attends to all before it"
             yield f"sliding_window: {window:,} is not in the model file, in which {attends}"
 
@@ -213,11 +201,7 @@ def from_config(
 def read_config(
     config: str | Path | Mapping[str, Any], *, batch: int, sequence: int | None, partial: bool = False
 ) -> Imported:
-    """Read a config.
-
-    Raises:
-        InputError: the config is invalid, or asks for an op that hypar does not have.
-    """
+    """Read a config; raises ``InputError`` for one that is invalid or asks for an op that hypar does not have."""
     where = "config" if isinstance(config, Mapping) else str(config)
     data = dict(config) if isinstance(config, Mapping) else read_json(Path(config))
     if not isinstance(data, dict):

@@ -8,10 +8,11 @@ a position takes the ``best``.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import OPAQUE, TensorAxes, refuse, says
+from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse
 from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
 
 
-@says("topk")
 def topk(view: OpContext) -> TensorAxes:
     """Say the largest scores of each position, as gates; a softmax or a sigmoid before is part of it.
 
@@ -29,16 +29,15 @@ def topk(view: OpContext) -> TensorAxes:
     over = view.positions(held, -1)
     refuse(view.node.axes(-1)[0] not in {-1, len(held.axes) - 1})
     number = held.number
-    while rows[number].function == "other" and (node := rows[number].node) and node.op == "add":
+    while rows[number].fields.get("function") == "other" and (node := rows[number].node) and node.op == "add":
         (number,) = rows[number].reads
     draft = rows[number]
     after = draft.op == "softmax" and view.atoms.leaves(draft.roles["over"]) == (over,)
-    sigmoid = draft.function == "sigmoid"
+    sigmoid = draft.fields.get("function") == "sigmoid"
     scores = draft.reads[0] if after or sigmoid else number
     refuse(len(view.dims(scores)) != 2)
-    limits = {name: view.draft(held).notes.get(name, 1) for name in ("groups", "best")}
-    fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax"}
-    fields |= limits if limits["best"] < limits["groups"] else {}
+    limits = {name: size for name, size in view.rows[held.number].notes.items() if name in {"groups", "best"}}
+    fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax", **limits}
     choices = view.atoms.new(fields["count"])
     return view.put(
         "top_k", TensorAxes(scores, ()), axes=(*held.axes[:-1], (choices,)), roles={"over": (over,)}, fields=fields,
@@ -46,14 +45,12 @@ def topk(view: OpContext) -> TensorAxes:
     )  # fmt: skip
 
 
-@says("best_groups")
 def best_groups(view: OpContext) -> TensorAxes:
     """Say scores without those of groups that are not among the best: no layer."""
-    view.draft(view.only).notes |= {name: view.node.get(name) for name in ("groups", "best")}
+    view.rows[view.only.number].notes |= {name: view.node.get(name) for name in ("groups", "best")}
     return view.only
 
 
-@says("gather")
 def gathered(view: OpContext) -> TensorAxes:
     """Say the scores that a choice took of those that it chose from: its gates."""
     values, index = view.tensor("self"), view.tensor("index")
@@ -63,55 +60,45 @@ def gathered(view: OpContext) -> TensorAxes:
     return TensorAxes(gates, index.axes)
 
 
-@says("shares", "softmax")
 def normalised(view: OpContext) -> TensorAxes:
     """Say gates divided by their sum where they are shares already, or the softmax of the largest scores, which is the same.
 
     A sigmoid of the scores counts as shares.
     """
-    notes = view.draft(view.only).notes
+    notes = view.rows[view.only.number].notes
     refuse("scores" not in notes)
     before = view.rows[notes["scores"]]
-    refuse((before.op == "softmax" or before.function == "sigmoid") != (view.node.op == "shares"))
+    shares = before.op == "softmax" or before.fields.get("function") == "sigmoid"
+    refuse(shares != (view.node.op == "shares"))
     notes["normalised"] = True
     return view.only
 
 
-@says("histogram")
-def histogram(view: OpContext) -> TensorAxes:
-    """Say how many positions go to each expert: no layer."""
+def counted(view: OpContext) -> TensorAxes:
+    """Say how many positions go to each expert, or a permutation of these that is written down in another order: no layer."""
     _, gates = _routed(view, view.only)
-    return TensorAxes(view.only.number, (view.rows[gates].roles["over"],))
+    axes = view.only.axes if view.node.op == "index_put" else (view.rows[gates].roles["over"],)
+    return TensorAxes(view.only.number, axes)
 
 
-@says("index_put")
-def placed(view: OpContext) -> TensorAxes:
-    """Say a permutation of routed positions that is written down in another order: no layer."""
-    found = view.tensor("indices")
-    _routed(view, found)
-    return found
-
-
-@says("repeat_interleave")
 def interleaved(view: OpContext) -> TensorAxes:
     """Say a tensor whose positions are repeated one by one: no layer, but an atom that its maker does not have."""
-    held, repeats, axis = view.only, view.node.get("repeats"), view.node.get("dim")
+    held, repeats, axis = view.only, view.node.get("repeats"), view.node.get("axis")
     refuse(not isinstance(repeats, int) or axis is None)
     return held.replaced(axis, (*held.axes[axis], view.atoms.new(repeats)))
 
 
-@says("index")
 def indexed(view: OpContext) -> TensorAxes:
     """Say routed positions of a tensor."""
     held, index = view.tensor("self"), view.tensor("indices")
     _routed(view, index)
     refuse(len(index.axes) != 1 or view.sizes()[1:] != view.node.sizes("self")[1:])  # rows of another axis
-    if _choices(view, held):
+    with suppress(Unsaid):
+        _routed(view, held)
         return held  # in another order
     return _sent(view, held.replaced(0, index.axes[0]))
 
 
-@says("grouped")
 def grouped(view: OpContext) -> TensorAxes:
     """Say a product of routed positions with the matrices of all experts, which stand one behind the other."""
     held, weight = view.tensor("input"), view.node.operand("weight")
@@ -125,24 +112,21 @@ def grouped(view: OpContext) -> TensorAxes:
     return view.put("linear", sent, axes=(*sent.axes[:-1], made), roles=roles, fields={"bias": False})
 
 
-@says("multiply")
 def weighed(view: OpContext) -> TensorAxes:
     """Say the product of what experts made and the gates, as a part of the sum that follows."""
     refuse(len(view.data) != 2 or view.weights)
-    made, gates = sorted(
-        (view.held[value] for value in view.data), key=lambda held: "scores" in view.draft(held).notes
-    )
-    refuse("scores" not in view.draft(gates).notes or "scores" in view.draft(made).notes)
+    both = (view.held[value] for value in view.data)
+    made, gates = sorted(both, key=lambda held: "scores" in view.rows[held.number].notes)
+    refuse("scores" not in view.rows[gates.number].notes or "scores" in view.rows[made.number].notes)
     _routed(view, made)
-    view.draft(made).notes["gates"] = gates.number
+    view.rows[made.number].notes["gates"] = gates.number
     return made
 
 
-@says("sum")
 def summed(view: OpContext) -> TensorAxes:
     """Say the sum of what the experts of each position made."""
     held, axes, atoms, rows = view.only, view.node.axes(), view.atoms, view.rows
-    gates = view.draft(held).notes.get("gates", -1)
+    gates = view.rows[held.number].notes.get("gates", -1)
     refuse(len(axes) != 1 or gates < 0)
     left, own, slots = held.replaced(axes[0]).axes, held.axes[axes[0]], _slots(view, held)
     refuse(not slots or atoms.leaves(own) != (rows[gates].notes["choices"],))
@@ -150,31 +134,18 @@ def summed(view: OpContext) -> TensorAxes:
     fields = {"count": rows[gates].fields["count"]}
     shares = TensorAxes(gates, ())
     if "normalised" not in notes:  # no op says them
-        dims = view.dims(notes["scores"])
-        shares = view.put(
-            OPAQUE,
-            TensorAxes(notes["scores"], ()),
-            axes=(),
-            roles={"shape": dims},
-            fields={"kind": "topk"},
-            flop=0,
-        )
-    return view.put(
-        "combine", held, shares, axes=left, roles={"over": experts, "slots": slots}, fields=fields
-    )
-
-
-def _choices(view: OpContext, held: TensorAxes) -> dict[int, int]:
-    """Return the atoms of the choices in the axes of a tensor, each with the number of the gates that are chosen."""
-    found = {draft.notes["choices"]: number for number, draft in enumerate(view.rows) if draft.op == "top_k"}
-    return {atom: found[atom] for atom in view.atoms.leaves(sum(held.axes, ())) if atom in found}
+        shape, scores = {"shape": view.dims(notes["scores"])}, TensorAxes(notes["scores"], ())
+        shares = view.put(OPAQUE, scores, axes=(), roles=shape, fields={"kind": "topk"})
+    roles = {"over": experts, "slots": slots}
+    return view.put("combine", held, shares, axes=left, roles=roles, fields=fields)
 
 
 def _routed(view: OpContext, held: TensorAxes) -> tuple[int, int]:
     """Return the atom of the choices in the axes of a routed tensor, and the number of the gates."""
-    found = _choices(view, held)
+    gates = {draft.notes["choices"]: number for number, draft in enumerate(view.rows) if draft.op == "top_k"}
+    found = [atom for atom in view.atoms.leaves(sum(held.axes, ())) if atom in gates]
     refuse(not found)
-    return next(iter(found.items()))
+    return found[0], gates[found[0]]
 
 
 def _slots(view: OpContext, held: TensorAxes) -> Axis:
@@ -193,5 +164,5 @@ def _sent(view: OpContext, held: TensorAxes) -> TensorAxes:
     experts, count = view.rows[gates].roles["over"], atoms.size((choices,))
     slots = atoms.new(Routing(atoms.size(experts), count).num_slots(atoms.size(positions)))
     roles = {"over": positions, "slots": (slots,), "to": experts}
-    said = {"weights": frozenset(), "flop": 0, "node": None, "notes": {"choices": choices}}
-    return view.put("dispatch", held, axes=held.axes, roles=roles, fields={"count": count}, **said)
+    said = {"fields": {"count": count}, "notes": {"choices": choices}}
+    return view.put("dispatch", held, axes=held.axes, roles=roles, weights=frozenset(), **said)

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 def named_object(name: str) -> Any:
     """Return what ``my_module:build`` names, after running the module as ``python -m my_module`` finds it.
 
-    Raises:
-        ModelError: the name is of another form, no module has it, or the module fails.
-        UnknownNameError: the module has no such attribute.
+    Raises ``UnknownNameError`` where the module has no such attribute, ``ModelError`` for a name of another form or no module,
+    and for one that fails.
     """
     module_name, colon, attribute = name.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
@@ -55,10 +54,7 @@ def named_object(name: str) -> Any:
 def built(network: str, framework: str | None) -> Any:
     """Return what ``my_module:build`` names, or what that function returns, without memory for weights of PyTorch.
 
-    Its framework has to be installed if it is known.
-
-    Raises:
-        InputError: the module is not found, or the user's code fails.
+    Raises ``InputError`` where the framework is known and not installed, the module is not found, or the user's code fails.
     """
     if framework is not None:
         package(framework, framework)
@@ -82,11 +78,7 @@ def one_line(where: str, doing: str = "raised") -> Iterator[None]:
 
 
 def package(name: str, extra: str) -> Any:
-    """Import a module of an optional package.
-
-    Raises:
-        OptionError: the package is not installed.
-    """
+    """Import a module of an optional package; raises ``OptionError`` where that is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -132,18 +124,11 @@ def imported(
     sequence: int | None = None,
     partial: bool = False,
 ) -> Imported:
-    """Return a network of another framework, from what a command line says.
+    """Return the network of a file or of ``my_module:build``, from what a command line says.
 
-    Args:
-        source: a file, or ``my_module:build``.
-        inputs: shape of one sample of each argument of a function or a module, as ``3x224x224`` or ``128:int64``.
-        framework: one of ``FORMATS``; unless given, what ``framework_of`` finds, or follows from what the function returns.
-        batch: samples in a mini-batch, if not 256.
-        sequence: positions of a sample of a config's network.
-        partial: whether to accept a network of which little is recognised.
-
-    Raises:
-        InputError: the framework is not found or not installed, or the network cannot be read or said.
+    Its framework, one of ``FORMATS``, follows from the file or from what the function returns unless it is given; the shape of a
+    sample of each input, as ``3x224x224`` or ``128:int64``, is given for a function or a module, ``sequence`` for a config.
+    Raises ``InputError`` where the framework is not found or not installed, or the network cannot be read or said.
     """
     if source.endswith(".py"):
         allowed = f"a function of it, as {source[:-3].replace('/', '.')}:build"

@@ -6,7 +6,6 @@ nothing else. Which op it is follows from the set of its operations.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from hypar.importers.trace import VIEWS, Node
@@ -23,11 +22,9 @@ KEEPING = VIEWS - {"transpose"}
 GUARDS = frozenset({"where", "lt"})
 REDUCTIONS = frozenset({"mean", "sum"})
 SHARING = frozenset({"exp", "divide", "sub", "max", "sum"}) | KEEPING
-NORMALISING = (
-    frozenset({"add", "sub", "multiply", "divide", "power", "root", "mean", "sum", "max"}) | KEEPING | GUARDS
-)
+NORMALISING = KEEPING | GUARDS | {"add", "sub", "multiply", "divide", "power", "root", "mean", "sum", "max"}
 CURVED = frozenset({"multiply", "divide", "add", "sub", "power", "erf", "tanh", "neg"}) | KEEPING
-CHOOSING = frozenset({"topk", "scatter", "fill", "mark", "sum", "max", "add"}) | KEEPING | GUARDS
+CHOOSING = frozenset({"topk", "scatter", "masked_fill", "mark", "sum", "max", "add"}) | KEEPING | GUARDS
 FUNCTIONS = SHARING | NORMALISING | CURVED | {"sigmoid", "slice", "concat"}
 NORMS = frozenset({"layer_norm", "rms_norm"})
 
@@ -35,19 +32,14 @@ NORMS = frozenset({"layer_norm", "rms_norm"})
 def fused(trace: Trace) -> list[Node]:
     """Return the operations of a trace with every region that is one op as one operation."""
     finder = _Finder(trace)
-    gone: set[int] = set()
-    made: dict[int, Node] = {}
-    for number, node in enumerate(trace.nodes):
-        if number in gone or number in made or node.result not in trace.dependent:
-            continue
-        for value in dict.fromkeys(node.read):
-            if value in trace.dependent and trace.readers[value][0] == number:
-                found = finder.region(value, FUNCTIONS) or finder.region(value, CHOOSING)
-                if found is not None and not gone & {*found[0]} and not {*made} & {*found[0]}:
-                    *inner, last = found[0]
-                    gone |= {*inner}
-                    made[last] = found[1]
-    return [made.get(number, node) for number, node in enumerate(trace.nodes) if number not in gone]
+    instead: dict[int, Node | None] = {}
+    for value, (first, *_) in trace.readers.items():
+        if value in trace.dependent and first not in instead:
+            found = finder.region(value, FUNCTIONS) or finder.region(value, CHOOSING)
+            if found is not None and instead.keys().isdisjoint(found[0]):
+                instead |= dict.fromkeys(found[0]) | {found[0][-1]: found[1]}
+    nodes = (instead.get(number, node) for number, node in enumerate(trace.nodes))
+    return [node for node in nodes if node is not None]
 
 
 class _Finder:
@@ -58,53 +50,37 @@ class _Finder:
 
     def region(self, entry: str, ops: frozenset[str]) -> tuple[list[int], Node] | None:
         """Return the smallest region of some operations behind a value that is one op: these, and the one in their place."""
-        inside, members = {entry}, list[int]()
-        waiting = list(self.trace.readers.get(entry, ()))
-        seen = set(waiting)
+        inside, members, waiting = {entry}, list[int](), {*self.trace.readers.get(entry, ())}
         while waiting and len(members) < MOST:
-            number = heappop(waiting)
+            waiting.discard(number := min(waiting))
             node = self.nodes[number]
-            data = {value for value in node.read if value in self.trace.dependent}
-            if node.op not in ops or not data <= inside:
+            if node.op not in ops or not self.trace.dependent.intersection(node.read) <= inside:
                 continue
             inside.add(node.result)
             members.append(number)
-            for reader in self.trace.readers.get(node.result, ()):
-                if reader not in seen:
-                    seen.add(reader)
-                    heappush(waiting, reader)
+            waiting.update(self.trace.readers.get(node.result, ()))
             if self.closed(entry, members) and (found := self.op(entry, members)) is not None:
                 return found
         return None
 
     def closed(self, entry: str, members: Sequence[int]) -> bool:
         """Return whether nothing else reads what stands between the entry and the last operation."""
-        shapes, own = self.trace.shapes, {*members}
-        last = self.nodes[members[-1]].result
-        return (
-            len(members) > 1
-            and shapes[last] == shapes[entry]
-            and all(
-                {*self.trace.readers.get(self.nodes[number].result, ())} <= own
-                and self.nodes[number].result != self.trace.output
-                for number in members[:-1]
-            )
-        )
+        shapes, readers = self.trace.shapes, self.trace.readers
+        *inner, last = (self.nodes[number].result for number in members)
+        alone = self.trace.output not in inner and all({*readers.get(one, ())} <= {*members} for one in inner)
+        return len(members) > 1 and shapes[last] == shapes[entry] and alone
 
     def op(self, entry: str, members: list[int]) -> tuple[list[int], Node] | None:
         """Return a region with what scales and shifts it behind; None if it is no op."""
         nodes = [self.nodes[number] for number in members]
         axes = self.reduced(nodes)
         both = sum(value in self.trace.dependent for value in {*nodes[-1].read}) > 1
-        op = _op_of(
-            {node.op for node in nodes}, reduced=bool(axes), product=both and nodes[-1].op == "multiply"
-        )
-        trained = [node for node in nodes if not self.weights.isdisjoint(node.read)]
-        if op is None or (op != "rope" and any(entry in node.read for node in trained)):
+        product = both and nodes[-1].op == "multiply"
+        op = _op_of({node.op for node in nodes}, reduced=bool(axes), product=product)
+        trained = [node.read for node in nodes if op != "rope" and not self.weights.isdisjoint(node.read)]
+        if op is None or (trained and op not in NORMS) or any(entry in read for read in trained):
             return None
-        if trained and op not in NORMS and op != "rope":
-            return None
-        attributes: dict[str, Any] = {"axes": axes}
+        attributes: dict[str, Any] = {"axis": axes}
         if op in NORMS:
             members = self.extended(members)
             attributes = {"kind": op, "over": axes}
@@ -161,14 +137,10 @@ class _Finder:
 
     def positions(self, nodes: Sequence[Node]) -> int:
         """Return the axis along which the constant factors of a rotation differ, besides the last."""
-        for node in nodes:
-            for value in node.read:
-                sizes = self.trace.shapes.get(value, ())
-                if value not in self.trace.dependent and len(sizes) > 1 and sizes[-1] > 1:
-                    found = [axis for axis in range(-len(sizes), -1) if sizes[axis] > 1]
-                    if len(found) == 1:
-                        return found[0]
-        return -2
+        constants = (value for node in nodes for value in node.read if value not in self.trace.dependent)
+        shapes = (self.trace.shapes.get(value, ()) for value in constants)
+        axes = ([at for at in range(-len(one), -1) if one[at] > 1] for one in shapes if one and one[-1] > 1)
+        return next((axis for axis, *others in filter(None, axes) if not others), -2)
 
     def extended(self, members: list[int]) -> list[int]:
         """Return a normalisation with the product and the sum of trained tensors that follow it."""
@@ -177,16 +149,13 @@ class _Finder:
             node = self.nodes[after[0]]
             others = [value for value in node.read if value not in self.trace.dependent]
             trained = node.op in {"multiply", "add"} and len(others) == 1 and others[0] in self.weights
-            if not trained and not (node.op in KEEPING and self.kept(node)):
+            kept = {self.trace.shapes[value] for value in node.read} == {self.trace.shapes[node.result]}
+            if not trained and not (node.op in KEEPING and kept):
                 break
             found.append(after[0])
         while self.nodes[found[-1]].op in KEEPING and found[-1] not in members:
             found.pop()
         return found
-
-    def kept(self, node: Node) -> bool:
-        """Return whether an operation keeps the shape of what it reads."""
-        return all(self.trace.shapes[value] == self.trace.shapes[node.result] for value in node.read)
 
 
 def _op_of(ops: set[str], *, reduced: bool, product: bool) -> str | None:
@@ -199,7 +168,7 @@ def _op_of(ops: set[str], *, reduced: bool, product: bool) -> str | None:
         "rope": not reduced and {"slice", "concat"} <= ops and bool(ops & {"neg", "sub"}),
         "gelu": product and bool(ops & {"erf", "tanh"}) and ops <= CURVED,
         "silu": product and ops == {"multiply", "sigmoid"},
-        "best_groups": {"topk", "scatter"} <= ops <= CHOOSING and bool(ops & ({"fill"} | GUARDS)),
+        "best_groups": {"topk", "scatter"} <= ops <= CHOOSING and bool(ops & ({"masked_fill"} | GUARDS)),
         "shares": reduced and {"sum", "divide"} <= ops <= {"sum", "divide", "add"} | KEEPING,
     }
     return next((op for op, fits in found.items() if fits), None)

@@ -1,9 +1,10 @@
-"""An imported network: the content of its model file, and how much of the network that says."""
+"""An imported network: every operation of a trace becomes layers of a model file, leaves, or is part of an opaque layer."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +12,208 @@ import yaml
 
 from hypar.errors import ModelError
 from hypar.files.text import write
-from hypar.importers.layers import OPAQUE
-from hypar.importers.reading import Reading
+from hypar.importers import experts, rules, sequences
+from hypar.importers.atoms import BATCH, Atoms
+from hypar.importers.fusion import fused
+from hypar.importers.layers import OPAQUE, LayerDraft, OpContext, TensorAxes, Unsaid, refuse
+from hypar.importers.trace import Node
 from hypar.importers.writing import content, named
 from hypar.network.graph import load_model
+from hypar.ops.base import VOLUME
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hypar.importers.layers import LayerDraft
     from hypar.importers.trace import Trace
     from hypar.network.graph import LayerGraph
 
 LEAST = 0.99
 """Share of operations and of parameters below which a network is refused."""
+
+RULES: Mapping[str, tuple[Callable[[OpContext], TensorAxes], ...]] = {
+    "adaptive_pool": (rules.adaptive,),
+    **dict.fromkeys(("add", "divide"), (rules.elementwise,)),
+    "attention": (sequences.attention,),
+    "best_groups": (experts.best_groups,),
+    "broadcast": (rules.repeated,),
+    "concat": (rules.concat,),
+    "conv": (rules.conv,),
+    **dict.fromkeys(("copy", "dropout"), (rules.dropout,)),
+    "dot": (sequences.dot,),
+    "embedding": (sequences.lookup,),
+    "gather": (experts.gathered,),
+    "grouped": (experts.grouped,),
+    **dict.fromkeys(("histc", "index_put"), (experts.counted,)),
+    "index": (experts.indexed,),
+    "loss": (sequences.loss,),
+    **dict.fromkeys(("max", "mean"), (rules.reduced,)),
+    "multiply": (experts.weighed, rules.elementwise),
+    "norm": (rules.norm,),
+    **dict.fromkeys(("part", "slice"), (rules.sliced,)),
+    "pool": (rules.pool,),
+    "prelu": (rules.prelu,),
+    "repeat_interleave": (experts.interleaved,),
+    "reshape": (rules.reshaped,),
+    "resize": (rules.resized,),
+    "rope": (rules.rope,),
+    "shares": (experts.normalised,),
+    "softmax": (experts.normalised, rules.softmax),
+    "sum": (experts.summed, rules.reduced),
+    "topk": (experts.topk,),
+    "transpose": (rules.transposed,),
+}
+"""The rules of each operation of the vocabulary; the first one that says it is taken, then that of any function."""
+
+
+def needed(drafts: Sequence[LayerDraft], last: int) -> tuple[LayerDraft, ...]:
+    """Return the layers that one depends on, numbered anew."""
+    found: set[int | None] = {last}
+    for number in range(last, -1, -1):
+        found |= {*drafts[number].reads, drafts[number].tied} if number in found else set()
+    kept = [number for number in range(last + 1) if number in found]
+    new: dict[int | None, int] = {old: number for number, old in enumerate(kept)}
+    return tuple(
+        replace(draft, reads=tuple(new[read] for read in draft.reads), tied=new.get(draft.tied))
+        for draft in map(drafts.__getitem__, kept)
+    )
+
+
+class Reading:
+    """The layers of a network, those on which its result does not depend left out.
+
+    Attributes:
+        trace: the network, without operations on which its result does not depend.
+        atoms: the atoms of the layers' tensors.
+        drafts: the layers, of which the last is the result.
+        rows: all layers, in the order in which they are said.
+        sizes: elements of each trained tensor that an operation reads.
+        known: tensors, opaque layers whose shape a model file cannot say, with operations that no layer holds yet, and the
+            trained tensors behind what depends on these alone; constants are not in it.
+
+    Raises:
+        ModelError: the shape of an input or of the result cannot be said in a model file.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.atoms = replace(trace, nodes=trace.behind(trace.output)), Atoms(trace.batch)
+        self.rows: list[LayerDraft] = []
+        self.sizes: dict[str, int] = {}
+        self.known: dict[str, TensorAxes | frozenset[str] | LayerDraft] = {
+            value: frozenset([identity]) for value, identity in trace.parameters.items()
+        }
+        for value in trace.inputs:
+            self.feed(value)
+        for node in fused(self.trace):
+            self.add(node)
+        self.drafts = needed(self.rows, self.result())
+
+    def feed(self, value: str) -> None:
+        """Add an input; a whole number of each sample beside others is a label, which no layer reads."""
+        sizes = self.trace.shapes[value]
+        if len(sizes) == 1 and value in self.trace.tokens and value != self.trace.inputs[0]:
+            return
+        node = Node(kind="input", operands={}, attributes={}, result=value)
+        with suppress(Unsaid):
+            image = value not in self.trace.tokens
+            self.known[value] = self.sized(self.view(node, {}), LayerDraft(op="input"), image=image)
+            return
+        found = "x".join(map(str, sizes[1:])) or "nothing"
+        allowed = "one size above 1 at least: --input 784, --input 3x224x224 or --input 128:int64"
+        raise ModelError(self.trace.name, f"found a sample of {found} in its input", allowed)
+
+    def result(self) -> int:
+        """Return the number of the layer that is the network's result; raises ``ModelError`` where there is none."""
+        found = self.known.get(self.trace.output)
+        if isinstance(found, TensorAxes):
+            return found.number
+        if isinstance(found, LayerDraft):
+            sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
+            allowed = "one that has samples, as the input"
+            raise ModelError(self.trace.name, f"found a result of {sizes}", allowed)
+        raise ModelError(self.trace.name, "the result does not depend on the input")
+
+    def view(self, node: Node, weights: Mapping[str, frozenset[str]]) -> OpContext:
+        """Return an operation as the rules see it."""
+        found = {value: at for value in node.read if isinstance(at := self.known.get(value), TensorAxes)}
+        return OpContext(self.trace, node, self.atoms, self.rows, found, weights)
+
+    def add(self, node: Node) -> None:
+        """Add an operation."""
+        found = [(value, self.known[value]) for value in node.read if value in self.known]
+        weights = {value: at for value, at in found if isinstance(at, frozenset)}
+        data = [value for value, at in found if value not in weights]
+        if not data:
+            if weights:
+                self.known[node.result] = frozenset[str]().union(*weights.values())
+            return
+        self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
+        view = self.view(node, {value: self.said_of(value, own) for value, own in weights.items()})
+        said = self.said(view) if view.data == tuple(data) else None
+        self.known[node.result] = said or self.opaque(view, data)
+
+    def said_of(self, value: str, identities: frozenset[str]) -> frozenset[str]:
+        """Return the trained tensors that an op says of those behind a value.
+
+        That is one alone where it has as many elements as the value, as the directions of a weight normalisation, whose
+        lengths no op says.
+        """
+        trained = self.trace.trained
+        largest = max(identities, key=lambda one: (trained[one], one))
+        alone = trained[largest] == self.trace.elements(value) != sum(trained[one] for one in identities)
+        return frozenset([largest]) if alone else identities
+
+    def said(self, view: OpContext) -> TensorAxes | None:
+        """Add the layers that say an operation, by the first rule that gives what it makes, or as a function of each element."""
+        before = len(self.rows)
+        for rule in (*RULES.get(view.node.op, ()), rules.function):
+            with suppress(Unsaid):
+                found = rule(view)
+                refuse(tuple(map(self.atoms.size, found.axes)) != view.sizes())
+                return found
+            del self.rows[before:]
+        return None
+
+    def opaque(self, view: OpContext, data: Sequence[str]) -> TensorAxes | LayerDraft:
+        """Add what no layer says as an opaque one, together with what it reads of those whose shape a file cannot say."""
+        node = view.node
+        behind = [self.region(view, value) for value in data]
+        kinds = "-".join([*(one.fields["kind"] for one in reversed(behind) if one.fields), node.kind])
+        region = LayerDraft(
+            op=OPAQUE, fields={"kind": "-".join(dict.fromkeys(kinds.split("-")))[:100]}, scope=node.scope, node=node,
+            reads=tuple(dict.fromkeys(number for one in behind for number in one.reads)),
+            weights=view.trained.union(*(one.weights for one in behind)),
+            flop=node.flop + sum(one.flop for one in behind), notes={key: 1 for one in behind for key in one.notes},
+        )  # fmt: skip
+        if parameters := sum(self.sizes[identity] for identity in region.weights):
+            region.fields["trained"] = parameters
+        with suppress(Unsaid):
+            return self.sized(view, region, image=not region.notes)
+        return region
+
+    def region(self, view: OpContext, value: str) -> LayerDraft:
+        """Return what a value adds to an opaque layer; a second reader of one holds the same operations no more."""
+        at, found = self.known[value], LayerDraft(op=OPAQUE)
+        if isinstance(at, LayerDraft):
+            self.known[value] = replace(found, reads=at.reads, notes=at.notes)
+            return at
+        held = view.held[value]
+        whole = view.names(held) == self.trace.images.get(len(held.axes))
+        return replace(found, reads=(held.number,), notes={} if whole else {"named": 1})
+
+    def sized(self, view: OpContext, draft: LayerDraft, *, image: bool) -> TensorAxes:
+        """Add a layer whose fields are the sizes of its output, by the names of its axes if it may be an image."""
+        sizes = view.sizes()
+        refuse(sizes[:1] != (self.trace.batch,) or not all(sizes))
+        if image and (names := self.trace.images.get(len(sizes), ())):
+            own = {**({"height": 1} if "width" in names else {}), **dict(zip(names, sizes, strict=True))}
+            draft.fields |= {name: own[name] for name in VOLUME if name in own}
+            number = view.add(draft)
+            return TensorAxes(number, view.image_axes(view.dims(number), names))
+        refuse(max(sizes[1:], default=1) == 1)
+        axes = ((BATCH,), *map(self.atoms.axis, sizes[1:]))
+        draft.roles = {"shape": tuple(atom for axis in axes[1:] for atom in axis)}
+        return TensorAxes(view.add(draft), axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +223,7 @@ class Coverage:
     Attributes:
         flop: operations of all contractions of the example.
         said_flop: those of layers that are not opaque.
-        parameters: elements of all trained tensors.
+        parameters: elements of all trained tensors, each counted once.
         said_parameters: those of layers that are not opaque.
         opaque: number of opaque layers by the framework's name of their operations.
     """
@@ -54,7 +242,6 @@ class Coverage:
         return flop, parameters
 
     def __str__(self) -> str:
-        """Return one line."""
         flop, parameters = map(_percent, self.shares)
         text = f"recognised {flop} of {format_count(self.flop)} FLOP and {parameters} of {format_count(self.parameters)} parameters"
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.opaque.items())
@@ -64,19 +251,6 @@ class Coverage:
 def _percent(share: float) -> str:
     """Format a share, rounded down so that 100 % means all."""
     return f"{int(share * 1000) / 10:g} %"
-
-
-def coverage_of(reading: Reading) -> Coverage:
-    """Return the coverage of a network; a trained tensor counts once, however many layers read it."""
-    said = [draft for draft in reading.drafts if draft.op != OPAQUE]
-    known = frozenset[str]().union(*(draft.weights for draft in said))
-    return Coverage(
-        flop=sum(node.flop for node in reading.trace.nodes),
-        said_flop=sum(draft.flop for draft in said),
-        parameters=sum(reading.sizes.values()),
-        said_parameters=sum(reading.sizes[identity] for identity in known),
-        opaque=dict(Counter(draft.fields["kind"] for draft in reading.drafts if draft.op == OPAQUE)),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,18 +298,20 @@ def _flow(value: Any) -> str:
 
 
 def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
-    """Return the network of a trace.
+    """Return the network of a trace, for the samples of the example unless others are asked for; ``partial`` accepts any coverage.
 
-    Args:
-        trace: the network as a framework runs it.
-        batch: samples in a mini-batch, if not those of the example.
-        partial: whether little recognised is enough.
-
-    Raises:
-        ModelError: the network cannot be said, or too little of it is recognised.
+    Raises ``ModelError`` where the network cannot be said, or too little of it is recognised.
     """
     reading = Reading(trace)
-    coverage = coverage_of(reading)
+    recognised = [draft for draft in reading.drafts if draft.op != OPAQUE]
+    known = frozenset[str]().union(*(draft.weights for draft in recognised))
+    coverage = Coverage(
+        flop=(flop := sum(node.flop for node in reading.trace.nodes)),
+        said_flop=flop - sum(draft.flop for draft in reading.drafts),
+        parameters=sum(reading.sizes.values()),
+        said_parameters=sum(reading.sizes[identity] for identity in known),
+        opaque=dict(Counter(draft.fields["kind"] for draft in reading.drafts if draft.op == OPAQUE)),
+    )
     if not partial and min(coverage.shares) < LEAST:
         raise ModelError(trace.name, str(coverage), f"{_percent(LEAST)} of both, or --partial (partial=True)")
     if trace.dtype not in DTYPE_BYTES:

@@ -50,11 +50,7 @@ def from_jax(
 
 
 def capture_built(made: Any, samples: Samples, network: str) -> Trace:
-    """Return the trace of the function that ``my_module:build`` returns with its parameters.
-
-    Raises:
-        InputError: it returns anything else, or the function cannot be captured.
-    """
+    """Return the trace of the function that ``my_module:build`` returns with its parameters; raises ``InputError`` for anything else."""
     jax = package("jax", "jax")
     if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
         raise ModelError(network, f"returned a {type(made).__name__}", "a function and its parameters")
@@ -63,11 +59,7 @@ def capture_built(made: Any, samples: Samples, network: str) -> Trace:
 
 
 def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) -> Trace:
-    """Return the trace of a function.
-
-    Raises:
-        ModelError: the function cannot be traced.
-    """
+    """Return the trace of a function; raises ``ModelError`` at the place ``where`` for one that cannot be traced."""
     jax = package("jax", "jax")
     with one_line(where, "jax.make_jaxpr cannot trace it:"):
         closed = jax.make_jaxpr(fn)(params, *inputs)
@@ -95,7 +87,6 @@ class _Reader:
         self.layout: tuple[int, ...] = CHANNELS_FIRST
 
     def trace(self, jaxpr: Any, params: Sequence[str], name: str) -> Trace:
-        """Return the whole trace."""
         fed = [self.new(variable) for variable in jaxpr.invars]
         inputs = fed[len(params) :]
         self.parameters = dict(zip(fed, params, strict=False))
@@ -179,16 +170,14 @@ class _Reader:
         if not self.data.isdisjoint(read):
             self.data |= {*made}
         operands = {str(number): (value,) for number, value in enumerate(read)}
+        said = {"operands": operands, "scope": scope, "shapes": self.shapes}
         sizes = [self.shapes[one] for one in made]
         largest = max(range(len(made)), key=lambda index: math.prod(sizes[index]))
         flop = 0 if kind in NAMED else self.flop_within(equation)
         for index, one in enumerate(made):
             own = kind if not index or kind == "split" else f"{kind} {index + 1}"
-            said = {**params, "before": sizes[:index], "flop": flop if index == largest else 0}
-            node = Node(
-                kind=own, operands=operands, attributes=said, result=one, scope=scope, shapes=self.shapes
-            )
-            self.nodes.append(adapted(node, ADAPTERS))
+            attributes = {**params, "before": sizes[:index], "flop": flop if index == largest else 0}
+            self.nodes.append(adapted(ADAPTERS, kind=own, attributes=attributes, result=one, **said))
         return made
 
     def flop_within(self, equation: Any) -> int:
@@ -214,14 +203,14 @@ def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, which stand in an axis of one element."""
     table = node.sizes("0")
     rows = len(table) == 2 and tuple(node.get("slice_sizes")) == (1, table[1])
-    return node.called("lookup" if rows else "gather rows", ("table", "tokens"))
+    return node.called("embedding" if rows else "gather rows", ("table", "tokens"))
 
 
 def _slice(node: Node) -> Node:
     axes = [axis for axis, size in enumerate(node.sizes()) if node.made[axis] != size]
     if len(axes) != 1 or {*(node.get("stride", (1,)))} != {1}:
         return node.called("slice")
-    return cut(node, axes[0], node.get("start_indices")[axes[0]])
+    return cut(node, axis=axes[0], start=node.get("start_indices")[axes[0]])
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hypar.importers.atoms import Atoms, Axes, Axis
     from hypar.importers.trace import Node, Trace
@@ -46,7 +45,7 @@ class LayerDraft:
         pairs: atoms of the fields that map dims to others.
         scope: path of the module that runs it.
         weights: identities of its trained tensors.
-        flop: operations of the contractions that it says, over the whole example.
+        flop: operations of the contractions in an opaque layer, over the whole example.
         tied: number of the layer whose weight it uses.
         node: the operation that it says.
         whole: result of the operation of which it says a part alone.
@@ -67,11 +66,6 @@ class LayerDraft:
     node: Node | None = None
     whole: str = ""
     notes: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def function(self) -> str:
-        """The function of a layer that is pointwise; empty for any other."""
-        return str(self.fields["function"]) if self.op == "pointwise" else ""
 
     def named(self, names: Callable[[Axis], Sequence[str]]) -> dict[str, Any]:
         """Return the fields that name dims, by the names of their atoms; those that have their default are left out."""
@@ -104,7 +98,7 @@ class TensorAxes:
         return TensorAxes(self.number, (*self.axes[:place], *axes, *self.axes[place + 1 :]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OpContext:
     """An operation as a rule sees it.
 
@@ -161,10 +155,6 @@ class OpContext:
         """Return the atoms of a layer, or of the one that makes a tensor."""
         return self.atoms.leaves(self.rows[made if isinstance(made, int) else made.number].dims)
 
-    def draft(self, held: TensorAxes) -> LayerDraft:
-        """Return the layer that makes a tensor."""
-        return self.rows[held.number]
-
     def tensor(self, operand: str) -> TensorAxes:
         """Return an operand that depends on the input."""
         refuse(self.node.operand(operand) not in self.held)
@@ -194,16 +184,18 @@ class OpContext:
         return self.atoms.fixed.get(atom) or "x" + "".join(chr(ord("a") + int(digit)) for digit in str(atom))
 
     def put(self, op: str, *reads: TensorAxes, axes: Axes | None = None, **said: Any) -> TensorAxes:
-        """Add a layer and return its result.
+        """Add a layer whose op accepts the tensors that it reads, and of images as many parameters as are trained; return its result.
 
-        Args:
-            op: name of its op, which has to accept what it reads, and of images as many parameters as are trained.
-            reads: the tensors that it reads.
-            axes: those of the result; if not given those of the first tensor, or of an image.
-            said: further attributes of the draft, whose weights and FLOP are the operation's unless others are said.
+        Its axes are those of the first tensor or of an image, its weights the operation's, unless others are said. Of equal
+        numbers of several dims the first is enough, and roles and pairs without atoms are left out.
         """
-        own = {"scope": self.node.scope, "weights": self.trained, "flop": self.node.flop, "node": self.node}
-        said["fields"] = {name: _as_one(value) for name, value in said.get("fields", {}).items()}
+        own = {"scope": self.node.scope, "weights": self.trained, "node": self.node}
+        for named in ("roles", "pairs"):
+            said[named] = {name: axis for name, axis in said.get(named, {}).items() if axis}
+        said["fields"] = {
+            name: value[0] if isinstance(value, list) and len({*value}) == 1 else value
+            for name, value in said.get("fields", {}).items()
+        }
         draft = LayerDraft(op=op, reads=tuple(held.number for held in reads), **{**own, **said})
         images = all(map(self.names, reads))
         number = self.add(draft, images=images, fresh=images and axes is None)
@@ -215,10 +207,7 @@ class OpContext:
     def add(self, draft: LayerDraft, *, images: bool = False, fresh: bool = False) -> int:
         """Add a layer without fields that have their default, whose op says what it makes of what it reads; return its number.
 
-        Args:
-            draft: the layer.
-            images: whether it reads images alone, and so has as many parameters as are trained.
-            fresh: whether its weight makes all dims anew.
+        One that reads ``images`` alone has as many parameters as are trained; the weight of a ``fresh`` one makes all dims anew.
         """
         inputs, kind = [self.dims(number) for number in draft.reads], load_plugin("ops", draft.op)
         roles = {name: self.atoms.leaves(axis) for name, axis in draft.roles.items()}
@@ -236,10 +225,9 @@ class OpContext:
             raise Unsaid from None
         given = op.model_dump(exclude_defaults=True)
         draft.fields = {name: value for name, value in draft.fields.items() if name in given}
-        renewed = fresh and op.node == "weight"
-        draft.dims = tuple(
-            self.atoms.made(known.get(name), name, size, renewed=renewed) for name, size in made.items()
-        )
+        new = fresh and op.node == "weight"
+        dims = (self.atoms.made(known.get(name), name, size, renewed=new) for name, size in made.items())
+        draft.dims = tuple(dims)
         self.rows.append(draft)
         self.atoms.note(draft.dims)
         return len(self.rows) - 1
@@ -248,25 +236,3 @@ class OpContext:
         """Return the axes of a vector, an image, a row or a volume of some dims in the order of names."""
         own = {self.atoms.fixed[atom]: atom for atom in (BATCH, *dims)}
         return tuple((own[name],) for name in names if name in own)
-
-
-def _as_one(value: Any) -> Any:
-    """Return equal numbers of several dims as one."""
-    several = isinstance(value, list | tuple)
-    return value if not several else value[0] if len({*value}) == 1 else [*value]
-
-
-Rule = Callable[[OpContext], TensorAxes]
-RULES: dict[str, list[Rule]] = {}
-"""The rules of each operation of the vocabulary; the first one that says it is taken."""
-
-
-def says(*ops: str) -> Callable[[Rule], Rule]:
-    """Make a function the rule of some operations, behind those that they have already."""
-
-    def added(rule: Rule) -> Rule:
-        for op in ops:
-            RULES.setdefault(op, []).append(rule)
-        return rule
-
-    return added

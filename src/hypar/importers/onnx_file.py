@@ -24,27 +24,20 @@ if TYPE_CHECKING:
 
 def _gather(node: Node) -> Node:
     """Say rows of a table by tokens, or one element of an axis."""
-    axis, index = node.get("axis", 0), node.get("indices")
-    if isinstance(index, int):
-        return cut(node, axis, index, op="part", drop=True)
-    return node.called("gather rows" if axis else "lookup", OPERANDS["lookup"])
+    if isinstance(index := node.get("indices"), int):
+        return cut(node, "part", start=index, drop=True)
+    return node.called("gather rows" if node.get("axis") else "embedding", OPERANDS["embedding"])
 
 
 def _slice(node: Node) -> Node:
-    starts, axes, steps = (node.get(name) for name in ("starts", "axes", "steps"))
+    starts, axes, steps = (node.get(name) for name in ("starts", "axis", "steps"))
     if not starts or len(starts) != 1 or not axes:
         return node.called("slice")
-    return cut(node, axes[0], starts[0], step=steps[0] if steps else 1)
-
-
-def _resize(node: Node) -> Node:
-    mode, place = node.get("mode", "nearest"), node.get("coordinate_transformation_mode", "half_pixel")
-    smooth = mode == "linear" and place in {"half_pixel", "pytorch_half_pixel"}
-    return node.called("resize", mode="bilinear" if smooth else "nearest" if mode == "nearest" else None)
+    return cut(node, axis=axes[0], start=starts[0], step=steps[0] if steps else 1)
 
 
 def _attention(node: Node) -> Node:
-    found = node.called("attention", OPERANDS["attention"], causal=node.get("causal"))
+    found = node.called("attention", OPERANDS["attention"], is_causal=node.get("is_causal"))
     return found if len(found.sizes()) == 4 else node.called("packed attention")
 
 
@@ -56,8 +49,6 @@ def _gemm(node: Node) -> Node:
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "gemm": _gemm,
     "attention": _attention,
-    "globalaveragepool": lambda node: node.called("adaptive_pool", mode="average"),
-    "globalmaxpool": lambda node: node.called("adaptive_pool", mode="max"),
     "sum": lambda node: node.called("add"),
     "dropout": lambda node: node.called("dropout", probability=float(f"{node.get('probability', 0.5):.6g}")),
     "gather": _gather,
@@ -65,7 +56,6 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "transpose": lambda node: node.called(
         "transpose", order=node.get("order", [*range(len(node.made))][::-1])
     ),
-    **dict.fromkeys(("resize", "upsample"), _resize),
 }
 
 
@@ -74,9 +64,6 @@ MOST_BYTES = 2**31
 
 SMALL = 2**10
 """Elements of a tensor whose values are read: sizes, axes, bounds."""
-
-OPERAND = {"X": "input", "W": "weight", "Scale": "weight", "scale": "weight", "B": "bias"}
-"""Names of operands that onnx calls otherwise than PyTorch."""
 
 KEEPING = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators that keep the values of a list of sizes or axes."""
@@ -98,11 +85,7 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
 
 
 def capture(network: str) -> Trace:
-    """Return the trace of the file at a path.
-
-    Raises:
-        InputError: onnx is not installed, or the file is missing, too large, damaged, or of unknown shapes.
-    """
+    """Return the trace of the file at a path; raises ``InputError`` for one that is missing, too large, damaged, or of unknown shapes."""
     onnx, file = package("onnx", "onnx"), Path(network)
     with one_line(network, "not an ONNX file, or cut short:"):
         try:
@@ -252,12 +235,10 @@ class _File:
             self.values[node.output[0]] = self.values[node.input[0]]
         parts = [*node.output] if kind == "Split" else [node.output[0]]
         sizes = [shapes[made] for made in parts]
+        said = {"kind": kind, "operands": operands, "scope": scope_of(node), "shapes": shapes}
         for index, made in enumerate(parts):
-            one = Node(
-                kind=kind, operands=operands, attributes={**attributes, "before": sizes[:index]}, result=made,
-                scope=scope_of(node), shapes=shapes,
-            )  # fmt: skip
-            yield adapted(one, ADAPTERS)
+            own = {**attributes, "before": sizes[:index]}
+            yield adapted(ADAPTERS, **said, attributes=own, result=made)
 
     def arguments(self, node: Any, version: int) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the operands and the other arguments of an operator, with what is in operands of few numbers."""
@@ -275,7 +256,6 @@ class _File:
         operands: dict[str, tuple[str, ...]] = {}
         for number, value in enumerate(node.input):
             name = names[min(number, len(names) - 1)] if names else f"input{number}"
-            name = OPERAND.get(name, name)
             operands[name] = (*operands.get(name, ()), *([value] if value else []))
             if value in self.values:
                 attributes.setdefault(name, self.values[value])

@@ -7,9 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse, says
+from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse
 from hypar.importers.sequences import beside, biased, one_of, patches, tokens
-from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,96 +17,62 @@ if TYPE_CHECKING:
     from hypar.importers.layers import OpContext
     from hypar.ops.base import Shape
 
-PLAIN = frozenset({"gelu", "relu", "silu"})
-"""Functions of each element that are ops of their own."""
-
-OTHER = {"function": "other"}
-"""Fields of a pointwise layer of any other function."""
-
 
 def function(view: OpContext) -> TensorAxes:
     """Say an operation without trained tensors and contractions as a function of each element."""
     refuse(view.node.op == "pool" or view.weights or view.node.flop)
     op, held = view.node.op, view.only
-    if op in PLAIN:
+    if op in {"gelu", "relu", "silu"}:
         return view.put(op, held)
     with suppress(Unsaid):
         return view.put("pointwise", held, fields={"function": op})
-    return view.put("pointwise", held, fields=OTHER)
+    return view.put("pointwise", held, fields={"function": "other"})
 
 
-@says("dropout")
 def dropout(view: OpContext) -> TensorAxes:
-    """Say a dropout, which is no layer where nothing is dropped."""
+    """Say a dropout; a copy is no layer, as a dropout of nothing."""
     probability = view.node.get("probability")
     return view.put("dropout", view.only, fields={"probability": probability}) if probability else view.only
 
 
-@says("copy")
-def copied(view: OpContext) -> TensorAxes:
-    """Return what is copied as it is: no layer."""
-    return view.only
-
-
-NEUTRAL = {"output_padding": 0, "groups": 1}
-"""Fields that not all convolutions have, with the values that say nothing."""
-
-
-@says("conv")
 def conv(view: OpContext) -> TensorAxes:
     """Say a convolution, whose arguments are a number for each dim of the kernel."""
     node, kernel, transposed = view.node, view.node.get("kernel", []), view.node.get("transposed", False)
     refuse(node.operand("weight") not in view.weights or node.get("padding") is None)
     names = ("kernel", "stride", "padding", "output_padding", "dilation", "groups")
-    fields = {name: node.get(name, [0] if name == "output_padding" else None) for name in names}
+    fields = {name: node.get(name) for name in names if name in node.attributes}
     bias = node.operand("bias") in view.weights
     if not view.read and len(kernel) == 1 and not transposed:
         return along(view, view.only, bias=bias, **fields)
-    ops = {2: "conv_transpose"} if transposed else {1: "conv1d", 2: "conv", 3: "conv3d"}
-    op = ops.get(len(kernel), "")
-    refuse(not view.read or not op)
-    for name in {*fields} - {*load_plugin("ops", op).model_fields}:
-        value = fields.pop(name)
-        refuse({*(value if isinstance(value, list) else [value])} != {NEUTRAL[name]})
+    op = "conv_transpose" if transposed else {1: "conv1d", 3: "conv3d"}.get(len(kernel), "conv")
     return view.put(op, view.only, fields={"out_channels": node.get("out"), **fields, "bias": bias})
 
 
-def along(view: OpContext, held: TensorAxes, *, groups: int, bias: bool, **fields: Any) -> TensorAxes:
+def along(view: OpContext, held: TensorAxes, *, bias: bool, groups: int = 1, **fields: Any) -> TensorAxes:
     """Say a convolution along the last of three axes, that of the positions; the second one is that of the features."""
     atoms, made = view.atoms, view.node.get("out")
     refuse(len(held.axes) != len(("batch", "features", "positions")))
     over, places = view.positions(held, -1), view.sizes()[-1]
     read, each = atoms.leaves(held.axes[1]), tuple[int, ...]()
-    if groups > 1 and made == groups == atoms.size(read):
-        each, read = read, each
-    elif groups > 1:
-        parts: Axis = tuple(atoms.new(size) for size in (groups, atoms.size(read) // groups))
-        refuse(not atoms.unite(read, parts))
-        each, read = (atoms.leaves((part,)) for part in parts)
+    if groups > 1:
+        each, read = atoms.regroup((read,), (groups, atoms.size(read) // groups)) or ((), ())
+        refuse(not each or (not read and made > groups))
     new = atoms.axis(made // groups)
     left = over if atoms.size((over,)) == places else atoms.resized(over, places)
     roles = {"over": (over,), "contracted": read, "out": new if read else (), "each": each}
-    names = load_plugin("ops", "sequence_conv").model_fields
-    said = {name: value[0] for name, value in fields.items() if name in names}
+    said = {name: value[0] for name, value in fields.items()}
     weight, *rest = view.weights.values()
     apart = bias and bool(each)
     found = view.put(
-        "sequence_conv", held, axes=(held.axes[0], (*each, *new), (left,)),
-        roles={name: axis for name, axis in roles.items() if axis},
+        "sequence_conv", held, axes=(held.axes[0], (*each, *new), (left,)), roles=roles,
         weights=weight if apart else weight.union(*rest), fields={**said, "bias": bias and not apart},
     )  # fmt: skip
-    return (
-        view.put("position", found, roles={"over": (*each, *new)}, weights=rest[0], flop=0)
-        if apart
-        else found
-    )
+    return view.put("position", found, roles={"over": (*each, *new)}, weights=rest[0]) if apart else found
 
 
-@says("pool")
 def pool(view: OpContext) -> TensorAxes:
     """Say a sliding pool, whose sizes are those of the last axes; a stride that equals the kernel is left out."""
-    node, up, names = view.node, view.node.get("up", False), view.names(view.only)
-    places = [*view.read][1:]
+    node, names, places = view.node, view.names(view.only), [*view.read][1:]
     refuse(not places or node.get("padding") is None)
 
     def along(name: str, plain: int) -> list[int]:
@@ -117,54 +82,44 @@ def pool(view: OpContext) -> TensorAxes:
     kernel, stride = along("kernel", 1), along("stride", 1)
     refuse(math.prod(kernel) != math.prod(node.get("kernel")))
     moves = {} if stride == kernel else {"stride": stride}
-    fields = {"mode": node.get("mode"), "kernel": kernel, **moves, "padding": along("padding", 0)}
-    return view.put(*_pool_of(view), fields=fields | ({"rounding": "up"} if up else {}))
+    further = {"rounding": "up"} if node.get("ceil_mode") else {}
+    return pooled(view, node.get("mode"), kernel=kernel, **moves, padding=along("padding", 0), **further)
 
 
-def _pool_of(view: OpContext) -> tuple[str, TensorAxes]:
-    return "pool3d" if "depth" in view.read else "pool", view.only
+def pooled(view: OpContext, mode: str, **fields: Any) -> TensorAxes:
+    """Say a pool of an image or of a volume."""
+    return view.put("pool3d" if "depth" in view.read else "pool", view.only, fields={"mode": mode, **fields})
 
 
-@says("adaptive_pool")
 def adaptive(view: OpContext) -> TensorAxes:
     """Say a pool to a given size, which is no layer where that is the size."""
-    old, new = view.read, view.made
-    refuse(not old or not new)
-    return view.only if len(old) < 3 or old == new else pooled_to(view, view.node.get("mode"), new)
+    refuse(not view.made)
+    return view.only if view.read == view.made else pooled_to(view, view.node.get("mode"), view.made)
 
 
 def pooled_to(view: OpContext, mode: str, new: Shape) -> TensorAxes:
     """Say a pool to a given size: a global window, or windows side by side."""
     old, (_, *places) = view.read, new
     if {new[dim] for dim in places} == {1}:
-        return view.put(*_pool_of(view), fields={"mode": mode, "window": "global"})
+        return pooled(view, mode, window="global")
     refuse(any(old[dim] % new[dim] for dim in places))
-    return view.put(
-        *_pool_of(view), fields={"mode": mode, "kernel": [old[dim] // new[dim] for dim in places]}
-    )
+    return pooled(view, mode, kernel=[old[dim] // new[dim] for dim in places])
 
 
-@says("max", "mean", "sum")
 def reduced(view: OpContext) -> TensorAxes:
     """Say a mean, a sum or a maximum over the whole image, flattened where its axes are dropped.
 
     A sum is a mean but for a number; a maximum of a tensor and a number is a rectifier.
     """
     node, read, names = view.node, view.read, view.names(view.only)
-    if node.op == "max" and not {"dim", "axes", "axis"} & {*node.attributes}:
+    if node.op == "max" and "axis" not in node.attributes:
         return view.put("relu", view.only)
     refuse(len(read) < 3 or {names[axis] for axis in node.axes()} != {*names} - {"batch", "channels"})
     ones = {dim: 1 if dim != "channels" else size for dim, size in read.items()}
     found = pooled_to(view, "max" if node.op == "max" else "average", ones)
-    return found if len(view.sizes()) == len(names) else flattened(view, found)
+    return found if len(view.sizes()) == len(names) else view.put("flatten", found)
 
 
-def flattened(view: OpContext, held: TensorAxes) -> TensorAxes:
-    """Say an image as a vector."""
-    return view.put("flatten", held, weights=frozenset(), flop=0)
-
-
-@says("resize")
 def resized(view: OpContext) -> TensorAxes:
     """Say an interpolation to a multiple of the size."""
     old, new, mode, dims = view.read, view.made, view.node.get("mode"), ("height", "width")
@@ -173,19 +128,14 @@ def resized(view: OpContext) -> TensorAxes:
     return view.put("upsample", view.only, fields={"mode": mode, "scale": scale})
 
 
-TRAINED = {"scale": "weight", "shift": "bias"}
-"""Fields of a normalisation, with the operands that are trained tensors where these are true."""
-
-
-@says("norm")
 def norm(view: OpContext) -> TensorAxes:
     """Say a normalisation over some axes, over groups of channels, or over samples and places."""
     node, held, names = view.node, view.only, view.names(view.only)
     kind, axes, groups = (node.get(name) for name in ("kind", "over", "groups"))
-    trained = {field: node.operand(name) in view.weights for field, name in TRAINED.items()}
+    trained = {"scale": node.operand("weight") in view.weights}
     refuse("other" in node.operands)
-    if kind == "rms_norm":
-        del trained["shift"]
+    if kind != "rms_norm":
+        trained["shift"] = node.operand("bias") in view.weights
     if groups is not None or kind == "batch_norm":
         refuse(not names or (groups and names[node.get("axis", 1)] != "channels"))
         own = {"groups": groups or view.read["channels"]} if kind == "group_norm" else {}
@@ -196,7 +146,6 @@ def norm(view: OpContext) -> TensorAxes:
     return view.put(kind, held, roles={"over": over}, fields=trained)
 
 
-@says("softmax")
 def softmax(view: OpContext) -> TensorAxes:
     """Say a softmax over an axis."""
     held, (axis,) = view.only, view.node.axes(-1)
@@ -204,7 +153,6 @@ def softmax(view: OpContext) -> TensorAxes:
     return view.put("softmax", held, roles={"over": view.atoms.leaves(held.axes[axis])})
 
 
-@says("prelu")
 def prelu(view: OpContext) -> TensorAxes:
     """Say a rectifier with trained slopes, of which there are as many as channels, or one."""
     slopes = sum(view.trace.trained[one] for one in view.trained)
@@ -213,7 +161,6 @@ def prelu(view: OpContext) -> TensorAxes:
     return beside(view, "prelu", view.only, own)
 
 
-@says("add", "divide", "multiply")
 def elementwise(view: OpContext) -> TensorAxes:
     """Say a sum or a product of tensors, of a tensor and a trained one, or of one and constants.
 
@@ -222,44 +169,34 @@ def elementwise(view: OpContext) -> TensorAxes:
     op, several = view.node.op, len(view.data) > 1
     refuse(view.node.get("alpha", 1) != 1 or len(view.weights) > (not several))
     if several:
-        with suppress(Unsaid):
-            return joined(view)
-        refuse(op != "multiply")
-        return scaled(view)
+        return joined(view)
     refuse(view.sizes(view.data[0]) != view.sizes() or (view.weights and op == "divide"))
     if view.weights:
         return shifted(view) if op == "add" else beside(view, "layer_scale", view.only)
     others = [value for value in view.node.read if value != view.data[0]]
     number = op != "add" and all(view.trace.elements(value) == 1 for value in others)
-    return view.only if number else view.put("pointwise", view.only, fields=OTHER)
+    return view.only if number else view.put("pointwise", view.only, fields={"function": "other"})
 
 
 def joined(view: OpContext) -> TensorAxes:
-    """Say an op of tensors of equal dims."""
-    first, *others = (view.held[value] for value in view.data)
-    sizes = {view.sizes(value) for value in (*view.data, view.node.result)}
-    numbers = {first.number, *(held.number for held in others)}
-    refuse(view.node.op == "divide" or len(sizes) > 1 or len(numbers) < len(view.node.read))
-    for other in others:
-        refuse(not all(view.atoms.unite(one, two) for one, two in zip(first.axes, other.axes, strict=True)))
-    refuse(any({*view.dims(first)} != {*view.dims(other)} for other in others))
-    return view.put(view.node.op, first, *others, axes=first.axes)
-
-
-def scaled(view: OpContext) -> TensorAxes:
-    """Say the product of a tensor with one that has one element along some axes."""
-    large, small = sorted(view.data, key=view.trace.elements, reverse=True)
-    one, two, sizes = view.held[large], view.held[small], view.sizes(small)
-    refuse(len(sizes) != len(one.axes) or one.number == two.number)
-    for own, other, size in zip(one.axes, two.axes, sizes, strict=True):
-        refuse(size > 1 and not view.atoms.unite(own, other))
-    return view.put("scale", one, two, axes=one.axes)
+    """Say an op of tensors of equal dims, or the product of a tensor with one that has one element along some axes."""
+    large, *small = sorted(view.data, key=view.trace.elements, reverse=True)
+    first, others = view.held[large], [view.held[value] for value in small]
+    refuse(view.node.op == "divide" or len({held.number for held in (first, *others)}) < len(view.node.read))
+    for value, other in zip(small, others, strict=True):
+        refuse(len(other.axes) != len(first.axes))
+        for one, two, size in zip(first.axes, other.axes, view.sizes(value), strict=True):
+            refuse((size > 1 or view.node.op != "multiply") and not view.atoms.unite(one, two))
+    if all({*view.dims(first)} == {*view.dims(other)} for other in others):
+        return view.put(view.node.op, first, *others, axes=first.axes)
+    refuse(view.node.op != "multiply")
+    return view.put("scale", first, *others, axes=first.axes)
 
 
 def shifted(view: OpContext) -> TensorAxes:
     """Say the sum of a tensor and a trained one: the bias of the layer before, or learned positions."""
     held, (weight,) = view.only, view.weights
-    draft, elements = view.draft(held), view.trace.elements(weight)
+    draft, elements = view.rows[held.number], view.trace.elements(weight)
     if draft.op in {"linear", "conv", "patch"} and draft.fields.get("bias") is False:
         made = draft.roles.get("out", draft.dims[:1])
         sizes = [size for size in view.sizes(weight) if size > 1]
@@ -273,7 +210,6 @@ def shifted(view: OpContext) -> TensorAxes:
     return biased(view, held) if draft.op == "matmul" else beside(view, "position", held)
 
 
-@says("concat")
 def concat(view: OpContext) -> TensorAxes:
     """Say a concatenation of channels, of trained tokens and positions, or of features of an attention."""
     (axis,), parts = view.node.axes(0), [view.held[value] for value in view.data]
@@ -288,12 +224,11 @@ def concat(view: OpContext) -> TensorAxes:
 def inlined(view: OpContext, value: str) -> list[TensorAxes]:
     """Return the parts of a concatenation that nothing else reads, any other tensor alone."""
     held = view.held[value]
-    draft = view.draft(held)
+    draft = view.rows[held.number]
     if draft.op != "concat" or len(view.trace.readers[value]) > 1:
         return [held]
-    return [
-        TensorAxes(number, view.image_axes(view.dims(number), view.names(held))) for number in draft.reads
-    ]
+    names = view.names(held)
+    return [TensorAxes(number, view.image_axes(view.dims(number), names)) for number in draft.reads]
 
 
 def features(view: OpContext, axis: int, first: TensorAxes, *others: TensorAxes) -> TensorAxes:
@@ -305,41 +240,35 @@ def features(view: OpContext, axis: int, first: TensorAxes, *others: TensorAxes)
         refuse(not united or not view.dims(part) or view.dims(part)[-1:] != atoms.leaves(part.axes[last]))
     dims = dict.fromkeys(atom for part in parts for atom in view.dims(part)[:-1])
     made = atoms.axis(view.sizes()[last])
-    roles, fields = {"shape": (*dims, *made)}, {"kind": view.node.kind}
-    return view.put(
-        OPAQUE, *parts, axes=(*first.axes[:-1], made), roles=roles, fields=fields, notes={"parts": 1}
-    )
+    said = {"roles": {"shape": (*dims, *made)}, "fields": {"kind": view.node.kind}, "notes": {"parts": 1}}
+    return view.put(OPAQUE, *parts, axes=(*first.axes[:-1], made), **said)
 
 
-@says("reshape")
 def reshaped(view: OpContext) -> TensorAxes:
     """Say a view of the same elements in order: no layer, but ``flatten`` where an image becomes a vector."""
     held, sizes = view.only, view.sizes()
     axes: Axes = ()
     if len(view.read) > 1 and len(sizes) == 2 and sizes[0] == view.trace.batch:
-        return flattened(view, held)
+        return view.put("flatten", held)
     if view.read and len(sizes) != len(held.axes):  # a row with its height, or without
         axes = view.image_axes(view.dims(held), view.trace.images.get(len(sizes), ()))
     if tuple(map(view.atoms.size, axes)) != sizes:
         axes = view.atoms.regroup(held.axes, sizes) or ()
-        refuse(not axes)
     return patches(view, TensorAxes(held.number, axes))
 
 
-@says("transpose")
 def transposed(view: OpContext) -> TensorAxes:
     """Say axes in another order: no layer."""
     return TensorAxes(view.only.number, tuple(view.only.axes[axis] for axis in view.node.get("order")))
 
 
-@says("broadcast")
 def repeated(view: OpContext) -> TensorAxes:
     """Say a tensor that is repeated along axes of one element: no layer, but atoms that its maker does not have.
 
-    ``places`` are the axes of the result in which the tensor's own axes stand; the last ones if they are not said.
+    ``broadcast_dimensions`` are the axes of the result in which the tensor's own stand; the last ones if they are not said.
     """
     held, made = view.only, view.sizes()
-    places = view.node.get("places", range(len(made) - len(held.axes), len(made)))
+    places = view.node.get("broadcast_dimensions", range(len(made) - len(held.axes), len(made)))
     own: Mapping[int, Axis] = dict(zip(places, held.axes, strict=True))
     return TensorAxes(held.number, tuple(
         own[place] if place in own and view.atoms.size(own[place]) == size else view.atoms.axis(size)
@@ -347,7 +276,6 @@ def repeated(view: OpContext) -> TensorAxes:
     ))  # fmt: skip
 
 
-@says("part", "slice")
 def sliced(view: OpContext) -> TensorAxes:
     """Say consecutive elements of an axis: a linear layer of its own where one makes them, or one of some positions."""
     held, atoms, axis, start = view.only, view.atoms, view.node.get("axis"), view.node.get("start")
@@ -356,7 +284,7 @@ def sliced(view: OpContext) -> TensorAxes:
     size = 1 if drop else view.sizes()[axis]
     if size == atoms.size(held.axes[axis]):
         return held.replaced(axis, *held.axes[axis : axis + (not drop)])
-    draft = view.draft(held)
+    draft = view.rows[held.number]
     outer, *inner = atoms.leaves(held.axes[axis]) or (-1,)
     whole = draft.node.result if draft.node else ""
     inner_size, made = atoms.size(inner), atoms.leaves(draft.roles.get("out", ()))
@@ -369,14 +297,12 @@ def sliced(view: OpContext) -> TensorAxes:
     def swapped(dims: Axis) -> Axis:
         return tuple(atom for one in atoms.leaves(dims) for atom in (new if one == outer else (one,)))
 
-    flop = draft.flop * size // inner_size // atoms.size((outer,))
     roles = {**draft.roles, "out": swapped(made)}
-    number = view.add(replace(draft, whole=whole, fields={**draft.fields}, flop=flop, roles=roles))
+    number = view.add(replace(draft, whole=whole, roles=roles))
     part = TensorAxes(number, tuple(map(swapped, held.axes)))
     return part.replaced(axis) if drop else part
 
 
-@says("rope")
 def rope(view: OpContext) -> TensorAxes:
     """Say a rotation of features by their positions."""
     held = view.only

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
 from hypar.importers.atoms import BATCH
-from hypar.importers.layers import TensorAxes, Unsaid, refuse, says
+from hypar.importers.layers import TensorAxes, Unsaid, refuse
 from hypar.importers.trace import VIEWS, matrix_letters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.importers.atoms import Axis
+    from hypar.importers.atoms import Axes, Axis
     from hypar.importers.layers import LayerDraft, OpContext
     from hypar.importers.trace import Letters
+
+    Roles = Mapping[str, Letters]
 
 MOST_TOKENS = 64
 """Trained tokens that one concatenation may put before a sequence."""
@@ -24,23 +26,18 @@ MOST_TOKENS = 64
 
 def patches(view: OpContext, held: TensorAxes) -> TensorAxes:
     """Return a view of an image as the positions of a sequence, where its convolution has one filter for each patch."""
-    atoms, draft = view.atoms, view.draft(held)
+    atoms, draft = view.atoms, view.rows[held.number]
     axes = [atoms.leaves(axis) for axis in held.axes]
     named = [tuple(atoms.fixed.get(atom, "") for atom in axis) for axis in axes]
-    fields = {**draft.fields}
-    plain = fields.pop("stride", None) == fields.get("kernel") and {*fields} <= {
-        "out_channels",
-        "kernel",
-        "bias",
-    }
-    if ("height", "width") not in named or draft.op != "conv" or not plain or draft.node is None:
+    plain = draft.op == "conv" and draft.fields.get("stride") == draft.fields["kernel"]
+    if ("height", "width") not in named or not plain or draft.node is None:
         return held
     whole = draft.node.result
     if not {view.trace.nodes[number].op for number in view.trace.readers[whole]} <= VIEWS:
         return held
     places = [named.index(of) for of in (("height", "width"), ("channels",))]
     positions, made = ((atoms.new(atoms.size(axes[place])),) for place in places)
-    del fields["out_channels"]
+    fields = {name: value for name, value in draft.fields.items() if name not in {"out_channels", "stride"}}
     patch = replace(draft, op="patch", fields=fields, roles={"over": positions, "out": made}, whole=whole)
     with suppress(Unsaid):
         instead = dict(zip(places, (positions, made), strict=True))
@@ -83,7 +80,7 @@ def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()
     said = sum(view.trace.trained[one] for one in view.trained)
     own = own or (1,) * (len(sizes) - len(view.sizes(weight))) + view.sizes(weight)
     places, fields = [place for place, size in enumerate(own) if size > 1], {}
-    scores = view.draft(held).op == "matmul"
+    scores = view.rows[held.number].op == "matmul"
     if said != view.trace.elements(weight):
         tables = [view.sizes(name) for name, one in view.trace.parameters.items() if {one} == {*view.trained}]
         refuse(op != "position" or not tables or tables[0][-1] == 1 or (scores and len(tables[0]) != 2))
@@ -93,27 +90,24 @@ def beside(view: OpContext, op: str, held: TensorAxes, own: tuple[int, ...] = ()
     refuse(any(own[place] != sizes[place] for place in places))
     refuse(not places and (scores or fields or op == "layer_scale"))
     over = view.atoms.leaves(atom for place in places for atom in held.axes[place])
-    return view.put(op, held, axes=held.axes, fields=fields, roles={"over": over} if over else {}, flop=0)
+    return view.put(op, held, fields=fields, roles={"over": over})
 
 
 def biased(view: OpContext, scores: TensorAxes) -> TensorAxes:
     """Say a trained bias of scores; one that is made in another way, as by a small network of distances, no op says."""
     with suppress(Unsaid):
         return beside(view, "position", scores)
-    return view.put(
-        "pointwise", scores, axes=scores.axes, fields={"function": "other"}, weights=frozenset(), flop=0
-    )
+    return view.put("pointwise", scores, fields={"function": "other"}, weights=frozenset())
 
 
 BETWEEN = frozenset({"dropout", "pointwise", "position", "softmax"})
 """Ops between the two products of an attention."""
 
 
-@says("attention")
 def attention(view: OpContext) -> TensorAxes:
     """Say an attention in one operation as two products and the softmax between, with a trained mask added to the scores."""
     query, key, value = (view.tensor(name) for name in ("query", "key", "value"))
-    node, atoms, rank, mask = view.node, view.atoms, len(query.axes), view.node.operand("mask")
+    atoms, rank = view.atoms, len(query.axes)
     refuse({len(key.axes), len(value.axes)} != {rank})
     if BATCH in atoms.leaves(key.axes[-2]):
         found = "found an attention over its first axis, that of the samples"
@@ -123,19 +117,12 @@ def attention(view: OpContext) -> TensorAxes:
     letters = matrix_letters(rank, rank)
     *outer, inner, column = letters["right"]
     scores = activations(view, query, key, {**letters, "right": (*outer, column, inner)})
-    scores = biased(view, scores) if mask in view.weights else scores
-    constant = {} if mask in view.weights else {"mask": node.operands.get("mask", ())}
-    masked = replace(node, op="softmax", operands=constant, attributes={"causal": node.get("causal")})
-    said = {
-        "roles": {"over": atoms.leaves(scores.axes[-1])},
-        "weights": frozenset(),
-        "flop": 0,
-        "node": masked,
-    }
-    return activations(view, view.put("softmax", scores, axes=scores.axes, **said), value, letters)
+    scores = biased(view, scores) if view.node.operand("mask") in view.weights else scores
+    roles = {"over": atoms.leaves(scores.axes[-1])}
+    shares = view.put("softmax", scores, roles=roles, weights=frozenset())
+    return activations(view, shares, value, letters)
 
 
-@says("dot")
 def dot(view: OpContext) -> TensorAxes:
     """Say a sum of products over the letters that the result lacks: a linear layer, or a product of two activations."""
     node = view.node
@@ -151,9 +138,7 @@ def dot(view: OpContext) -> TensorAxes:
     return _linear(view, view.held[left], right, roles, bias=bool(bias))
 
 
-def _linear(
-    view: OpContext, held: TensorAxes, weight: str, roles: Mapping[str, Letters], *, bias: bool
-) -> TensorAxes:
+def _linear(view: OpContext, held: TensorAxes, weight: str, roles: Roles, *, bias: bool) -> TensorAxes:
     """Say a linear layer over all positions of the axes that are not contracted."""
     atoms, of_data, of_result = view.atoms, roles["left"], roles["made"]
     sizes = dict(zip(roles["right"], view.sizes(weight), strict=True))
@@ -178,20 +163,16 @@ def _linear(
         refuse(not all(atoms.unite((one,), (other,)) for one, other in pairs))
         return replace(found, axes=result)
     tied = _owner(view, weight, (contracted, new))
-    return view.put(
-        "linear", held, axes=result, roles={"contracted": order, "out": new}, fields={"bias": bias}, tied=tied
-    )
+    said = {"roles": {"contracted": order, "out": new}, "fields": {"bias": bias}}
+    return view.put("linear", held, axes=result, tied=tied, **said)
 
 
 def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
     """Return the layer whose weight a linear layer uses, after making their dims the same."""
     atoms, identities = view.atoms, view.weights[weight]
-    for number, draft in enumerate(view.rows):
-        if (
-            draft.op not in {"embedding", "linear"}
-            or draft.tied is not None
-            or not identities & draft.weights
-        ):
+    owners = ((at, draft) for at, draft in enumerate(view.rows) if draft.op in {"embedding", "linear"})
+    for number, draft in owners:
+        if draft.tied is not None or not identities & draft.weights:
             continue
         theirs = draft.roles.get("over", draft.roles.get("contracted", ())), draft.roles.get("out", ())
         pairs = list(zip(axes, reversed(theirs) if draft.op == "embedding" else theirs, strict=True))
@@ -201,9 +182,7 @@ def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
     return None
 
 
-def activations(
-    view: OpContext, left: TensorAxes, right: TensorAxes, roles: Mapping[str, Letters]
-) -> TensorAxes:
+def activations(view: OpContext, left: TensorAxes, right: TensorAxes, roles: Roles) -> TensorAxes:
     """Say a product of two tensors that depend on the input; an attention where it is the second one of that."""
     atoms, of_left, of_right = view.atoms, roles["left"], roles["right"]
     if any(view.rows[one].op == "softmax" for one in scores_of(view.rows, right.number)[1]):
@@ -214,32 +193,23 @@ def activations(
     for letter in both:
         joined = atoms.unite(one[letter], two[letter])
         refuse(not joined and not (letter in contracted and atoms.align(one[letter], two[letter])))
-    mine, theirs = (
-        atoms.leaves(atom for letter in contracted for atom in side[letter]) for side in (one, two)
-    )
+    mine, theirs = (atoms.leaves(sum((side[at] for at in contracted), ())) for side in (one, two))
     shared = atoms.leaves(atom for letter in both if letter not in contracted for atom in one[letter])
-    first, second = view.dims(left), view.dims(right)
     refuse(BATCH not in shared)
-    flop = 2 * atoms.size(atom for axis in {**one, **two}.values() for atom in axis)
-    found = _attention_of(view, left, right, (mine, theirs), flop)
-    taken = {atoms.first(atom) for atom in first}
+    found = _attention_of(view, left, right, (mine, theirs))
+    taken = {atoms.first(atom) for atom in view.dims(left)}
     names = {
         atom: atoms.new(atoms.size((atom,)))
-        for atom in second
+        for atom in view.dims(right)
         if atoms.first(atom) in taken and atom not in theirs and atom not in shared
     }
     atoms.aliases |= {*names.values()}
-    free = {
-        letter: tuple(names.get(atom, atom) for atom in atoms.leaves(axis))
-        for letter, axis in two.items()
-        if letter not in one
-    }
+    free = {at: tuple(names.get(atom, atom) for atom in atoms.leaves(axis)) for at, axis in two.items()}
     axes = tuple({**free, **one}[letter] for letter in roles["made"])
     if found is not None:
         return replace(found, axes=axes)
     pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
-    pairs = {field: pair for field, pair in pairs.items() if pair}
-    return view.put("matmul", left, right, axes=axes, pairs=pairs, weights=frozenset(), flop=flop)
+    return view.put("matmul", left, right, axes=axes, pairs=pairs, weights=frozenset())
 
 
 def scores_of(rows: Sequence[LayerDraft], number: int) -> tuple[int, list[int]]:
@@ -251,9 +221,7 @@ def scores_of(rows: Sequence[LayerDraft], number: int) -> tuple[int, list[int]]:
     return number, between
 
 
-def _attention_of(
-    view: OpContext, shares: TensorAxes, values: TensorAxes, keys: tuple[Axis, Axis], flop: int
-) -> TensorAxes | None:
+def _attention_of(view: OpContext, shares: TensorAxes, values: TensorAxes, keys: Axes) -> TensorAxes | None:
     """Say an attention where a product's first factor is a softmax of another product over the same dims."""
     rows, leaves = view.rows, view.atoms.leaves
     number, between = scores_of(rows, shares.number)
@@ -270,7 +238,7 @@ def _attention_of(
     with suppress(Unsaid):
         found = view.put(
             "attention", *(TensorAxes(number, ()) for number in numbers), axes=(), roles={"over": keys[1]},
-            fields={"causal": any(map(view.trace.causal, masked))}, weights=frozenset(), flop=flop + scores.flop,
+            fields={"causal": any(map(view.trace.causal, masked))}, weights=frozenset(),
         )  # fmt: skip
         makers = [rows[number] for number in numbers[:3]]
         if len({maker.scope for maker in makers}) == 1 and all(maker.op == "linear" for maker in makers):
@@ -296,7 +264,6 @@ def _parts(view: OpContext, factors: tuple[int, ...], values: int) -> list[int]:
     return [number for part in parts for number in part]
 
 
-@says("lookup")
 def lookup(view: OpContext) -> TensorAxes:
     """Say a table whose rows are looked up by the input."""
     held, table = view.tensor("tokens"), view.node.operand("table")
@@ -306,7 +273,6 @@ def lookup(view: OpContext) -> TensorAxes:
     return view.put("embedding", held, axes=axes, roles={"over": over, "out": out})
 
 
-@says("loss")
 def loss(view: OpContext) -> TensorAxes:
     """Say a mean cross-entropy of scores, whose classes are the second axis unless another is said."""
     held, (axis,) = view.held[view.data[0]], view.node.axes(1)

@@ -40,10 +40,9 @@ def _transpose(node: Node) -> Node:
 def _recurrence(node: Node) -> Node:
     """Say a recurrence, in which each position meets every matrix once."""
     batch, length, *_ = node.sizes()
-    shapes = [node.shapes[value] for value in node.operands["params"]]
-    return node.called(
-        node.kind, flop=2 * batch * length * sum(one[0] * one[1] for one in shapes if len(one) == 2)
-    )
+    shapes = (node.shapes[value] for value in node.operands["params"])
+    elements = sum(one[0] * one[1] for one in shapes if len(one) == 2)
+    return node.called(node.kind, flop=2 * batch * length * elements)
 
 
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
@@ -52,23 +51,13 @@ ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     "einsum": _einsum,
     "tensordot": lambda node: contraction(node, (node.get("dims_self"), node.get("dims_other"))),
     **dict.fromkeys(("transpose", "mt", "t", "numpy_t"), _transpose),
-    "slice": lambda node: cut(node, node.get("dim", 0), node.get("start", 0), step=node.get("step", 1)),
-    **dict.fromkeys(
-        ("select", "unbind"),
-        lambda node: cut(node, node.get("dim", 0), node.get("index", 0), op="part", drop=True),
-    ),
-    "adaptive_avg_pool": lambda node: node.called("adaptive_pool", mode="average"),
-    "adaptive_max_pool": lambda node: node.called("adaptive_pool", mode="max"),
+    "slice": cut,
+    **dict.fromkeys(("select", "unbind"), partial(cut, op="part", drop=True)),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrence),
-    "upsample_nearest": lambda node: node.called("resize", mode="nearest"),
-    "upsample_bilinear": lambda node: node.called(
-        "resize", mode=None if node.get("align_corners") else "bilinear"
-    ),
 }
 
 DIVIDING = frozenset({"split", "split_with_sizes", "chunk", "unbind"})
 """Operations of several results, each of which stands for itself."""
-
 
 EMPTY = frozenset({"empty", "empty_like", "new_empty", "new_zeros", "zeros", "zeros_like"})
 """Operations whose result has no values that matter."""
@@ -100,11 +89,7 @@ def from_torch(
 
 
 def capture_built(module: Any, samples: Samples, network: str) -> Trace:
-    """Return the trace of the module that ``my_module:build`` is or returns.
-
-    Raises:
-        InputError: it is no module, or cannot be captured.
-    """
+    """Return the trace of the module that ``my_module:build`` is or returns; raises ``InputError`` for anything else."""
     torch = package("torch", "torch")
     if not isinstance(module, torch.nn.Module):
         allowed = "a torch.nn.Module, or a function that returns one"
@@ -117,16 +102,9 @@ def capture_built(module: Any, samples: Samples, network: str) -> Trace:
 
 
 def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Trace:
-    """Return the trace of a training step's forward phase.
+    """Return the trace of a training step's forward phase, of one tensor for each argument; the module's mode stays as it is.
 
-    Args:
-        module: the module, whose mode is the same afterwards.
-        example: one tensor for each argument, samples first.
-        name: name of the network.
-        where: the place that errors name.
-
-    Raises:
-        ModelError: ``torch.export`` cannot capture the module.
+    Raises ``ModelError`` at the place ``where`` for what ``torch.export`` cannot capture.
     """
     torch = package("torch", "torch")
     modes = [(part, part.training) for part in module.modules()]
@@ -140,17 +118,9 @@ def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Tr
             part.training = mode
 
 
-Said = tuple[str, dict[str, tuple[str, ...]], dict[str, Any]]
-"""The name of an operation, its operands and its other arguments."""
-
-
 def kind_of(node: Any) -> str:
     """Return the name of an operation, without its overload."""
     return str(getattr(getattr(node.target, "overloadpacket", node.target), "__name__", node.target))
-
-
-def _format(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 class _Program:
@@ -175,20 +145,16 @@ class _Program:
             if "val" in node.meta:
                 self.shapes[node.name] = self.sizes(node)
             if node.name in inputs and isinstance(node.meta["val"], self.torch.Tensor):
-                fed[node.name] = _format(node.meta["val"])
+                fed[node.name] = str(node.meta["val"].dtype)
             if node.op == "call_function" and (said := self.said(node)) is not None:
-                kind, read, own = said
-                at = self.scope(node)
-                one = Node(
-                    kind=kind, operands=read, attributes=own, result=node.name, scope=at, shapes=self.shapes
-                )
-                nodes.append(adapted(one, ADAPTERS))
+                said |= {"result": node.name, "scope": self.scope(node), "shapes": self.shapes}
+                nodes.append(adapted(ADAPTERS, **said))
         results = [self.true(str(output)) for output in signature.user_outputs]
         if not results:
             raise ModelError(where, "found no tensor in what it returns", "a tensor")
         tied = signature.inputs_to_parameters.items()
         parameters = {value: first.setdefault(id(state[own]), own) for value, own in tied}
-        formats, own_class = map(_format, self.module.parameters()), type(self.module)
+        formats, own_class = (str(one.dtype) for one in self.module.parameters()), type(self.module)
         source = f"imported from PyTorch: {own_class.__module__}.{own_class.__qualname__}"
         return Trace.of(
             fed, formats, results, name=name, source=source, parameters=parameters, shapes=self.shapes,
@@ -209,13 +175,13 @@ class _Program:
             name = self.alias[name]
         return name
 
-    def said(self, node: Any) -> Said | None:
-        """Return the operation of a node; None where that gives another name alone, or stands for several results."""
+    def said(self, node: Any) -> dict[str, Any] | None:
+        """Return the kind of a node, its operands and its other arguments; None where it only names a value, or several."""
         maker, index = node.args if node.target.__name__ == "getitem" else (node, None)
         kind = kind_of(maker)
         if index is not None and kind not in DIVIDING:
             if index:
-                return "getitem", {"input": (self.true(maker.name),)}, {}
+                return {"kind": "getitem", "operands": {"input": (self.true(maker.name),)}, "attributes": {}}
             self.alias[node.name] = maker.name
             return None
         if node.meta.get("val") is None or (index is None and kind in DIVIDING):
@@ -228,9 +194,9 @@ class _Program:
         if kind.endswith("_") and not kind.startswith("_") and operands:
             kind = kind.removesuffix("_")
             self.alias[self.true(next(iter(operands.values()))[0])] = node.name
-        return kind, operands, attributes
+        return {"kind": kind, "operands": operands, "attributes": attributes}
 
-    def filled(self, node: Any) -> Said | None:
+    def filled(self, node: Any) -> dict[str, Any] | None:
         """Return the concatenation that a copy completes: the last part of a tensor that was made empty."""
         part, source = node.args[:2]
         if kind_of(part) != "slice" or kind_of(whole := part.args[0]) not in EMPTY:
@@ -246,7 +212,7 @@ class _Program:
         self.shapes[node.name] = sizes
         self.alias[whole.name] = node.name
         sources = tuple(value for _, (value, _) in sorted(parts.items()))
-        return "cat", {"tensors": sources}, {"dim": axis}
+        return {"kind": "cat", "operands": {"tensors": sources}, "attributes": {"dim": axis}}
 
     def arguments(self, node: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the values and the other arguments of a node by the names of its schema."""

@@ -17,7 +17,6 @@ Letters = tuple[int, ...]
 
 CHANNELS_FIRST = (0, 1, 2, 3)
 FRAMEWORKS = {
-    "add": ("add_any",),
     "sub": ("rsub",),
     "multiply": ("mul",),
     "divide": ("div",),
@@ -27,19 +26,14 @@ FRAMEWORKS = {
     "sigmoid": ("logistic",),
     "silu": ("swish",),
     "leaky_relu": ("leakyrelu",),
-    "mean": ("reducemean",),
-    "sum": ("reducesum", "reduce_sum"),
-    "max": ("amax", "reducemax", "reduce_max"),
-    "softmax": ("log_softmax", "logsoftmax"),
+    "max": ("amax",),
     "attention": ("scaled_dot_product_attention",),
     "grouped": ("grouped_mm", "grouped_mm_fallback"),
-    "lookup": ("embedding",),
     "broadcast": ("expand", "expand_as", "broadcast_in_dim"),
     "transpose": ("permute",),
     "dropout": ("feature_dropout",),
     "where": ("isnan", "select_n"),
     "concat": ("cat", "concatenate"),
-    "fill": ("masked_fill",),
     "mark": ("getitem", "zeros_like", "bitwise_not"),
     "copy": (
         "to", "to_copy", "cast", "convert_element_type", "stop_gradient", "identity", "contiguous", "clone",
@@ -49,7 +43,6 @@ FRAMEWORKS = {
     "triangle": ("tril", "triu", "trilu"),
     "compare": ("le", "ge", "gt", "less", "lessorequal", "greater", "greaterorequal"),
     "loss": ("cross_entropy_loss", "softmaxcrossentropyloss"),
-    "histogram": ("histc",),
 }  # fmt: skip
 """The vocabulary, with the frameworks' names in small letters; others have the name of the framework, or that their adapter gives."""
 
@@ -59,10 +52,9 @@ ARGUMENTS = {
     "padding": ("pads",),
     "dilation": ("dilations", "rhs_dilation", "window_dilation"),
     "groups": ("group", "feature_group_count"),
-    "up": ("ceil_mode",),
+    "axis": ("dim", "axes", "dimension"),
+    "start": ("index",),
     "order": ("dims", "perm", "permutation"),
-    "places": ("broadcast_dimensions",),
-    "causal": ("is_causal",),
     "probability": ("p", "ratio"),
     "min": ("min_val",),
     "max": ("max_val",),
@@ -74,7 +66,7 @@ OPERANDS = {
     "castlike": ("input",),
     "type_as": ("input",),
     "grouped": ("input", "weight"),
-    "lookup": ("table", "tokens"),
+    "embedding": ("table", "tokens"),
 }
 """The operands of operations whose rules read them by name, or read not all, in the order that all frameworks have."""
 
@@ -149,11 +141,9 @@ class Node:
         """Return the only value of an operand; nothing if it is not given."""
         return next(iter(self.operands.get(name, ())), "")
 
-    def axes(self, default: int = 0) -> tuple[int, ...]:
-        """Return the axes of which it says something, by any framework's name of that argument."""
-        names = (name for name in ("dim", "axes", "axis", "dimension") if self.get(name) is not None)
-        found = self.get(next(names, ""), default)
-        return tuple(int(axis) for axis in (found if isinstance(found, list | tuple) else (found,)))
+    def axes(self, default: int = 0) -> Sequence[int]:
+        """Return the axes of which it says something."""
+        return numbers(self.get("axis", default))
 
     def called(self, op: str, names: Sequence[str] = (), **attributes: Any) -> Node:
         """Return the operation by another name, with other arguments, and its first operands, all unless they are named anew."""
@@ -161,12 +151,13 @@ class Node:
         return replace(self, op=op, operands=operands, attributes=attributes)
 
 
-def adapted(node: Node, adapters: Mapping[str, Callable[[Node], Node]]) -> Node:
+def adapted(
+    adapters: Mapping[str, Callable[[Node], Node]], *, attributes: Mapping[str, Any], **said: Any
+) -> Node:
     """Return an operation of a framework by the vocabulary, by an adapter where names alone do not say it."""
-    node = replace(
-        node, attributes={ARGUMENT.get(name, name): value for name, value in node.attributes.items()}
-    )
-    name = re.sub(r"^_|[123]d(_with_indices)?$", "", node.kind.lower()).replace("normalization", "_norm")
+    node = Node(attributes={ARGUMENT.get(name, name): value for name, value in attributes.items()}, **said)
+    around = r"^(_|reduce_?|log_?(?=softmax))|(_any|[123]d(_with_indices)?)$"
+    name = re.sub(around, "", node.kind.lower()).replace("normalization", "_norm")
     if (adapter := adapters.get(name, ADAPTERS.get(name))) is not None:
         return adapter(node)
     op = CANONICAL.get(name, name)
@@ -217,7 +208,8 @@ class Trace:
         """Return a network with the number format of each value that is fed, those of trained tensors, and its results."""
         known = [*[*fed.values()][:1], *formats]
         return cls(
-            batch=shapes[next(iter(fed))][0], dtype=next((one for one in known if "float" in one), known[0]),
+            batch=shapes[next(iter(fed))][0],
+            dtype=next((one for one in known if "float" in one), known[0]).rpartition(".")[2],
             inputs=tuple(fed), tokens=frozenset(value for value, one in fed.items() if "float" not in one),
             output=outputs[0], unused_outputs=len(outputs) - 1, shapes=shapes, **said,
         )  # fmt: skip
@@ -261,13 +253,9 @@ class Trace:
 
     def uses(self, value: str) -> frozenset[str]:
         """Return the operations that read a value, or a view of it."""
-        found, waiting = set[str](), [value]
-        while waiting:
-            for number in self.readers.get(waiting.pop(), ()):
-                node = self.nodes[number]
-                found |= set() if node.op in VIEWS else {node.op}
-                waiting += [node.result] if node.op in VIEWS else []
-        return frozenset(found)
+        nodes = (self.nodes[number] for number in self.readers.get(value, ()))
+        uses = (self.uses(node.result) if node.op in VIEWS else {node.op} for node in nodes)
+        return frozenset[str]().union(*uses)
 
     def behind(self, value: str) -> tuple[Node, ...]:
         """Return the operations on which a value depends."""
@@ -303,7 +291,7 @@ class Trace:
 
         A square constant that no operation makes is taken for a causal mask as well.
         """
-        if node.get("causal", False):
+        if node.get("is_causal", False):
             return True
         waiting, seen = [*node.read], set[str]()
         while waiting:
@@ -327,17 +315,15 @@ def matrix_letters(left: int, right: int) -> dict[str, Letters]:
         >>> matrix_letters(3, 2)
         {'left': (0, 1, 2), 'right': (2, 3), 'made': (0, 1, 3)}
     """
-    rank = max(left, right, 2)
-    row, inner, column = rank - 2, rank - 1, rank
-    before = (*range(rank - 2),)
+    *before, row, inner, column = range(max(left, right, 2) + 1)
     return {
-        "left": (*before[rank - left :], row, inner) if left > 1 else (inner,),
-        "right": (*before[rank - right :], inner, column) if right > 1 else (inner,),
-        "made": (*before, *((row,) if left > 1 else ()), *((column,) if right > 1 else ())),
+        "left": (*before, row, inner)[-left:],
+        "right": (*before, inner, column)[-right:] if right > 1 else (inner,),
+        "made": (*before, *[row] * (left > 1), *[column] * (right > 1)),
     }
 
 
-FACTORS = ("left", "right", "bias")
+FACTORS, TRAINED = ("left", "right", "bias"), ("input", "weight", "bias")
 
 
 def matrix_product(node: Node, names: Sequence[str] = FACTORS, turned: Collection[str] = ()) -> Node:
@@ -361,14 +347,15 @@ def contraction(node: Node, summed: Sequence[Sizes], beside: Sequence[Sizes] = (
 
 def conv(node: Node, spec: Sizes = ()) -> Node:
     """Say a convolution; ``spec`` are the axes of an image's filters: those made, those read, and the places."""
-    found = node.called("conv", ("input", "weight", "bias"))
+    found = node.called("conv", TRAINED)
     sizes, groups = found.sizes("weight"), node.get("groups", 1)
     first, _, *places = spec or range(len(sizes))
     turned = "transpose" in node.kind.lower() or bool(node.get("transposed", False))
     out = sizes[1] * groups if turned else sizes[first]
     said = windows(node, [sizes[axis] for axis in places], 1)
     said["padding"] = said["padding"] if len(spec) in {0, 4} else None
-    return found.called("conv", out=out, groups=groups, transposed=turned, **said)
+    said |= {"groups": groups} if groups > 1 else {}
+    return found.called("conv", out=out, transposed=turned, **said)
 
 
 def pool(mode: str, node: Node) -> Node:
@@ -376,7 +363,15 @@ def pool(mode: str, node: Node) -> Node:
     kernel = numbers(node.get("kernel"), len(node.made) - 2)
     said = windows(node, kernel, kernel)
     said["padding"] = said["padding"] if {*said["dilation"]} == {1} else None
-    return node.called("pool", mode=mode, up=bool(node.get("up")), **said)
+    return node.called("pool", mode=mode, ceil_mode=bool(node.get("ceil_mode")), **said)
+
+
+def resize(node: Node) -> Node:
+    """Say an interpolation, bilinear between the middles of elements or nearest; any other mode is left out."""
+    mode, place = node.get("mode", node.kind), node.get("coordinate_transformation_mode", "half_pixel")
+    smooth = place in {"half_pixel", "pytorch_half_pixel"} and not node.get("align_corners")
+    known = {"linear": "bilinear" if smooth else None, "cubic": None}
+    return node.called("resize", mode=known.get("linear" if "linear" in mode else mode, "nearest"))
 
 
 def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str, Any]:
@@ -388,6 +383,8 @@ def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str,
     dims, given = len(kernel), node.get("padding", 0)
     usual = {"stride": stride, "dilation": 1, "output_padding": 0}
     said = {name: numbers(node.get(name) or number, dims) for name, number in usual.items()}
+    if not any(said["output_padding"]):
+        del said["output_padding"]
     if isinstance(given, str) and given != "valid":
         moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
         needed = [
@@ -396,7 +393,7 @@ def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str,
         given = [one // 2 for one in needed] + [-(-one // 2) for one in needed]
     ends = numbers(0 if given == "valid" else given, dims)
     further = (node.get(name, 1) for name in ("lhs_dilation", "base_dilation", "batch_group_count"))
-    even = ends[dims:] in ([], ends[:dims]) and {one for own in further for one in numbers(own, 1)} == {1}
+    even = ends[dims:] in ([], ends[:dims]) and {one for own in further for one in numbers(own)} == {1}
     plain = even and not node.get("output_shape") and not node.get("divisor_override")
     return {"kernel": kernel, **said, "padding": ends[:dims] if plain else None}
 
@@ -406,36 +403,38 @@ def norm(kind: str, node: Node) -> Node:
     rank = len(node.sizes())
     last = len(node.get("normalized_shape", ())) or rank - node.get("axis", -1) % rank
     groups = node.get("num_groups", 0) if kind == "group_norm" else None
-    return node.called("norm", kind=kind, over=[-1 - place for place in range(last)], groups=groups)
+    over = [-1 - place for place in range(last)]
+    return node.called("norm", TRAINED, kind=kind, over=over, groups=groups)
 
 
-def cut(node: Node, axis: int, start: int, *, op: str = "slice", step: int = 1, drop: bool = False) -> Node:
-    """Say consecutive elements of an axis, whose first one may be counted from the end, or one without its axis."""
-    sizes = node.sizes()
+def cut(node: Node, op: str = "slice", *, drop: bool = False, **said: int) -> Node:
+    """Say consecutive elements of an axis, or one without its axis: the first one, from the end if negative, or behind parts ``before``."""
+    usual, sizes, before = {"axis": 0, "start": 0, "step": 1}, node.sizes(), node.get("before", ())
+    axis, start, step = (said.get(name, node.get(name, number)) for name, number in usual.items())
     axis %= len(sizes)
     start = min(start + sizes[axis] * (start < 0), sizes[axis])
+    if before and not drop:
+        start = sum(one[axis] for one in before)
     return node.called(op, axis=axis if step == 1 else None, start=start, drop=drop)
 
 
-def part(node: Node, op: str = "slice") -> Node:
-    """Say one of the parts of an axis, behind those ``before`` it."""
-    (axis,) = node.axes()
-    return cut(node, axis, sum(sizes[axis] for sizes in node.get("before", ())), op=op)
-
-
-def numbers(value: Any, dims: int) -> list[int]:
+def numbers(value: Any, dims: int = 1) -> list[int]:
     """Return a number for each of some dims, of one number or as many."""
     items: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
     return [int(item) for item in (list(items) * dims if len(items) == 1 else items)]
 
 
+ADAPTIVE = partial(Node.called, op="adaptive_pool")
 ADAPTERS: Mapping[str, Callable[[Node], Node]] = {
     **dict.fromkeys(("conv", "conv_transpose", "convolution", "convtranspose"), conv),
     **dict.fromkeys(("matmul", "mm", "bmm", "mv"), matrix_product),
-    "split": part,
-    **dict.fromkeys(("chunk", "split_with_sizes"), partial(part, op="part")),
-    **dict.fromkeys(("max_pool", "maxpool", "reduce_window_max"), partial(pool, "max")),
-    **dict.fromkeys(("avg_pool", "averagepool", "reduce_window_sum"), partial(pool, "average")),
+    "split": cut,
+    **dict.fromkeys(("chunk", "split_with_sizes"), partial(cut, op="part")),
+    **dict.fromkeys(("max_pool", "maxpool", "window_max"), partial(pool, "max")),
+    **dict.fromkeys(("avg_pool", "averagepool", "window_sum"), partial(pool, "average")),
+    **dict.fromkeys(("adaptive_avg_pool", "globalaveragepool"), partial(ADAPTIVE, mode="average")),
+    **dict.fromkeys(("adaptive_max_pool", "globalmaxpool"), partial(ADAPTIVE, mode="max")),
+    **dict.fromkeys(("resize", "upsample", "upsample_nearest", "upsample_bilinear"), resize),
     "instance_norm": partial(norm, "group_norm"),
     **{kind: partial(norm, kind) for kind in ("layer_norm", "rms_norm", "batch_norm", "group_norm")},
     **dict.fromkeys(

@@ -19,31 +19,27 @@ if TYPE_CHECKING:
     from hypar.importers.atoms import Atoms, Axis
     from hypar.importers.layers import LayerDraft
 
-EXPERTS = {"over": "sequence", "to": "experts", "slots": "slots"}
-"""Names of the dims of a dispatch."""
+NAMES = {
+    "dispatch": {"over": "sequence", "to": "experts", "slots": "slots"},
+    "embedding": {"over": "vocab", "out": "hidden"},
+}
+"""Names of the dims in fields of an op, of the layer with the largest ones first, so that the vocabulary is the largest table."""
 
 
 def named(drafts: Sequence[LayerDraft], atoms: Atoms) -> tuple[tuple[LayerDraft, ...], dict[str, int]]:
     """Return layers whose fields have the names of dims, and the dims whose sizes they need."""
     names = _Names(drafts, atoms)
-    found = tuple(replace(draft, fields=names.fields(draft)) for draft in drafts)
-    needed = dict.fromkeys(
-        atom
-        for draft in found
-        for field in load_plugin("ops", draft.op).sized
-        for atom in atoms.leaves(draft.roles.get(field, ()))
-    )
-    fixed = {*atoms.fixed.values()}
-    return found, {name: atoms.size((atom,)) for atom in needed if (name := names.name(atom)) not in fixed}
+    return tuple(replace(draft, fields=names.fields(draft)) for draft in drafts), names.needed
 
 
 class _Names:
-    """Gives names; ``of`` holds that of each atom, ``beside`` the atoms of the tensors that have one."""
+    """Gives names; ``of`` holds that of each atom, ``beside`` the atoms of the tensors that have one, ``needed`` dims with sizes."""
 
     def __init__(self, drafts: Sequence[LayerDraft], atoms: Atoms) -> None:
         self.drafts, self.atoms = drafts, atoms
         self.of: dict[int, str] = {}
         self.sizes: dict[str, int] = {}
+        self.needed: dict[str, int] = {}
         self.tensors = [self.dims(draft.dims) for draft in drafts]
         self.beside: dict[int, set[int]] = {}
         for draft, dims in zip(drafts, self.tensors, strict=True):
@@ -60,9 +56,6 @@ class _Names:
         """Return the atom that names each dim of an axis."""
         return tuple(self.atoms.first(atom) for atom in self.atoms.leaves(axis))
 
-    def name(self, atom: int) -> str:
-        return self.of[self.atoms.first(atom)]
-
     def give(self, atom: int, base: str) -> None:
         """Name an atom, as no other of another size or beside it in a tensor is named."""
         size, fixed = self.atoms.size((atom,)), atom in self.atoms.fixed
@@ -78,12 +71,13 @@ class _Names:
     def wanted(self) -> Iterator[tuple[Axis, str]]:
         """Yield axes with the name that each of their atoms should have, the surest first."""
         yield from (((atom,), name) for atom, name in self.atoms.fixed.items() if atom != BATCH)
-        rules = {"attention": self.of_attention, "matmul": self.of_products}
-        for op, rule in rules.items():
-            yield from (pair for draft in self.drafts if draft.op == op for pair in rule(draft))
-        experts = [draft.roles for draft in self.drafts if draft.op == "dispatch"]
-        yield from ((roles[field], name) for roles in experts for field, name in EXPERTS.items())
-        yield from self.of_tables()
+        for op in ("attention", "matmul"):
+            yield from (pair for draft in self.drafts if draft.op == op for pair in self.of_attention(draft))
+        for op, names in NAMES.items():
+            own = [draft for draft in self.drafts if draft.op == op]
+            own.sort(key=lambda draft: -self.atoms.size(draft.roles["over"]))
+            yield from ((draft.roles[field], name) for draft in own for field, name in names.items())
+            yield from ((self.tensors[read][:1], "sequence") for draft in own for read in draft.reads)
         for draft, dims in zip(self.drafts, self.tensors, strict=True):
             if draft.op in {"add", "layer_norm", "rms_norm"}:
                 yield dims[-1:], "hidden"
@@ -95,8 +89,17 @@ class _Names:
             yield from ((axis, "features") for axis in draft.roles.values())
 
     def of_attention(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
-        queries, keys, values, *further = (self.tensors[read] for read in draft.reads)
-        over = self.dims(draft.roles["over"])
+        """Yield the dims of an attention, and of one between two sequences: two products with a softmax between."""
+        reads, over = draft.reads, self.dims(draft.roles.get("over", ()))
+        if draft.op == "matmul":
+            number, between = scores_of(self.drafts, reads[0])
+            if self.drafts[number].op != "matmul" or not between:
+                return
+            reads = (*self.drafts[number].reads, reads[1])
+        queries, keys, values, *further = (self.tensors[read] for read in reads)
+        if draft.op == "matmul":
+            apart = (atom for atom in queries if atom not in (*keys, *values))
+            over = (*sum(draft.pairs["over"], ()), *apart)
         yield over, "sequence"
         yield from ((dims[-1:], "head_dim") for dims in (queries, keys, values))
         yield from ((dims[-1:], "rope_dim") for dims in further)
@@ -104,28 +107,6 @@ class _Names:
         grouped = tuple(atom for atom in queries[:-1] if atom not in (*over, *shared))
         yield shared, "kv_heads" if grouped else "heads"
         yield grouped, "group" if shared else "heads"
-
-    def of_products(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
-        """Yield the dims of an attention between two sequences, which is two products with a softmax between."""
-        first, values = draft.reads
-        number, between = scores_of(self.drafts, first)
-        scores = self.drafts[number]
-        if scores.op == "matmul" and between:
-            yield tuple(atom for pair in draft.pairs["over"] for atom in pair), "sequence"
-            yield tuple(pair[0] for pair in scores.pairs["over"]), "head_dim"
-            yield self.tensors[values][-1:], "head_dim"
-            queries = self.tensors[scores.reads[0]]
-            yield tuple(atom for atom in queries if atom in self.tensors[values]), "heads"
-
-    def of_tables(self) -> Iterator[tuple[Axis, str]]:
-        """Yield the dims of embeddings; the largest table is that of the vocabulary."""
-        tables = [draft for draft in self.drafts if draft.op == "embedding"]
-        largest = max((self.atoms.size(table.roles["over"]) for table in tables), default=0)
-        for table in tables:
-            over = table.roles["over"]
-            yield over, "vocab" if self.atoms.size(over) == largest else "types"
-            yield table.roles["out"], "hidden"
-            yield self.tensors[table.reads[0]], "sequence"
 
     def of_linear(self) -> Iterator[tuple[Axis, str]]:
         """Yield the dims of linear layers: those that another one contracts are of a perceptron, the last ones classes."""
@@ -139,16 +120,17 @@ class _Names:
     def fields(self, draft: LayerDraft) -> dict[str, Any]:
         """Return the fields of a layer with those that name dims, unless these are named by default."""
         found = draft.named(lambda axis: [self.of[atom] for atom in self.dims(axis)])
-        for field in {*load_plugin("ops", draft.op).sized} & {*found}:
-            axis = self.atoms.leaves(draft.roles[field])
-            if not self.atoms.fixed.keys().isdisjoint(axis):  # no dims of the file
-                found[field] = {self.name(atom): self.atoms.size((atom,)) for atom in axis}
+        for field in load_plugin("ops", draft.op).sized:
+            axis = self.atoms.leaves(draft.roles.get(field, ()))
+            sizes = {self.of[self.atoms.first(atom)]: self.atoms.size((atom,)) for atom in axis}
+            if self.atoms.fixed.keys().isdisjoint(axis):
+                self.needed |= sizes
+            else:  # no dims of the file
+                found[field] = sizes
         return {**found, **draft.fields}
 
 
-UNNAMED = frozenset(
-    {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
-)
+UNNAMED = {"relu", "gelu", "silu", "flatten", "dropout", "softmax", "pointwise", "input", "cross_entropy"}
 """Ops whose layers have no name unless another layer needs it."""
 
 LONGEST_NAME = 90
@@ -156,20 +138,17 @@ CONTAINERS = frozenset({"", "Sequential", "ModuleList", "ModuleDict"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """Modules one behind the other, whose layers are equal and read what the module before gives.
+class _Row:
+    """A layer, or modules one behind the other, whose layers are equal and read what the module before gives.
 
-    ``members`` are the layers of the first one, which read the layer ``read``; ``last`` is that of the last one.
+    ``members`` are the layers of the first one, which read the layers ``reads``; ``last`` is that of the last one.
     """
 
     path: tuple[str, ...]
     members: range
-    read: int
+    reads: tuple[int, ...]
     last: int
     turns: int = 1
-
-
-_Row = int | _Run
 
 
 def content(drafts: Sequence[LayerDraft], classes: Mapping[tuple[str, ...], str]) -> dict[str, Any]:
@@ -193,123 +172,104 @@ class _Writer:
             self.last_reader |= dict.fromkeys(draft.reads, number)
         self.containers = {scope[:depth] for scope in self.ops for depth in range(len(scope))}
 
+    def layer(self, number: int) -> _Row:
+        return _Row(self.drafts[number].scope, range(number, number + 1), self.drafts[number].reads, number)
+
     def rows(self, numbers: range, depth: int) -> Iterator[_Row]:
         """Yield layers one by one but for the longest runs of equal modules, the outermost first."""
-        run: _Run | None = None
+        found: list[_Row] = []
         for path, group in groupby(numbers, lambda number: self.drafts[number].scope[: depth + 1]):
             first, *rest = group
-            part = range(first, first + len(rest) + 1)
-            own = self.module(path, part) if len(path) > depth else None
-            if run and own and self.follows(run, own):
-                run = replace(run, last=own.last, turns=run.turns + 1)
+            members = range(first, first + len(rest) + 1)
+            if len(path) <= depth:
+                found += map(self.layer, members)
                 continue
-            yield from self.written(run, depth)
-            run = own
-            if own is None:
-                yield from part if len(path) <= depth else self.rows(part, depth + 1)
-        yield from self.written(run, depth)
+            reads = (read for number in members for read in self.drafts[number].reads if read not in members)
+            row = _Row(path, members, tuple(dict.fromkeys(reads)), members[-1])
+            if found and self.follows(found[-1], row):
+                run = found.pop()
+                row = replace(run, last=row.last, turns=run.turns + 1)
+            found.append(row)
+        for row in found:
+            alone = row.turns == 1 and len(row.path) > depth
+            yield from self.rows(row.members, depth + 1) if alone else [row]
 
-    def written(self, run: _Run | None, depth: int) -> Iterator[_Row]:
-        """Yield a run, its layers where it is a single module."""
-        if run is not None:
-            yield from [run] if run.turns > 1 else self.rows(run.members, depth + 1)
-
-    def module(self, path: tuple[str, ...], members: range) -> _Run | None:
-        """Return a module alone, if it reads one layer from outside and gives its last one alone."""
-        read = {read for number in members for read in self.drafts[number].reads if read not in members}
-        given = {one for one in members[:-1] if self.last_reader.get(one, 0) not in members}
-        if len(members) < 2 or len(read) != 1 or given:
-            return None
-        return _Run(path, members, read.pop(), members[-1])
-
-    def follows(self, run: _Run, module: _Run) -> bool:
-        """Return whether a module is one more turn of a run."""
+    def follows(self, run: _Row, row: _Row) -> bool:
+        """Return whether a module is one more turn of a run: each reads one layer, and gives its last one alone."""
         return (
             run.turns < MOST_REPEATS
-            and run.path[:-1] == module.path[:-1]
-            and module.read == run.last
-            and self.last_reader[run.last] in module.members
-            and self.form(run) == self.form(module)
+            and len(row.members) > 1 == len(run.reads)
+            and run.path[:-1] == row.path[:-1]
+            and row.reads == (run.last,)
+            and self.last_reader[run.last] in row.members
+            and self.form(run) == self.form(row)
+            and all(
+                self.last_reader.get(one) in own.members for own in (run, row) for one in own.members[:-1]
+            )
         )
 
-    def form(self, run: _Run) -> str:
+    def form(self, run: _Row) -> str:
         """Return what the modules of a run have in common: ops, fields and wiring."""
-        start = run.members.start
-        drafts = (self.drafts[number] for number in run.members)
-        return repr(
-            [
-                (draft.op, sorted(draft.fields.items()), [max(read - start, -1) for read in draft.reads])
-                for draft in drafts
-            ]
-        )
+        start, drafts = run.members.start, (self.drafts[number] for number in run.members)
+        wired = ((draft, [max(read - start, -1) for read in draft.reads]) for draft in drafts)
+        return repr([(draft.op, sorted(draft.fields.items()), reads) for draft, reads in wired])
 
     def entries(
         self, rows: Sequence[_Row], path: tuple[str, ...] = (), read: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the entries of a list; ``read`` is the layer that the list of a block knows as ``input``."""
-        wired = [
-            () if self.reads(row) == (before,) else self.reads(row)
-            for row, before in zip(rows, [read, *map(_last, rows)], strict=False)
-        ]
+        before = [read, *(row.last for row in rows)]
+        wired = [() if row.reads == (last,) else row.reads for row, last in zip(rows, before, strict=False)]
         wanted = {one for reads in wired for one in reads}
         called = {} if read is None else {read: "input"}
         found: list[dict[str, Any]] = []
         for row, reads in zip(rows, wired, strict=True):
             name = _free(self.name(row, path), called.values())
-            entry = self.entry(row, name, named=_last(row) in wanted)
-            tied = self.drafts[row].tied if isinstance(row, int) else None
+            entry = self.entry(row, name, named=row.last in wanted)
+            tied = self.drafts[row.last].tied if row.turns == 1 else None
             if tied in called:
                 entry["weight"] = called[tied]
             inputs = [called[one] for one in reads]
             if inputs:
                 entry["inputs"] = inputs[0] if len(inputs) == 1 else inputs
             found.append(entry)
-            called[_last(row)] = name
+            called[row.last] = name
         return found
-
-    def reads(self, row: _Row) -> tuple[int, ...]:
-        """Return the layers that a row reads."""
-        return self.drafts[row].reads if isinstance(row, int) else (row.read,)
 
     def name(self, row: _Row, path: tuple[str, ...]) -> str:
         """Return the rest of the path of a row's module, with its op where the module runs other layers too."""
-        scope = row.path if isinstance(row, _Run) else self.drafts[row].scope
-        own = [*scope[len(path) :]]
-        if isinstance(row, _Run):
+        own = [*row.path[len(path) :]]
+        if row.turns > 1:
             bare = own[-1].rstrip("0123456789").rstrip("_")
             own[-1:] = [bare] if bare else [] if len(own) > 1 else own[-1:]
-        elif not own or scope in self.containers or len(self.ops[scope]) > 1:
-            own.append(self.drafts[row].op)
+        elif not own or row.path in self.containers or len(self.ops[row.path]) > 1:
+            own.append(self.drafts[row.last].op)
         return _word("_".join(own))
 
     def entry(self, row: _Row, name: str, *, named: bool) -> dict[str, Any]:
         """Return the entry of a row, without its inputs."""
-        if isinstance(row, _Run):
+        if row.turns > 1:
             return {"block": self.block(row), "name": name, "repeat": row.turns}
-        draft = self.drafts[row]
+        draft = self.drafts[row.last]
         head = {"name": name} if named or draft.op not in UNNAMED else {}
         return {**head, "op": draft.op, **draft.fields}
 
-    def block(self, run: _Run) -> str:
+    def block(self, run: _Row) -> str:
         """Return the name of a run's block, which is written where its form first occurs."""
         if (form := self.form(run)) not in self.block_of:
             kind = self.classes.get(run.path, "")
             base = "_".join(run.path) if kind in CONTAINERS else kind
             base = _word(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()) or "block"
             name = self.block_of[form] = _free(base, self.block_of.values())
-            self.blocks[name] = {"layers": self.entries(run.members, run.path, run.read)}
+            layers = [self.layer(number) for number in run.members]
+            self.blocks[name] = {"layers": self.entries(layers, run.path, *run.reads)}
         return self.block_of[form]
-
-
-def _last(row: _Row) -> int:
-    return row if isinstance(row, int) else row.last
 
 
 def _free(name: str, taken: Collection[str]) -> str:
     """Return a name, with a number behind it where it is taken."""
-    return next(
-        free for number in count(1) if (free := name if number == 1 else f"{name}_{number}") not in taken
-    )
+    names = (name if number == 1 else f"{name}_{number}" for number in count(1))
+    return next(free for free in names if free not in taken)
 
 
 def _word(text: str) -> str:
