@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
-from hypar.sharding.amounts.listing import amounts
+from tests.amounts import amounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

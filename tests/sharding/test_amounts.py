@@ -12,8 +12,8 @@ from hypar import LayerGraph, Plan, load_machine, load_model, plan_model
 from hypar.machine.setting import Setting
 from hypar.schedule.moves import Move, moves_of
 from hypar.schedule.scoring import totals
-from hypar.sharding.amounts.listing import Amount, amounts
 from hypar.sharding.placement import cut
+from tests.amounts import Amount, amounts
 from tests.conventions import cost_of, drawn, network, question_of, random_network
 from tests.effort import crossed
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.sharding.amounts.listing import amounts
 from hypar.sharding.numbering import common_digits, digits_of, runs_of
 from hypar.sharding.placement import COPIES, WHOLE, cut, grid, numbered
+from tests.amounts import amounts
 
 DIMS = ("batch", "in_channels", "out_channels")
 

@@ -13,8 +13,8 @@ from hypar.execution.verify import verify_program
 from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
-from hypar.sharding.amounts.listing import amounts
 from hypar.sharding.placement import cut
+from tests.amounts import amounts
 from tests.held import held_by
 from tests.transformers import gpt
 

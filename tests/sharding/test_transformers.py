@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.sharding.amounts.listing import amounts
+from tests.amounts import amounts
 from tests.transformers import chosen, deepseek, gpt, llama, mixtral, one_matrix
 
 if TYPE_CHECKING:

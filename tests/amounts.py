@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.errors import OptionError
 from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.counted import received_between, received_inside
 from hypar.sharding.amounts.products import OUTERMOST
-from hypar.sharding.conventions import FUSED, MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,20 +51,7 @@ def amounts(
         convention: ``moved`` or ``fused``.
         above: below uneven splits the amounts of the network, and for each tensor the products of the splits' factors; None
             if there are none.
-
-    Raises:
-        OptionError: it is another convention.
-
-    Examples:
-        >>> from hypar import load_model
-        >>> from hypar.sharding.placement import cut
-        >>> sfc = load_model("sfc").contracted
-        >>> found = amounts(sfc, (2,), [(cut("in_channels", 2),)] * 4, "moved")
-        >>> [tuple(one) for one in found if one.layer == ("fc1", "fc2")]
-        [(('fc1', 'fc2'), 0, 'backward', 'input', 2097152.0)]
     """
-    if convention not in {MOVED, FUSED}:
-        raise OptionError("convention", f"found {convention!r}", f"{MOVED}, {FUSED}")
     ways = tuple(array)
     network = network_of(graph, convention) if above is None else above[0]
     flows, dims, every, tensors = network
