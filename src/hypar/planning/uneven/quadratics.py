@@ -30,6 +30,10 @@ Line = tuple[float, float]
 """A cost over a group's own share: constant and linear coefficient."""
 
 
+SHARE = np.array([np.finfo(np.float64).tiny, 0.5, 1.0])
+"""Three values of a group's share that determine a quadratic; one that has next to nothing of a layer still works for it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Quadratics:
     """The costs of all options of an uneven split.
@@ -134,15 +138,12 @@ def quadratics_of(split: UnevenSplit) -> Quadratics:
 
 def _coefficients(costs: Array, samples: Array) -> Array:
     """Return constant, linear and quadratic coefficients of costs at three shares of each group, ``[groups, 3, entries]``."""
+    if np.allclose(samples, SHARE):
+        none, half, whole = np.moveaxis(costs, 1, 0)
+        bend = 2 * (none - 2 * half + whole)
+        return np.stack([none, whole - none - bend, bend], axis=1)
     if len(samples) == 1:
         return np.concatenate([costs[:, :1], np.zeros((1, 2, costs.shape[2]))], axis=1)
-    if len(samples) == 2:
-        # Of shares as far apart as each other no rounding hides that a cost is a line.
-        first, middle, last = np.moveaxis(costs, 1, 0)
-        step = (samples[:, 1] - samples[:, 0])[:, None]
-        bend = (first - 2 * middle + last) / (2 * step * step)
-        rise = (last - first) / (2 * step)
-        return np.stack([middle - rise / 2 + bend / 4, rise - bend, bend], axis=1)
     found = np.linalg.inv(samples[:, :, None] ** np.arange(3)) @ costs
     # A cost that does not bend is a line in spite of rounding.
     found[:, 2] = np.where(np.abs(found[:, 2]) > 1e-9 * np.abs(costs).max(axis=1), found[:, 2], 0.0)
@@ -170,11 +171,12 @@ def _computed(split: UnevenSplit, amounts: _Amounts) -> Array:
 @lru_cache(maxsize=32)
 def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered: Entered) -> _Amounts:
     """Compute the amounts of ``count`` groups by the state above the split once for all machines."""
-    shares = _samples(count)
+    shares = _samples(count, apart=entered.network[0].sums[0].as_read is not None)
+    groups, of = np.arange(count), np.arange(count) % len(shares)
     offered: dict[Options, Offered] = {}
     for own in options:
         if own not in offered:
-            every = np.broadcast_to(shares[:, None], (len(shares), len(own), count))
+            every = np.broadcast_to(shares[:, :, None], (*shares.shape[:2], len(own), count))
             offered[own] = Offered(own, np.ascontiguousarray(every))
     blocks: list[tuple[list[Array], list[bool]]] = []
     places: dict[Hashable, slice] = {}
@@ -185,7 +187,7 @@ def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered
         """Return the place of some entries, which are computed if the key is new."""
         if key not in places:
             found = amounts()
-            rows = [np.stack(amount.elements).reshape(count, len(shares), -1) for amount in found]
+            rows = [np.stack(amount.elements)[groups, of].reshape(count, 3, -1) for amount in found]
             start = max((own.stop for own in places.values()), default=0)
             blocks.append((rows, list(inner) or [True] * len(rows)))
             places[key] = slice(start, start + size)
@@ -203,7 +205,9 @@ def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered
         key = (reader, id(entered.network[1][at]), id(parts), id(entered.products[at]), made, read)
         amounts = partial(entered.between, graph, at, offered[made], offered[read])
         edges.append(place(key, len(made) * len(read), amounts, [part.inside for part in parts]))
-    return _joined(tuple(nodes), tuple(edges), [*places.values()], blocks, shares.T)
+    samples = shares[of, :, groups]
+    samples = np.where(samples > SHARE[0], samples, 0.0)
+    return _joined(tuple(nodes), tuple(edges), [*places.values()], blocks, samples)
 
 
 def _joined(
@@ -225,11 +229,18 @@ def _joined(
     return _Amounts(nodes, edges, moved, inner, samples)
 
 
-def _samples(count: int) -> Array:
-    """Return three sets of shares, in which every group has three different ones, ``[3, groups]``."""
+def _samples(count: int, *, apart: bool) -> Array:
+    """Return three sets of shares, in which every group has three different ones, ``[1, 3, groups]``.
+
+    Where a level is counted by itself what a group receives depends on its own share alone: there are sets for each group.
+    """
+    if apart:
+        others = np.full((count, 3, count), 1.0 / count)
+        others[np.arange(count), :, np.arange(count)] = SHARE
+        return others
     if count == 1:
-        return np.ones((3, 1))
+        return np.ones((1, 3, 1))
     if count == 2:
-        return np.array([[0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
+        return np.array([[[0.25, 0.75], [0.5, 0.5], [0.75, 0.25]]])
     weights = np.arange(count, 2.0 * count)
-    return np.asarray(np.stack([np.roll(weights, turn) for turn in range(3)]) / weights.sum())
+    return np.asarray([np.stack([np.roll(weights, turn) for turn in range(3)]) / weights.sum()])

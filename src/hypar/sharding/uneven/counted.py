@@ -83,7 +83,7 @@ def _halos(nest: Nest, offered: Offered, *, apart: bool) -> Iterator[Inside]:
             border = border_of(nest, dim) if apart else None
             rows = Rows(window, (nest.sizes[dim], nest.input_sizes[dim]), cut, border)
             reads, owned = rows.read(shards), rows.owned(shards, shards, np.zeros_like(cut))
-            beside = (reads.width - owned.width) * (shards.width > 0) if apart else _of_others(reads, owned)
+            beside = (reads.width - owned.width) * (offered.shares > 0) if apart else _of_others(reads, owned)
             others = np.where(cut, beside, 0.0)
             if others.any():
                 yield Inside("input", "neighbours", nest.input_elements * others)

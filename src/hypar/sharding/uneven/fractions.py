@@ -88,8 +88,14 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         place, kept = (Interval(rows.at(one.low), rows.at(one.high)) for one in (held, shard))
         reads, summed = rows.read(shard), rows.owned(shard, place, as_producer(made_cut))
         width = as_producer(np.where(made_cut, made.shares, 1.0)) if not rows.gaps else place.width
-        need, hold, core = need * reads.width, hold * width, core * kept.width
-        both, back = both * place.shared(reads), back * place.shared(summed)
+        taken, has, returns = reads.width, place.shared(reads), place.shared(summed)
+        if apart:
+            # What a group lacks depends on its own share alone, whatever those of the others add up to.
+            share = as_consumer(np.where(read_cut, read.shares, 1.0))
+            taken, same = share + (reads.width - shard.width), as_producer(made_cut) & as_consumer(read_cut)
+            has, returns = np.where(same, has, width * taken), np.where(same, returns, width * share)
+        need, hold, core = need * taken, hold * width, core * kept.width
+        both, back = both * has, back * returns
         scattered, returned = scattered * kept.shared(reads), returned * kept.shared(summed)
     straight, terms = _straight(between, made, read), as_producer(_terms(between.made, made))
     keeps, shared = np.where(straight, core, hold), np.where(straight, scattered, both)
@@ -197,7 +203,8 @@ class Rows:
         """Return what windows read to make the outputs of some shards."""
         if self.border:
             low, high = shard.low - self.border / 2, shard.high + self.border / 2
-            return Interval(np.where(self.cut, np.maximum(low, 0.0), 0.0), np.minimum(high, 1.0))
+            high = np.minimum(high, shard.high[..., -1:])
+            return Interval(np.where(self.cut, np.maximum(low, 0.0), 0.0), np.where(self.cut, high, 1.0))
         if self.gaps and self.window is not None:
             low, high = (_within(bound * self.made * self.window.extent, self._ends()) for bound in shard)
             return Interval(np.where(self.cut, low, 0.0), np.where(self.cut, high, 1.0))
