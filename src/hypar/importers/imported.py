@@ -300,11 +300,11 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     Raises ``ModelError`` where the network cannot be said, or too little of it is recognised.
     """
     reading = Reading(trace)
-    recognised = [draft for draft in reading.drafts if draft.op != OPAQUE]
-    known = frozenset[str]().union(*(draft.weights for draft in recognised))
+    read = (node for node in reading.trace.nodes if node.result in reading.trace.dependent)
+    known = frozenset[str]().union(*(draft.weights for draft in reading.drafts if draft.op != OPAQUE))
     coverage = Coverage(
-        flop=(flop := sum(node.flop for node in reading.trace.nodes)),
-        said_flop=flop - sum(draft.flop for draft in reading.drafts),
+        flop=sum(node.flop for node in reading.trace.nodes),
+        said_flop=sum(node.flop for node in read) - sum(draft.flop for draft in reading.drafts),
         parameters=sum(reading.sizes.values()),
         said_parameters=sum(reading.sizes[identity] for identity in known),
         opaque=dict(Counter(draft.fields["kind"] for draft in reading.drafts if draft.op == OPAQUE)),
