@@ -129,8 +129,9 @@ class Reading:
             return found.number
         if isinstance(found, LayerDraft):
             sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
-            allowed = "one that has samples, as the input"
-            raise ModelError(self.trace.name, f"found a result of {sizes}", allowed)
+            raise ModelError(
+                self.trace.name, f"found a result of {sizes}", "one that has samples, as the input"
+            )
         raise ModelError(self.trace.name, "the result does not depend on the input")
 
     def add(self, node: Node) -> None:

@@ -61,8 +61,7 @@ def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) 
     jax = package("jax", "jax")
     with one_line(where, "jax.make_jaxpr cannot trace it:"):
         closed = jax.make_jaxpr(fn)(params, *inputs)
-    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
-    names = [jax.tree_util.keystr(path) for path, _ in leaves]
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     return _Reader(where).trace(closed.jaxpr, names, name)
 
 

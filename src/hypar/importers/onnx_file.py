@@ -77,8 +77,7 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
     Raises:
         InputError: onnx is not installed, or the file cannot be read or said by hypar's ops.
     """
-    trace = capture(str(path))
-    return imported(trace, batch=BATCH if batch is None else batch, partial=partial).graph()
+    return imported(capture(str(path)), batch=BATCH if batch is None else batch, partial=partial).graph()
 
 
 def capture(network: str) -> Trace:

@@ -125,10 +125,9 @@ def attention(view: OpContext) -> TensorAxes:
 
 def dot(view: OpContext) -> TensorAxes:
     """Say a sum of products over the letters that the result lacks: a linear layer, or a product of two activations."""
-    node = view.node
-    left, right, bias = (node.operand(name) for name in ("left", "right", "bias"))
-    roles = {name: node.get(name) for name in ("left", "right", "made")}
-    refuse(not left or not right or roles["left"] is None or node.get("scaled", False))
+    left, right, bias = (view.node.operand(name) for name in ("left", "right", "bias"))
+    roles = {name: view.node.get(name) for name in ("left", "right", "made")}
+    refuse(not left or not right or roles["left"] is None or view.node.get("scaled", False))
     if left in view.held and right in view.held:
         refuse(bias)
         return activations(view, view.held[left], view.held[right], roles)
