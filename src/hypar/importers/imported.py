@@ -114,9 +114,8 @@ class Reading:
             return
         node = Node(kind="input", operands={}, attributes={}, result=value)
         with suppress(Unsaid):
-            image = value not in self.trace.tokens
             view = OpContext(self.trace, node, self.atoms, self.rows, {}, {})
-            self.known[value] = self.sized(view, LayerDraft(op="input"), image=image)
+            self.known[value] = self.sized(view, LayerDraft(op="input"), image=value not in self.trace.tokens)
             return
         found = "x".join(map(str, sizes[1:])) or "nothing"
         allowed = "one size above 1 at least: --input 784, --input 3x224x224 or --input 128:int64"
