@@ -122,6 +122,16 @@ class Unused(nn.Module):
     def forward(self, x):
         return torch.ones(3, 4)
 
+class Written(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scores = nn.Linear(8, 4)
+
+    def forward(self, x):
+        found = self.scores(x).exp()
+        return found / found.sum(1, keepdim=True)
+
+
 class Beside(nn.Module):
     def __init__(self, whole):
         super().__init__()
@@ -137,6 +147,7 @@ class Beside(nn.Module):
 def build(): return Net(False)
 def gated(): return Net(True)
 def copies(): return nn.Identity()
+def written(): return Written()
 def whole(): return Beside(True)
 def beside(): return Beside(False)
 def sequence(): return Sequence()

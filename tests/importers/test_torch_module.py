@@ -80,6 +80,23 @@ def test_a_dim_that_is_made_may_be_that_of_the_channels_of_an_image() -> None:
     hypar.plan_model(found.graph(), levels=2, strategy="optimal")
 
 
+def test_a_softmax_that_is_written_out_may_be_over_any_axis() -> None:
+    found = import_network("torch", "hypar_nets:written", [(6, 8)]).graph()
+    assert [layer.op_name for layer in found.layers] == ["input", "linear", "softmax"]
+    assert found.layers[-1].op.over == ("sequence",)  # type: ignore[attr-defined]
+
+
+def test_an_example_of_one_sample_is_enough(torch: Any) -> None:
+    import hypar_nets  # noqa: PLC0415 (written by the fixture)
+
+    one, two = (hypar.from_torch(hypar_nets.encoder(), torch.zeros(batch, 6, 8), batch=4) for batch in (1, 2))
+    assert (one.num_parameters, one.macs()) == (two.num_parameters, two.macs())
+    images = [
+        hypar.from_torch(hypar_nets.gated(), torch.zeros(batch, 3, 32, 32), batch=4) for batch in (1, 2)
+    ]
+    assert [layer.op for layer in images[0].layers] == [layer.op for layer in images[1].layers]
+
+
 @pytest.mark.parametrize("shape", [(1,), (1, 1)])
 def test_a_sample_of_one_number_that_is_no_image_is_refused(shape: tuple[int, ...]) -> None:
     found = f"found a sample of {'x'.join(map(str, shape))} in its input"

@@ -76,9 +76,10 @@ def normalised(view: OpContext) -> TensorAxes:
 
 def counted(view: OpContext) -> TensorAxes:
     """Say how many positions go to each expert, or a permutation of these that is written down in another order: no layer."""
-    _, gates = _routed(view, view.only)
-    axes = view.only.axes if view.node.op == "index_put" else (view.rows[gates].roles["over"],)
-    return TensorAxes(view.only.number, axes)
+    placed = view.node.op == "index_put"
+    held = view.tensor("indices") if placed else view.only
+    _, gates = _routed(view, held)
+    return held if placed else TensorAxes(held.number, (view.rows[gates].roles["over"],))
 
 
 def interleaved(view: OpContext) -> TensorAxes:

@@ -74,8 +74,7 @@ class _Finder:
         """Return a region with what scales and shifts it behind; None if it is no op."""
         nodes = [self.nodes[number] for number in members]
         axes = self.reduced(nodes)
-        both = sum(value in self.trace.dependent for value in {*nodes[-1].read}) > 1
-        product = both and nodes[-1].op == "multiply"
+        product = nodes[-1].op == "multiply" and len(self.trace.dependent.intersection(nodes[-1].read)) > 1
         op = _op_of({node.op for node in nodes}, reduced=bool(axes), product=product)
         trained = [node.read for node in nodes if op != "rope" and not self.weights.isdisjoint(node.read)]
         if op is None or (trained and op not in NORMS) or any(entry in read for read in trained):

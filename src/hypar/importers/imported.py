@@ -46,7 +46,7 @@ RULES: Mapping[str, tuple[Callable[[OpContext], TensorAxes], ...]] = {
     "grouped": (experts.grouped,),
     **dict.fromkeys(("histc", "index_put"), (experts.counted,)),
     "index": (experts.indexed,),
-    "loss": (sequences.loss,),
+    "loss": (rules.softmax,),
     **dict.fromkeys(("max", "mean"), (rules.reduced,)),
     "multiply": (experts.weighed, rules.elementwise),
     "norm": (rules.norm,),
@@ -99,9 +99,8 @@ class Reading:
         self.trace, self.atoms = replace(trace, nodes=trace.behind(trace.output)), Atoms(trace.batch)
         self.rows: list[LayerDraft] = []
         self.sizes: dict[str, int] = {}
-        self.known: dict[str, TensorAxes | frozenset[str] | LayerDraft] = {
-            value: frozenset([identity]) for value, identity in trace.parameters.items()
-        }
+        trained = {value: frozenset([identity]) for value, identity in trace.parameters.items()}
+        self.known: dict[str, TensorAxes | frozenset[str] | LayerDraft] = {**trained}
         for value in trace.inputs:
             self.feed(value)
         for node in fused(self.trace):
@@ -115,8 +114,8 @@ class Reading:
             return
         node = Node(kind="input", operands={}, attributes={}, result=value)
         with suppress(Unsaid):
-            image = value not in self.trace.tokens
-            self.known[value] = self.sized(self.view(node, {}), LayerDraft(op="input"), image=image)
+            view = OpContext(self.trace, node, self.atoms, self.rows, {}, {})
+            self.known[value] = self.sized(view, LayerDraft(op="input"), image=value not in self.trace.tokens)
             return
         found = "x".join(map(str, sizes[1:])) or "nothing"
         allowed = "one size above 1 at least: --input 784, --input 3x224x224 or --input 128:int64"
@@ -129,14 +128,10 @@ class Reading:
             return found.number
         if isinstance(found, LayerDraft):
             sizes = "x".join(map(str, self.trace.shapes[self.trace.output])) or "one number"
-            allowed = "one that has samples, as the input"
-            raise ModelError(self.trace.name, f"found a result of {sizes}", allowed)
+            raise ModelError(
+                self.trace.name, f"found a result of {sizes}", "one that has samples, as the input"
+            )
         raise ModelError(self.trace.name, "the result does not depend on the input")
-
-    def view(self, node: Node, weights: Mapping[str, frozenset[str]]) -> OpContext:
-        """Return an operation as the rules see it."""
-        found = {value: at for value in node.read if isinstance(at := self.known.get(value), TensorAxes)}
-        return OpContext(self.trace, node, self.atoms, self.rows, found, weights)
 
     def add(self, node: Node) -> None:
         """Add an operation."""
@@ -148,7 +143,9 @@ class Reading:
                 self.known[node.result] = frozenset[str]().union(*weights.values())
             return
         self.sizes |= {one: self.trace.trained[one] for own in weights.values() for one in own}
-        view = self.view(node, {value: self.said_of(value, own) for value, own in weights.items()})
+        held = {value: at for value, at in found if isinstance(at, TensorAxes)}
+        said_of = {value: self.said_of(value, own) for value, own in weights.items()}
+        view = OpContext(self.trace, node, self.atoms, self.rows, held, said_of)
         said = self.said(view) if view.data == tuple(data) else None
         self.known[node.result] = said or self.opaque(view, data)
 
@@ -303,11 +300,11 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
     Raises ``ModelError`` where the network cannot be said, or too little of it is recognised.
     """
     reading = Reading(trace)
-    recognised = [draft for draft in reading.drafts if draft.op != OPAQUE]
-    known = frozenset[str]().union(*(draft.weights for draft in recognised))
+    read = (node for node in reading.trace.nodes if node.result in reading.trace.dependent)
+    known = frozenset[str]().union(*(draft.weights for draft in reading.drafts if draft.op != OPAQUE))
     coverage = Coverage(
-        flop=(flop := sum(node.flop for node in reading.trace.nodes)),
-        said_flop=flop - sum(draft.flop for draft in reading.drafts),
+        flop=sum(node.flop for node in reading.trace.nodes),
+        said_flop=sum(node.flop for node in read) - sum(draft.flop for draft in reading.drafts),
         parameters=sum(reading.sizes.values()),
         said_parameters=sum(reading.sizes[identity] for identity in known),
         opaque=dict(Counter(draft.fields["kind"] for draft in reading.drafts if draft.op == OPAQUE)),
@@ -331,10 +328,8 @@ def imported(trace: Trace, *, batch: int | None, partial: bool) -> Imported:
 
 def _copied(drafts: Sequence[LayerDraft]) -> Iterator[str]:
     """Yield a line on weights that several layers use, and each has in the model file."""
-    uses = Counter[str]()
-    for draft in drafts:
-        if draft.op not in {OPAQUE, "token"} and draft.tied is None and not draft.whole:
-            uses.update(draft.weights)
+    own = (draft for draft in drafts if draft.op not in {OPAQUE, "token"} and draft.tied is None)
+    uses = Counter(identity for draft in own if not draft.whole for identity in draft.weights)
     shared = sorted(identity for identity, count in uses.items() if count > 1)
     if shared:
         others = f" and {len(shared) - 1} more" if len(shared) > 1 else ""

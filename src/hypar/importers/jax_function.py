@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 NAMED = frozenset({"relu", "relu6", "gelu", "silu", "softmax", "sigmoid"})
 """Functions of ``jax.nn`` that are one operation, though they consist of several."""
 
-LOOPS = frozenset({"scan", "while", "cond"})
-
 
 def from_jax(
     fn: Any,
@@ -63,8 +61,7 @@ def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) 
     jax = package("jax", "jax")
     with one_line(where, "jax.make_jaxpr cannot trace it:"):
         closed = jax.make_jaxpr(fn)(params, *inputs)
-    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
-    names = [jax.tree_util.keystr(path) for path, _ in leaves]
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     return _Reader(where).trace(closed.jaxpr, names, name)
 
 
@@ -108,9 +105,9 @@ class _Reader:
         self.shapes[name] = tuple(size if isinstance(size, int) else 0 for size in sizes)
         return name
 
-    def value(self, variable: Any) -> str:
-        """Return the name of a variable's value; a literal or a constant has a new one."""
-        return self.called.get(id(variable)) or self.new(variable)
+    def values(self, variables: Sequence[Any]) -> list[str]:
+        """Return the names of the values of variables; a literal or a constant has a new one."""
+        return [self.called.get(id(one)) or self.new(one) for one in variables]
 
     def open(self, jaxpr: Any, given: Sequence[str], scope: tuple[str, ...] = ()) -> list[str]:
         """Add the equations of a jaxpr on some values, those of functions that it calls included; return its results."""
@@ -118,17 +115,17 @@ class _Reader:
         for equation in jaxpr.eqns:
             params, kind, within = dict(equation.params), equation.primitive.name, scope_of(equation, scope)
             inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
-            read = [self.value(variable) for variable in equation.invars]
+            read = self.values(equation.invars)
             if kind == "scan" and self.over_layers(equation, read):
                 made = self.unroll(params, read, within)
-            elif inner is None or kind in LOOPS:
+            elif inner is None or kind in {"scan", "while", "cond"}:
                 made = self.add(equation, kind, read, within)
             elif params.get("name") in NAMED:
                 made = self.add(equation, str(params["name"]), read, within)
             else:
                 made = self.open(getattr(inner, "jaxpr", inner), read, within)
             self.called |= zip(map(id, equation.outvars), made, strict=False)
-        return [self.value(variable) for variable in jaxpr.outvars]
+        return self.values(jaxpr.outvars)
 
     def over_layers(self, loop: Any, read: Sequence[str]) -> bool:
         """Return whether a loop runs over tensors that depend on no input, as the weights of equal layers."""

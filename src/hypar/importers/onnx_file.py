@@ -65,9 +65,6 @@ MOST_BYTES = 2**31
 SMALL = 2**10
 """Elements of a tensor whose values are read: sizes, axes, bounds."""
 
-KEEPING = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators that keep the values of a list of sizes or axes."""
-
 
 def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = False) -> LayerGraph:
     """Read an ONNX file as a network; weights in other files are not read.
@@ -80,8 +77,7 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
     Raises:
         InputError: onnx is not installed, or the file cannot be read or said by hypar's ops.
     """
-    trace = capture(str(path))
-    return imported(trace, batch=BATCH if batch is None else batch, partial=partial).graph()
+    return imported(capture(str(path)), batch=BATCH if batch is None else batch, partial=partial).graph()
 
 
 def capture(network: str) -> Trace:
@@ -231,7 +227,8 @@ class _File:
             self.values[node.output[0]] = value
         if kind in {"Shape", "Size"}:
             operands = {}  # sizes are constants, whatever has them
-        if kind in KEEPING and node.input and node.input[0] in self.values:
+        keeping = kind in {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
+        if keeping and node.input and node.input[0] in self.values:
             self.values[node.output[0]] = self.values[node.input[0]]
         parts = [*node.output] if kind == "Split" else [node.output[0]]
         sizes = [shapes[made] for made in parts]
@@ -242,11 +239,9 @@ class _File:
 
     def arguments(self, node: Any, version: int) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
         """Return the operands and the other arguments of an operator, with what is in operands of few numbers."""
-        said = ((one.name, self.onnx.helper.get_attribute_value(one)) for one in node.attribute)
-        attributes = {
-            name: value.decode(errors="replace") if isinstance(value, bytes) else value
-            for name, value in said
-        }
+        said = {one.name: self.onnx.helper.get_attribute_value(one) for one in node.attribute}
+        texts = {name: own.decode(errors="replace") for name, own in said.items() if isinstance(own, bytes)}
+        attributes = {**said, **texts}
         if (auto := attributes.pop("auto_pad", "NOTSET")) != "NOTSET":
             attributes["padding"] = auto.partition("_")[0].lower()
         if "kernel_shape" in attributes:
@@ -268,8 +263,7 @@ def scope_of(node: Any) -> tuple[str, ...]:
         if entry.key == "pkg.torch.onnx.name_scopes":
             names = re.findall(r"'([^']*)'", str(entry.value))[:-1]
             return tuple(names[-1].split(".")) if names and names[-1] else ()
-    path: list[str] = []
-    before = ""
+    path, before = list[str](), ""
     for part in node.name.split("/")[1:-1]:
         path += part.removeprefix(f"{before}.").split(".")
         before = part

@@ -11,8 +11,6 @@ from hypar.importers.layers import OPAQUE, TensorAxes, Unsaid, refuse
 from hypar.importers.sequences import beside, biased, one_of, patches, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hypar.importers.atoms import Axes, Axis
     from hypar.importers.layers import OpContext
     from hypar.ops.base import Shape
@@ -132,10 +130,9 @@ def norm(view: OpContext) -> TensorAxes:
     """Say a normalisation over some axes, over groups of channels, or over samples and places."""
     node, held, names = view.node, view.only, view.names(view.only)
     kind, axes, groups = (node.get(name) for name in ("kind", "over", "groups"))
-    trained = {"scale": node.operand("weight") in view.weights}
+    fields = {"scale": "weight"} if kind == "rms_norm" else {"scale": "weight", "shift": "bias"}
+    trained = {field: node.operand(name) in view.weights for field, name in fields.items()}
     refuse("other" in node.operands)
-    if kind != "rms_norm":
-        trained["shift"] = node.operand("bias") in view.weights
     if groups is not None or kind == "batch_norm":
         refuse(not names or (groups and names[node.get("axis", 1)] != "channels"))
         own = {"groups": groups or view.read["channels"]} if kind == "group_norm" else {}
@@ -147,10 +144,12 @@ def norm(view: OpContext) -> TensorAxes:
 
 
 def softmax(view: OpContext) -> TensorAxes:
-    """Say a softmax over an axis."""
-    held, (axis,) = view.only, view.node.axes(-1)
+    """Say a softmax over the last axis, or a mean cross-entropy over the second one, unless another is said."""
+    loss = view.node.op == "loss"
+    held, (axis,) = view.held[view.data[0]], view.node.axes(1 if loss else -1)
     refuse(not -len(held.axes) <= axis < len(held.axes))
-    return view.put("softmax", held, roles={"over": view.atoms.leaves(held.axes[axis])})
+    op, roles = "cross_entropy" if loss else "softmax", {"over": view.atoms.leaves(held.axes[axis])}
+    return view.put(op, held, axes=() if loss else None, roles=roles)
 
 
 def prelu(view: OpContext) -> TensorAxes:
@@ -269,11 +268,9 @@ def repeated(view: OpContext) -> TensorAxes:
     """
     held, made = view.only, view.sizes()
     places = view.node.get("broadcast_dimensions", range(len(made) - len(held.axes), len(made)))
-    own: Mapping[int, Axis] = dict(zip(places, held.axes, strict=True))
-    return TensorAxes(held.number, tuple(
-        own[place] if place in own and view.atoms.size(own[place]) == size else view.atoms.axis(size)
-        for place, size in enumerate(made)
-    ))  # fmt: skip
+    own = {at: axis for at, axis in zip(places, held.axes, strict=True) if view.atoms.size(axis) == made[at]}
+    axes = (own[place] if place in own else view.atoms.axis(size) for place, size in enumerate(made))
+    return TensorAxes(held.number, tuple(axes))
 
 
 def sliced(view: OpContext) -> TensorAxes:

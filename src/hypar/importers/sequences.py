@@ -125,10 +125,9 @@ def attention(view: OpContext) -> TensorAxes:
 
 def dot(view: OpContext) -> TensorAxes:
     """Say a sum of products over the letters that the result lacks: a linear layer, or a product of two activations."""
-    node = view.node
-    left, right, bias = (node.operand(name) for name in ("left", "right", "bias"))
-    roles = {name: node.get(name) for name in ("left", "right", "made")}
-    refuse(not left or not right or roles["left"] is None or node.get("scaled", False))
+    left, right, bias = (view.node.operand(name) for name in ("left", "right", "bias"))
+    roles = {name: view.node.get(name) for name in ("left", "right", "made")}
+    refuse(not left or not right or roles["left"] is None or view.node.get("scaled", False))
     if left in view.held and right in view.held:
         refuse(bias)
         return activations(view, view.held[left], view.held[right], roles)
@@ -177,8 +176,7 @@ def _owner(view: OpContext, weight: str, axes: tuple[Axis, Axis]) -> int | None:
         theirs = draft.roles.get("over", draft.roles.get("contracted", ())), draft.roles.get("out", ())
         pairs = list(zip(axes, reversed(theirs) if draft.op == "embedding" else theirs, strict=True))
         if all(atoms.size(one) == atoms.size(other) for one, other in pairs):
-            united = [atoms.unite(one, other) for one, other in pairs]
-            return number if all(united) else None
+            return number if all(atoms.unite(one, other) for one, other in pairs) else None
     return None
 
 
@@ -198,14 +196,11 @@ def activations(view: OpContext, left: TensorAxes, right: TensorAxes, roles: Rol
     refuse(BATCH not in shared)
     found = _attention_of(view, left, right, (mine, theirs))
     taken = {atoms.first(atom) for atom in view.dims(left)}
-    names = {
-        atom: atoms.new(atoms.size((atom,)))
-        for atom in view.dims(right)
-        if atoms.first(atom) in taken and atom not in theirs and atom not in shared
-    }
+    free = (atom for atom in view.dims(right) if atom not in (*theirs, *shared))
+    names = {atom: atoms.new(atoms.size((atom,))) for atom in free if atoms.first(atom) in taken}
     atoms.aliases |= {*names.values()}
-    free = {at: tuple(names.get(atom, atom) for atom in atoms.leaves(axis)) for at, axis in two.items()}
-    axes = tuple({**free, **one}[letter] for letter in roles["made"])
+    renamed = {at: tuple(names.get(atom, atom) for atom in atoms.leaves(axis)) for at, axis in two.items()}
+    axes = tuple({**renamed, **one}[letter] for letter in roles["made"])
     if found is not None:
         return replace(found, axes=axes)
     pairs = {"over": tuple(zip(mine, theirs, strict=True)), "names": tuple(names.items())}
@@ -271,10 +266,3 @@ def lookup(view: OpContext) -> TensorAxes:
     over, out = ((view.atoms.new(size),) for size in view.sizes(table))
     axes = (*held.axes[: len(view.sizes()) - 1], out)
     return view.put("embedding", held, axes=axes, roles={"over": over, "out": out})
-
-
-def loss(view: OpContext) -> TensorAxes:
-    """Say a mean cross-entropy of scores, whose classes are the second axis unless another is said."""
-    held, (axis,) = view.held[view.data[0]], view.node.axes(1)
-    refuse(axis >= len(held.axes))
-    return view.put("cross_entropy", held, axes=(), roles={"over": view.atoms.leaves(held.axes[axis])})

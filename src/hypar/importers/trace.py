@@ -387,10 +387,8 @@ def windows(node: Node, kernel: list[int], stride: int | list[int]) -> dict[str,
         del said["output_padding"]
     if isinstance(given, str) and given != "valid":
         moves = zip(node.sizes()[2:], node.made[2:], kernel, said["stride"], said["dilation"], strict=True)
-        needed = [
-            max(0, (new - 1) * step + gap * (size - 1) + 1 - old) for old, new, size, step, gap in moves
-        ]
-        given = [one // 2 for one in needed] + [-(-one // 2) for one in needed]
+        both = [max(0, (new - 1) * step + gap * (size - 1) + 1 - old) for old, new, size, step, gap in moves]
+        given = [one // 2 for one in both] + [-(-one // 2) for one in both]
     ends = numbers(0 if given == "valid" else given, dims)
     further = (node.get(name, 1) for name in ("lhs_dilation", "base_dilation", "batch_group_count"))
     even = ends[dims:] in ([], ends[:dims]) and {one for own in further for one in numbers(own)} == {1}

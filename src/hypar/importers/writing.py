@@ -196,6 +196,7 @@ class _Writer:
 
     def follows(self, run: _Row, row: _Row) -> bool:
         """Return whether a module is one more turn of a run: each reads one layer, and gives its last one alone."""
+        inner = ((one, own.members) for own in (run, row) for one in own.members[:-1])
         return (
             run.turns < MOST_REPEATS
             and len(row.members) > 1 == len(run.reads)
@@ -203,9 +204,7 @@ class _Writer:
             and row.reads == (run.last,)
             and self.last_reader[run.last] in row.members
             and self.form(run) == self.form(row)
-            and all(
-                self.last_reader.get(one) in own.members for own in (run, row) for one in own.members[:-1]
-            )
+            and all(self.last_reader.get(one) in members for one, members in inner)
         )
 
     def form(self, run: _Row) -> str:
