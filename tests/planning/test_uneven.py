@@ -207,6 +207,11 @@ def test_shares_of_more_freedom_are_never_dearer(drawn: Drawn, graph: LayerGraph
     assert all(after <= before * (1 + 1e-9) for before, after in pairwise(costs)), costs
 
 
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="of a group with levels inside, another share may cost less",
+)
 def test_exact_shares_are_no_dearer_than_linear_ones_where_groups_have_levels(tmp_path: Path) -> None:
     kinds = {
         name: kind(devices=devices, peak="0.1 TFLOP/s", link="1 GB/s")
