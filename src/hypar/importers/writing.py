@@ -80,10 +80,9 @@ class _Names:
             own = [draft for draft in self.drafts if draft.op == op]
             yield from ((draft.roles[field], name) for draft in own for field, name in names.items())
             yield from ((self.tensors[read][:1], "sequence") for draft in own for read in draft.reads)
-        rows = zip(self.drafts, self.tensors, strict=True)
-        yield from (
-            (dims[-1:], "hidden") for one, dims in rows if one.op in {"add", "layer_norm", "rms_norm"}
-        )
+        for draft, dims in zip(self.drafts, self.tensors, strict=True):
+            if draft.op in {"add", "layer_norm", "rms_norm"}:
+                yield dims[-1:], "hidden"
         yield from self.of_linear()
         for dims in self.tensors:
             yield dims[-1:], "features"
