@@ -26,9 +26,8 @@ def topk(view: OpContext) -> TensorAxes:
     A constant that is added before the choice says which ones are large alone.
     """
     held, rows = view.only, view.rows
-    over = view.positions(held, -1)
+    over, number = view.positions(held, -1), held.number
     refuse(view.node.axes(-1)[0] not in {-1, len(held.axes) - 1})
-    number = held.number
     while rows[number].fields.get("function") == "other" and (node := rows[number].node) and node.op == "add":
         (number,) = rows[number].reads
     draft = rows[number]
@@ -36,8 +35,9 @@ def topk(view: OpContext) -> TensorAxes:
     sigmoid = draft.fields.get("function") == "sigmoid"
     scores = draft.reads[0] if after or sigmoid else number
     refuse(len(view.dims(scores)) != 2)
-    limits = {name: size for name, size in view.rows[held.number].notes.items() if name in {"groups", "best"}}
-    fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax", **limits}
+    limits = {name: rows[held.number].notes.get(name, 1) for name in ("groups", "best")}
+    fields = {"count": view.node.get("k", 0), "function": "sigmoid" if sigmoid else "softmax"}
+    fields |= limits if limits["best"] < limits["groups"] else {}
     choices = view.atoms.new(fields["count"])
     return view.put(
         "top_k", TensorAxes(scores, ()), axes=(*held.axes[:-1], (choices,)), roles={"over": (over,)}, fields=fields,

@@ -118,8 +118,7 @@ def attention(view: OpContext) -> TensorAxes:
     *outer, inner, column = letters["right"]
     scores = activations(view, query, key, {**letters, "right": (*outer, column, inner)})
     scores = biased(view, scores) if view.node.operand("mask") in view.weights else scores
-    roles = {"over": atoms.leaves(scores.axes[-1])}
-    shares = view.put("softmax", scores, roles=roles, weights=frozenset())
+    shares = view.put("softmax", scores, roles={"over": atoms.leaves(scores.axes[-1])}, weights=frozenset())
     return activations(view, shares, value, letters)
 
 

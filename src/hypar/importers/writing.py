@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 NAMES = {
     "dispatch": {"over": "sequence", "to": "experts", "slots": "slots"},
-    "embedding": {"over": "vocab", "out": "hidden"},
+    "embedding": {"over": "types", "out": "hidden"},
 }
-"""Names of the dims in fields of an op, of the layer with the largest ones first, so that the vocabulary is the largest table."""
+"""Names of the dims in fields of an op, but for the vocabulary, which is the largest table."""
 
 
 def named(drafts: Sequence[LayerDraft], atoms: Atoms) -> tuple[tuple[LayerDraft, ...], dict[str, int]]:
@@ -73,9 +73,11 @@ class _Names:
         yield from (((atom,), name) for atom, name in self.atoms.fixed.items() if atom != BATCH)
         for op in ("attention", "matmul"):
             yield from (pair for draft in self.drafts if draft.op == op for pair in self.of_attention(draft))
+        tables = [draft.roles["over"] for draft in self.drafts if draft.op == "embedding"]
+        largest = max(map(self.atoms.size, tables), default=0)
+        yield from ((over, "vocab") for over in tables if self.atoms.size(over) == largest)
         for op, names in NAMES.items():
             own = [draft for draft in self.drafts if draft.op == op]
-            own.sort(key=lambda draft: -self.atoms.size(draft.roles["over"]))
             yield from ((draft.roles[field], name) for draft in own for field, name in names.items())
             yield from ((self.tensors[read][:1], "sequence") for draft in own for read in draft.reads)
         for draft, dims in zip(self.drafts, self.tensors, strict=True):
@@ -85,8 +87,7 @@ class _Names:
         for dims in self.tensors:
             yield dims[-1:], "features"
             yield dims, "sequence"
-        for draft in self.drafts:
-            yield from ((axis, "features") for axis in draft.roles.values())
+        yield from ((axis, "features") for draft in self.drafts for axis in draft.roles.values())
 
     def of_attention(self, draft: LayerDraft) -> Iterator[tuple[Axis, str]]:
         """Yield the dims of an attention, and of one between two sequences: two products with a softmax between."""
