@@ -1,1 +1,1 @@
-"""Cost graphs of a network, by the convention under which transfers are counted."""
+"""Cost graphs of a network: of one level, of several at once, and as counts of levels."""

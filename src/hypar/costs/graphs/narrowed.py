@@ -17,7 +17,7 @@ from hypar.solve.limits import ENTRY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.costs.graphs.moved import Builder
+    from hypar.costs.graphs.several import Builder
     from hypar.solve.cost_graph import CostGraph
     from hypar.solve.edge import Costs, Indices
     from hypar.solve.limits import Budget

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hypar.costs.graphs.moved import Builder, structure
+from hypar.costs.graphs.several import Builder, structure
 from hypar.costs.graphs.single import SingleLevel, layer_items
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import below_level, outermost
