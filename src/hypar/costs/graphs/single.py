@@ -19,8 +19,10 @@ from hypar.sharding.amounts.products import of_tensors
 from hypar.sharding.amounts.rows import cut_windows
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.levels import WORKING
+from hypar.sharding.transfers import simple
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
+from hypar.solve.laid_out import LaidOut, level_structure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -100,6 +102,11 @@ class SingleLevel:
     def built(self) -> CostGraph:
         """Return the cost graph; equal layers and equal tensors share their arrays."""
         edges = self._edges()
+        if all(map(self._cuts_one_dim, {*self.options})):
+            ends = tuple([(tensor.producer, tensor.consumer) for tensor in self.above.tensors])
+            parts = [part.reshape(-1) for part in (*self._nodes(), *edges)]
+            sizes = tuple([len(own) for own in self.options])
+            return LaidOut(level_structure(sizes, ends), np.concatenate(parts))
         return CostGraph(
             nodes=tuple(self._nodes()),
             edges=tuple(
@@ -107,6 +114,9 @@ class SingleLevel:
                 for tensor, costs in zip(self.above.tensors, edges, strict=True)
             ),
         )
+
+    def _cuts_one_dim(self, options: Options) -> bool:
+        return all(simple(choice, self.level.ways) for choice in options)
 
     def _nodes(self) -> list[Costs]:
         """Return the cost of each option of each layer."""
