@@ -86,7 +86,7 @@ MUTANTS = [
     Mutant("a level divides what the levels above left", "sharding/levels.py", "found[names.index(tensor)] *= degree", "found[names.index(tensor)] *= 1"),
     Mutant("a halo grows as shards shrink", "sharding/transfers.py", "np.minimum(border / size, 1.0)", "np.minimum(border, 1.0)"),
     Mutant("there is a border less than shards", "sharding/transfers.py", "(shards - 1 - short) * fraction", "(shards - short) * fraction"),
-    Mutant("each copy of a shard has a border", "sharding/amounts/inside.py", "total[at, row] = shards * here * _beyond", "total[at, row] = shards * _beyond"),
+    Mutant("each copy of a shard has a border", "sharding/amounts/inside.py", "total[at, row] = shards * here * beyond", "total[at, row] = shards * beyond"),
     Mutant("all but one device have terms of a sum, and get it", "sharding/amounts/inside.py", "2.0 * (terms(roles, tensor, own.chosen) - 1.0)", "2.0 * terms(roles, tensor, own.chosen) - 1.0"),
     Mutant("errors have partial sums too", "sharding/amounts/flows.py", "Sums(True, paper, as_read", "Sums(True, False, as_read"),
     Mutant("an error goes back to where F was made", "sharding/amounts/parts.py", 'Change(size, "kept", "back", above)', 'Change(size, "kept", "kept", above)'),

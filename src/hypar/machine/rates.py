@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.rates import Rate, Rates
-from hypar.sharding.redistribution import COLLECTIVES
+from hypar.sharding.rates import COLLECTIVES, Rate, Rates
 from hypar.sharding.shares import divided_einsum
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Costs of transfers at a rate for each collective, as arrays over choices.
+"""The collectives, and costs of transfers at a rate for each of them.
 
 Rates of one per byte give the communication, rates in seconds per byte of a machine give time. Both use the same
 transfers.
@@ -9,7 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from hypar.sharding.redistribution import COLLECTIVES
+COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
+"""The collectives that change the placement of a tensor; ``neighbours`` exchanges halos."""
+
+SUMMED = {"all_reduce": 1 / 2, "reduce_scatter": 1.0}
+"""Fraction of the received elements that are terms of a sum; an all-reduce then gathers as many as it added up."""
 
 
 class Rate(NamedTuple):

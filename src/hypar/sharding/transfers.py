@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from hypar.network.nodes import PlanNode
-    from hypar.sharding.placement import Choice
+    from hypar.sharding.placement import Choice, Options
 
 Number = Any
 """A number, or an array of numbers."""
@@ -29,6 +29,12 @@ def phase_of(tensor: str) -> str:
 def simple(choice: Choice, ways: int) -> bool:
     """Return whether a choice uses all devices of a group, for at most one dim."""
     return len(choice.divided) <= 1 and not choice.order and choice.devices(ways) == ways
+
+
+@lru_cache(maxsize=4096)
+def all_simple(options: Options, ways: int) -> bool:
+    """Return whether every choice of a layer is simple."""
+    return all(simple(choice, ways) for choice in options)
 
 
 def halo(border: float, shards: Number, size: Number) -> Number:

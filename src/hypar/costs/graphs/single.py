@@ -19,7 +19,7 @@ from hypar.sharding.amounts.products import of_tensors
 from hypar.sharding.amounts.rows import cut_windows
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.levels import WORKING
-from hypar.sharding.transfers import simple
+from hypar.sharding.transfers import all_simple
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 from hypar.solve.laid_out import LaidOut, level_structure
@@ -100,23 +100,15 @@ class SingleLevel:
         self.rounds = self.reaches and cost.unit == "bytes" and self.convention in BY_PRODUCTS
 
     def built(self) -> CostGraph:
-        """Return the cost graph; equal layers and equal tensors share their arrays."""
-        edges = self._edges()
-        if all(map(self._cuts_one_dim, {*self.options})):
-            ends = tuple([(tensor.producer, tensor.consumer) for tensor in self.above.tensors])
-            parts = [part.reshape(-1) for part in (*self._nodes(), *edges)]
+        """Return the cost graph: small arrays as one vector; of grids those of equal layers and equal tensors are one object."""
+        nodes, edges = self._nodes(), self._edges()
+        ends = tuple([(tensor.producer, tensor.consumer) for tensor in self.above.tensors])
+        if all(all_simple(own, self.level.ways) for own in self.options):
             sizes = tuple([len(own) for own in self.options])
-            return LaidOut(level_structure(sizes, ends), np.concatenate(parts))
-        return CostGraph(
-            nodes=tuple(self._nodes()),
-            edges=tuple(
-                Edge(source=tensor.producer, target=tensor.consumer, terms=(costs,))
-                for tensor, costs in zip(self.above.tensors, edges, strict=True)
-            ),
-        )
-
-    def _cuts_one_dim(self, options: Options) -> bool:
-        return all(simple(choice, self.level.ways) for choice in options)
+            entries = np.concatenate([part.reshape(-1) for part in (*nodes, *edges)])
+            return LaidOut(level_structure(sizes, ends), entries)
+        found = [Edge(*pair, terms=(costs,)) for pair, costs in zip(ends, edges, strict=True)]
+        return CostGraph(nodes=tuple(nodes), edges=tuple(found))
 
     def _nodes(self) -> list[Costs]:
         """Return the cost of each option of each layer."""

@@ -171,7 +171,7 @@ def _computed(split: UnevenSplit, amounts: _Amounts) -> Array:
 @lru_cache(maxsize=32)
 def _counted(graph: PlanGraph, options: tuple[Options, ...], count: int, entered: Entered) -> _Amounts:
     """Compute the amounts of ``count`` groups by the state above the split once for all machines."""
-    shares = _samples(count, apart=entered.network[0].sums[0].as_read is not None)
+    shares = _samples(count, apart=entered.network[0].sums[0].apart)
     groups, of = np.arange(count), np.arange(count) % len(shares)
     offered: dict[Options, Offered] = {}
     for own in options:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
-from hypar.sharding.amounts.products import OUTERMOST, Products, received
+from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.grids.reshard import Gap, reshard
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Choice, Options
-
-RESIDUE = 1e-9
-"""Fraction of a tensor below which nothing is received."""
 
 SEAM = -1
 """In place of a level: the stages, whose parts have one end of a tensor each."""

@@ -26,8 +26,8 @@ from hypar.sharding.grids.manners import CODE, back, forth, undivided
 from hypar.sharding.grids.tensor_dims import divided
 from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import terms
-from hypar.sharding.redistribution import COLLECTIVES
-from hypar.sharding.transfers import simple
+from hypar.sharding.rates import COLLECTIVES
+from hypar.sharding.transfers import all_simple, simple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,7 +127,7 @@ def factors_of(
     if not dims:
         return found.at_level
     rests = {dim: sizes.of(dim) if between.apart else rest_of(reader, dim, sizes) for dim in dims}
-    if all(simple(choice, ways) for end in options for choice in end):
+    if all(all_simple(end, ways) for end in options):
         factors = with_halos(reader, options[1], found, rests)
     else:
         factors = grids_with_halos(reader, between, options, found.at_level.factors, rests, ways)

@@ -29,6 +29,11 @@ class Sums(NamedTuple):
     weight: bool = True
     as_read: float | None = None
 
+    @property
+    def apart(self) -> bool:
+        """Whether each level is counted by itself: gaps between windows too, and rows beside borders as a transfer of their own."""
+        return self.as_read is not None
+
 
 class Flow(NamedTuple):
     """The amounts of a tensor between two layers.
@@ -65,8 +70,8 @@ def flows_of(graph: PlanGraph, convention: str) -> Flows:
     """Return the amounts of a network under a convention.
 
     Under ``paper`` every layer adds up all its sums, and every tensor has an error. ``direct`` sends the terms of errors to
-    their readers. Under ``moved`` and ``fused`` no error is sent to a layer before which nothing is trained. Under ``fused`` the sums of an output that one layer
-    reads, and the terms of an error, are added up on the way to the next layer.
+    their readers. Under ``moved`` and ``fused`` no error is sent to a layer before which nothing is trained. Under ``fused``
+    the sums of an output that one layer reads, and the terms of an error, are added up on the way to the next layer.
     """
     layers, fused = graph.layers, convention == FUSED
     if convention in {PAPER, DIRECT}:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.amounts.between import names_at
-from hypar.sharding.amounts.rows import border_of
+from hypar.sharding.amounts.rows import beyond, border_of
 from hypar.sharding.grids.intersection import boxes, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.tensor_dims import divided
-from hypar.sharding.transfers import halo
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
@@ -22,14 +21,10 @@ if TYPE_CHECKING:
 
 def with_halos(nest: Nest, options: Options, found: Plain, rests: dict[str, Costs]) -> Factors:
     """Add the halos of simple choices: a device lacks the halo only if the producer divides the same dim."""
-    beyond = np.zeros((len(next(iter(rests.values()))), len(options)))
-    for column, choice in enumerate(options):
-        for dim in choice.divided:
-            if dim in rests:
-                beyond[:, column] = halo(border_of(nest, dim), choice.degree(dim), rests[dim])
+    more = sum(beyond(nest, dim, options, rest) for dim, rest in rests.items())
     factors = found.at_level.factors
-    shared = factors.both * (1 + beyond * found.apart[:, None])
-    return _reaching(factors, factors.need * (1 + beyond), shared)
+    shared = factors.both * (1 + more * found.apart[:, None])
+    return _reaching(factors, factors.need * (1 + more), shared)
 
 
 def _reaching(factors: Factors, need: Costs, both: Costs) -> Factors:

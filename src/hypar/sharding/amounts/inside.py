@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.amounts.flows import fraction_read
-from hypar.sharding.amounts.rows import border_of, rest_of, rows_read, windowed
+from hypar.sharding.amounts.rows import beyond, border_of, rest_of, rows_read, windowed
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.levels import QUANTITIES
 from hypar.sharding.placement import terms
-from hypar.sharding.transfers import halo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,14 +51,14 @@ def added(
             if not (dims and _reaches(dims, options, sizes[at])):
                 continue
             shards, here = elements[at, 0] * copies[at, 0][:, None], at_level[0, :, 0]
-            if sums[at].as_read is not None:
+            if sums[at].apart:
                 for row, dim in enumerate(dims, start=len(at_level)):
-                    total[at, row] = shards * here * _beyond(nest, dim, options, sizes[at].of(dim))
+                    total[at, row] = shards * here * beyond(nest, dim, options, sizes[at].of(dim))
                 continue
             above, reads = np.ones(1), here
             for dim in dims:
                 above = above * rows_read(border_of(nest, dim), sizes[at].of(dim))
-                reads = reads * (1.0 + _beyond(nest, dim, options, rest_of(nest, dim, sizes[at])))
+                reads = reads * (1.0 + beyond(nest, dim, options, rest_of(nest, dim, sizes[at])))
             total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
     return total
 
@@ -95,18 +94,8 @@ def computing(roles: Nest, options: Options, ways: int) -> Costs:
 @lru_cache(maxsize=4096)
 def elements_of(nest: Nest, sums: Sums) -> Costs:
     """Return the elements of each tensor, none of those whose sums are not added up inside the layer."""
-    apart = sums.as_read is not None
-    read = nest.input_elements * (1.0 if apart else fraction_read(nest)) if sums.input else 0.0
-    made = (sums.as_read if apart else nest.elements("output")) if sums.output else 0.0
+    read = nest.input_elements * (1.0 if sums.apart else fraction_read(nest)) if sums.input else 0.0
+    made = (sums.as_read if sums.apart else nest.elements("output")) if sums.output else 0.0
     weight = nest.elements("weight") if sums.weight else 0.0
     others = [[nest.elements(tensor) if sums.input else 0.0] for tensor in nest.others]
     return np.array([[read], [weight], [made], *others], dtype=np.float64)
-
-
-def _beyond(nest: Nest, dim: str, options: Options, rest: Costs) -> Costs:
-    """Return how much more than its shards of a dim each option reads below some rests of it, ``[tuples above, options]``."""
-    found = np.zeros((len(rest), len(options)))
-    for column, choice in enumerate(options):
-        if choice.degree(dim) > 1:
-            found[:, column] = halo(border_of(nest, dim), choice.degree(dim), rest)
-    return found

@@ -35,6 +35,15 @@ def cut_windows(nest: Nest, options: Options) -> tuple[str, ...]:
     return tuple(dim for dim in windowed(nest) if any(choice.degree(dim) > 1 for choice in options))
 
 
+def beyond(nest: Nest, dim: str, options: Options, rest: Costs) -> Costs:
+    """Return how much more than its shards of a dim each option reads below some rests of it, ``[tuples above, options]``."""
+    found = np.zeros((len(rest), len(options)))
+    for column, choice in enumerate(options):
+        if choice.degree(dim) > 1:
+            found[:, column] = halo(border_of(nest, dim), choice.degree(dim), rest)
+    return found
+
+
 def rest_of(nest: Nest, dim: str, sizes: LocalSizes) -> Costs:
     """Return the fraction of a dim's rows that one group reads on average, border rows included, ``[tuples]``."""
     left = sizes.of(dim)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.sharding.redistribution import COLLECTIVES
+from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from hypar.sharding.grids.intersection import boxes, copies, shared_elements
 from hypar.sharding.grids.layouts import Layout, Numbers, layout
 from hypar.sharding.grids.manners import CODE, Manner, back, forth
 from hypar.sharding.grids.tensor_dims import GridDim, grid_dims
-from hypar.sharding.redistribution import COLLECTIVES
+from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
     from hypar.network.nodes import Content

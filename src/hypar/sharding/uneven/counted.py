@@ -8,6 +8,7 @@ import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import elements_of
+from hypar.sharding.amounts.products import RESIDUE
 from hypar.sharding.amounts.rows import border_of
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER
 from hypar.sharding.transfers import phase_of
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Choice
     from hypar.sharding.uneven.fractions import Array, Offered
-
-RESIDUE = 1e-9
-"""Fraction of a tensor below which nothing is received."""
 
 
 class Inside(NamedTuple):
@@ -56,7 +54,7 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Inside
         sums: the results that are added up inside it.
         offered: its options.
     """
-    apart = sums.as_read is not None
+    apart = sums.apart
     at_work = working(offered, apart=apart)
     terms = at_work.sum(axis=-1, keepdims=True)
     own = np.where(cut_by(offered, {None}), 1.0 / terms, offered.shares)
