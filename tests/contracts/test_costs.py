@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,9 @@ from hypar.registry import plugin_names
 from hypar.sharding.amounts.above import below_level, outermost
 from hypar.sharding.levels import levels_of
 from hypar.sharding.space import parse_space
+
+if TYPE_CHECKING:
+    from hypar.solve.cost_graph import CostGraph
 
 HMC = load_machine("hmc")
 COSTS = plugin_names("costs")
@@ -63,3 +68,57 @@ def test_a_convention_is_no_parameter() -> None:
         assert moved.convention == "moved"
         assert load_cost(name, {}).convention == "paper"
     assert load_cost("deepa", {}, {"convention": "moved"}).convention == "direct"
+
+
+def tables(cost: Cost, graph: LayerGraph, ways: int) -> CostGraph:
+    options = [
+        parse_space("batch,in_channels,out_channels").choices(layer, ways)
+        for layer in graph.contracted.layers
+    ]
+    (level,) = levels_of((ways,), graph.element_bytes)
+    return SingleLevel(
+        cost, graph.contracted, level, options, outermost(graph.contracted, cost.convention)
+    ).built()
+
+
+def test_the_weight_between_layers_is_not_that_of_sums(graph: LayerGraph) -> None:
+    half, whole = (tables(load_cost("volume", {"inter_weight": weight}), graph, 2) for weight in (0.5, 1.0))
+    for own, other in zip(half.nodes, whole.nodes, strict=True):
+        assert (own == other).all()
+    for one, two in zip(half.edges, whole.edges, strict=True):
+        assert (one.costs == two.costs / 2).all()
+        assert two.costs.any()
+
+
+@pytest.mark.parametrize("ways", [3, 7, 11, 49])
+def test_what_moves_nothing_costs_nothing(ways: int) -> None:
+    """Of AccPar's nine cells three are 0, whatever shares of that many devices are rounded to."""
+    for edge in tables(load_cost("volume", {}), load_model("sfc"), ways).edges:
+        assert (edge.costs == 0).tolist() == [
+            [True, False, False],
+            [False, False, True],
+            [False, True, False],
+        ]
+
+
+@pytest.mark.parametrize(
+    "pins", [("fc1@H1=batch1",), ("conv2@H1=batch1", "fc1@H1=batch1"), ("fc2@H2=batch1",)]
+)
+def test_a_plan_costs_the_bytes_that_its_score_counts_where_devices_are_idle(pins: tuple[str, ...]) -> None:
+    plan = plan_model(
+        "lenet-c", array=(2, 4), space="all", pins=pins, strategy="hypar", convention="paper", hardware=HMC
+    )
+    assert plan.score is not None
+    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-12)
+
+
+def test_deepa_receives_at_all_devices_at_once_or_at_one_after_another() -> None:
+    """Four devices each receive three quarters of what is gathered."""
+    graph, context = load_model("sfc"), {"machine": HMC}
+    exact, serial = (
+        tables(load_cost("deepa", {"mode": mode}, context), graph, 4) for mode in ("exact", "serial")
+    )
+    for one, other in zip(exact.edges, serial.edges, strict=True):
+        moved = one.costs > 0
+        assert (moved == (other.costs > 0)).all()
+        assert (other.costs[moved] > one.costs[moved]).all()

@@ -18,8 +18,8 @@ from hypar.ops.families.elementwise import Add
 from hypar.ops.windows import ShapeError
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.between import Between
-from hypar.sharding.amounts.counted import Received, received_between
-from hypar.sharding.amounts.flows import Flow
+from hypar.sharding.amounts.counted import Received, received_between, received_inside
+from hypar.sharding.amounts.flows import Flow, Sums
 from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.grids.reshard import Gap, Reshard, reshards
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
@@ -245,6 +245,34 @@ def test_of_one_dim_a_level_grids_are_the_papers_cells(ways: int) -> None:
             for have, need in ((left, back), (back, left))
         ]
         assert boxes == pytest.approx(cells, rel=1e-12, abs=1e-9)
+
+
+IMAGE = {"channels": 4, "height": 8, "width": 8}
+CONV = (
+    load_plugin("ops", "conv")
+    .model_validate({"out_channels": 4, "kernel": 3, "padding": 1})
+    .nest(BATCH, (IMAGE,))
+)
+
+
+def test_by_paper_a_halo_is_a_larger_part_of_what_the_levels_above_leave() -> None:
+    """Two rows of eight lie beside a border, and two of the four that a half has."""
+    content = Content(BATCH * 256, frozenset(), tuple(IMAGE.items()))
+    between = Between(CONV.unsized, CONV.unsized, tuple(IMAGE), frozenset(), apart=True)
+    parts, halves = parts_of(Flow(content.elements, apart=True), between), (cut("height", 2),) * 2
+    moves = received_between(CONV, between, parts, (2, 2), (halves, halves))
+    assert [(one.phase, one.collective, one.elements / content.elements) for one in moves] == [
+        ("forward", "neighbours", 2 / 8),
+        ("forward", "neighbours", 2 / 4),
+    ]
+
+
+def test_by_paper_each_copy_of_a_shard_has_a_border() -> None:
+    """Two of four devices have the same rows; what they add up of the error besides is no halo."""
+    sums = Sums(True, True, as_read=CONV.elements("output"))
+    moves = received_inside(CONV, sums, (4,), (grid({"height": 2, "out_channels": 2}),))
+    halo = [one.elements for one in moves if one.collective == "neighbours"]
+    assert halo == [2 * CONV.input_elements * 2 / 8]
 
 
 GROSS = 144

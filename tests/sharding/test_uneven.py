@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypar import load_model
 from hypar.ops.nest import PHASES
+from hypar.sharding.amounts.counted import received_inside
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.transfers import dim_of, work
 from hypar.sharding.uneven.entered import whole
@@ -379,6 +381,38 @@ def test_a_join_done_whole_gathers_all_and_gives_nothing_away() -> None:
     assert counted["forward"] == [0, 0]
     assert counted["backward"] == [0.75 * elements, 0.25 * elements]
     assert not list(inside(graph, join, WHOLE, shares))
+
+
+def test_a_group_without_a_share_has_no_part_of_a_join_done_whole() -> None:
+    """By ``paper``: it gets nothing of what the join reads, and all of what it needs of the join."""
+    graph = written(NETWORKS["add"]).contracted
+    into, _, _, out = graph.tensors
+    shares, elements = (0.0, 1.0), UNITS * 16 * 8 * 2
+    counted = by_phase(between(graph, into, (cut("batch", 2), WHOLE), ((0.5, 0.5), shares)), 2)
+    assert counted["forward"] == [0, elements / 2]
+    counted = by_phase(between(graph, out, (WHOLE, cut("batch", 2)), (shares, (0.5, 0.5))), 2)
+    assert counted["forward"] == [elements / 2, 0]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "unet", "llama3-8b"])
+@pytest.mark.parametrize("convention", ["paper", "moved"])
+def test_equal_shares_add_up_what_an_even_level_does(name: str, convention: str) -> None:
+    """Sums of weights and of products of activations alike, but for rows beside borders."""
+    graph = load_model(name, batch=UNITS).contracted
+    state, seen = whole(graph, convention), set()
+    for at, (layer, sums) in enumerate(zip(graph.layers, state.network.flows.sums, strict=True)):
+        for dim in layer.nest.cuttable if (layer.nest, sums) not in seen else ():
+            seen.add((layer.nest, sums))
+            if dim in layer.nest.windows:
+                continue
+            choice = cut(dim, 2)
+            own = state.inside(graph, at, Offered((choice,), np.array([[0.5, 0.5]])))
+            even = received_inside(layer.nest, sums, (2,), (choice,))
+            found = sorted(
+                (one.phase, float(sum(map(np.sum, one.elements)))) for one in own if np.any(one.elements)
+            )
+            assert found == sorted((one.phase, one.elements) for one in even)
+    assert seen
 
 
 # Parts of networks.

@@ -10,7 +10,7 @@ from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import elements_of
 from hypar.sharding.amounts.products import RESIDUE
 from hypar.sharding.amounts.rows import border_of
-from hypar.sharding.levels import TENSORS, WHOLE_LAYER
+from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.transfers import phase_of
 from hypar.sharding.uneven.fractions import Interval, Rows, cut_by, shards_of, working
 
@@ -58,17 +58,12 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Inside
     at_work = working(offered, apart=apart)
     terms = at_work.sum(axis=-1, keepdims=True)
     own = np.where(cut_by(offered, {None}), 1.0 / terms, offered.shares)
-    # Where each level is counted by itself, sums of products of activations are added up like those of weights.
-    every = nest.tensors if apart else TENSORS if nest.weight else ()
-    sizes = dict(zip(nest.tensors, elements_of(nest, sums)[:, 0].tolist(), strict=True))
-    for tensor in every:
+    for tensor, size in zip(nest.tensors, elements_of(nest, sums)[:, 0].tolist(), strict=True):
         partial = ~cut_by(offered, {*nest.names[tensor], None})
-        if partial.any() and sizes[tensor]:
+        if partial.any() and size:
             each = (terms - 1.0) * own + (1.0 - own)
-            yield Inside(
-                tensor, "all_reduce", sizes[tensor] * np.where(partial & (terms > 1), each * at_work, 0.0)
-            )
-    if every and sums.input:
+            yield Inside(tensor, "all_reduce", size * np.where(partial & (terms > 1), each * at_work, 0.0))
+    if sums.input:
         yield from _halos(nest, offered, apart=apart)
 
 
