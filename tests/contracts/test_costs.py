@@ -90,28 +90,6 @@ def test_the_weight_between_layers_is_not_that_of_sums(graph: LayerGraph) -> Non
         assert two.costs.any()
 
 
-@pytest.mark.parametrize("ways", [3, 7, 11, 49])
-def test_what_moves_nothing_costs_nothing(ways: int) -> None:
-    """Of AccPar's nine cells three are 0, whatever shares of that many devices are rounded to."""
-    for edge in tables(load_cost("volume", {}), load_model("sfc"), ways).edges:
-        assert (edge.costs == 0).tolist() == [
-            [True, False, False],
-            [False, False, True],
-            [False, True, False],
-        ]
-
-
-@pytest.mark.parametrize(
-    "pins", [("fc1@H1=batch1",), ("conv2@H1=batch1", "fc1@H1=batch1"), ("fc2@H2=batch1",)]
-)
-def test_a_plan_costs_the_bytes_that_its_score_counts_where_devices_are_idle(pins: tuple[str, ...]) -> None:
-    plan = plan_model(
-        "lenet-c", array=(2, 4), space="all", pins=pins, strategy="hypar", convention="paper", hardware=HMC
-    )
-    assert plan.score is not None
-    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-12)
-
-
 def test_deepa_receives_at_all_devices_at_once_or_at_one_after_another() -> None:
     """Four devices each receive three quarters of what is gathered."""
     graph, context = load_model("sfc"), {"machine": HMC}

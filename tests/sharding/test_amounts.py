@@ -9,10 +9,15 @@ from functools import cache
 import pytest
 
 from hypar import LayerGraph, Plan, load_machine, load_model, plan_model
+from hypar.costs.base import load_cost
+from hypar.costs.graphs.single import SingleLevel
 from hypar.machine.setting import Setting
 from hypar.schedule.moves import Move, moves_of
 from hypar.schedule.scoring import totals
+from hypar.sharding.amounts.above import outermost
+from hypar.sharding.levels import levels_of
 from hypar.sharding.placement import cut
+from hypar.sharding.space import parse_space
 from tests.amounts import Amount, amounts
 from tests.conventions import cost_of, drawn, network, question_of, random_network
 from tests.effort import crossed
@@ -155,3 +160,25 @@ def test_sums_before_a_global_pool_are_of_the_whole_image(after: str) -> None:
         straight = convention == "fused" and after != "out_channels"
         sums = [one.elements for one in partial if one.layer == "conv" and one.tensor == "output"]
         assert sums == [size if straight else 2 * size]
+
+
+@pytest.mark.parametrize(
+    "pins", [("fc1@H1=batch1",), ("conv2@H1=batch1", "fc1@H1=batch1"), ("fc2@H2=batch1",)]
+)
+def test_a_plan_costs_the_bytes_that_its_score_counts_where_devices_are_idle(pins: tuple[str, ...]) -> None:
+    plan = plan_model(
+        "lenet-c", array=(2, 4), space="all", pins=pins, strategy="hypar", convention="paper", hardware="hmc"
+    )
+    assert plan.score is not None
+    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("ways", [6, 9, 12])
+def test_by_paper_grids_move_whole_bytes_or_nothing(ways: int) -> None:
+    """Of shares that are no sums of powers of two no rounding is left where the same is read as is held."""
+    graph = load_model("sfc").contracted
+    space = parse_space("batch*in_channels*out_channels divisors")
+    options = [space.choices(layer, ways, idle=True) for layer in graph.layers]
+    (level,) = levels_of((ways,), 4)
+    problem = SingleLevel(load_cost("volume", {}), graph, level, options, outermost(graph, "paper")).built()
+    assert all(((edge.costs == 0) | (edge.costs >= 1)).all() for edge in problem.edges)
