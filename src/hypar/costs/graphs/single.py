@@ -96,6 +96,7 @@ class SingleLevel:
             for layer, own in zip(graph.layers, options, strict=True)
         ]
         self.convention, self.rates = cost.convention, cost.rates(level)
+        self.together = any(rates.together for rates in self.rates)
         self.reaches = reaching(dict(zip(self.numbers, options, strict=True)).values())
         self.rounds = self.reaches and cost.unit == "bytes" and self.convention in BY_PRODUCTS
 
@@ -147,23 +148,21 @@ class SingleLevel:
 
         Equal products and transfers are one object.
         """
-        above, ends = self.above, (tensor.producer, tensor.consumer)
-        left = above[ends[1]]
-        same: tuple[Hashable, ...] = (
-            id(above.between[at]),
-            *[self.numbers[end] for end in ends],
-            tensor.operand,
-        )
+        above, made, read = self.above, tensor.producer, tensor.consumer
+        between, left = above.between[at], above[read]
+        same: tuple[Hashable, ...] = (id(between), self.numbers[made], self.numbers[read], tensor.operand)
         if self.convention == DIRECT:
-            nests = [self.graph.layers[end].nest for end in ends]
+            nests = [self.graph.layers[end].nest for end in (made, read)]
             return (*same, tensor.content, *nests, left), None
-        reader = self.graph.layers[ends[1]].nest
-        if self.reaches and cut_windows(reader, self.options[ends[1]]):
-            same = (*same, reader, left)
-        if any(rates.together for rates in self.rates):
-            same = (*same, *[above[end].idle and above[end].of(WORKING).item() for end in ends])
-        own = left if above.between[at].apart else above.products[at]
-        return (*same, names_of(above.parts[at])), (id(above.parts[at]), id(own))
+        if self.reaches:
+            reader = self.graph.layers[read].nest
+            same = (*same, reader, left) if cut_windows(reader, self.options[read]) else same
+        if self.together:
+            same = (*same, *[above[end].idle and above[end].of(WORKING).item() for end in (made, read)])
+        parts = above.parts[at]
+        if between.apart:
+            return same, (id(parts), id(left))
+        return (*same, names_of(parts)), (id(parts), id(above.products[at]))
 
     def _together(self, every: Sequence[int]) -> Costs:
         """Return the costs of tensors that are computed together, ``[options of the producer, tensors, of the consumer]``."""
@@ -177,8 +176,9 @@ class SingleLevel:
         parts, between = [above.parts[at] for at in every], above.between[every[0]]
         names = names_of(parts[0])
         if between.apart:
-            left_of = [above[above.tensors[at].consumer].read_at(tensor.operand) for at in every]
-            products = [{"need": self.level.copies(own).item()} for own in left_of]
+            left_of = [above[above.tensors[at].consumer] for at in every]
+            copies = {own: self.level.copies(own.read_at(tensor.operand)).item() for own in {*left_of}}
+            products = [{"need": copies[own]} for own in left_of]
         else:
             products = [{name: getattr(above.products[at], name) for name in names} for at in every]
         sizes = (left if between.apart else above[tensor.producer], left)

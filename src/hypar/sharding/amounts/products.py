@@ -130,18 +130,14 @@ def of_tensors(
     Returns:
         Elements and products ``[1, tensors, 1]``.
     """
-    columns = iter(np.array([_elements(own) for own in parts]).T[:, None, :, None])
+    elements = [[change.elements for part in own for change in part.changes] for own in parts]
+    columns = iter(np.array(elements).T[:, None, :, None])
     found = [
         part._replace(changes=tuple([change._replace(elements=next(columns)) for change in part.changes]))
         for part in parts[0]
     ]
     rows = np.array([[*own.values()] for own in above]).T[:, None, :, None]
     return tuple(found), OUTERMOST._replace(**dict(zip(above[0], rows, strict=True)))
-
-
-@lru_cache(maxsize=4096)
-def _elements(parts: tuple[Part, ...]) -> tuple[float, ...]:
-    return tuple([change.elements for part in parts for change in part.changes])
 
 
 @lru_cache(maxsize=4096)
