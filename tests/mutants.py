@@ -122,8 +122,8 @@ MUTANTS = [
     Mutant("errors are held beside activations", "schedule/memory.py", '"errors": max(0.0, most - waiting)', '"errors": 0.0'),
     Mutant("a buffer holds the largest transfer", "schedule/memory.py", '"buffers": max(brought, course.entering)', '"buffers": min(brought, course.entering)'),
     Mutant("the fullest device has the largest shard", "schedule/memory.py", "start + rest * (shard + 1) // degree", "start + rest * shard // degree + rest // degree"),
-    Mutant("a stage sends a tensor once to each replica", "schedule/entering.py", "one.num_bytes / one.replicas", "one.num_bytes"),
-    Mutant("a stage counts what its readers need", "schedule/entering.py", 'copies(reader, "input") if reader < end else 1.0', "1.0"),
+    Mutant("a stage sends a tensor once to each replica", "planning/stages/arriving.py", "arrival.num_bytes / arrival.replicas", "arrival.num_bytes"),
+    Mutant("a stage counts what its readers need", "planning/stages/arriving.py", 'copies(reader, "input") if reader < end else 1.0', "1.0"),
     Mutant("time with nothing to do is idle", "schedule/scoring.py", "total.append(max(0.0, end - max(start, until)))", "total.append(max(0.0, end - start))"),
     Mutant("the score counts an energy of every lane", "schedule/scoring.py", "if len(known) < len(energies):", "if len(known) <= len(energies):"),
     # solve

@@ -1,7 +1,9 @@
-"""What a stage on several device groups receives from other stages: over its uneven splits, from them, and inside groups.
+"""What a stage receives from other stages: from them, over its uneven splits, and inside groups of identical devices.
 
-A tensor goes down the tree of the stage that receives it. Outside the stages the layer at its other end has shares and
-choices of its own; inside them no device has anything of the tensor.
+By ``paper`` a tensor arrives once from the next stage, in as many copies as there are devices that need it, and one that
+only passes arrives too. By the other conventions each layer gets what it reads, an element once from the stage that makes it,
+and the levels inside hand it on: a tensor goes down the tree of the stage that receives it. Outside the stages the layer at its
+other end has shares and choices of its own; inside them no device has anything of the tensor.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import numpy as np
 
 from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.stages.places import places_for
-from hypar.planning.uneven.planner import as_branching
-from hypar.schedule.entering import Arrival, Entering, by_paper, seconds_of
+from hypar.planning.uneven.tree import Branching
+from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.above import between_of
 from hypar.sharding.amounts.counted import APART, elements_apart, handed_on, received_apart, received_between
@@ -30,11 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hypar.machine.machine import Machine
-    from hypar.machine.setting import Setting
     from hypar.network.nodes import PlanGraph
     from hypar.ops.nest import Nest
     from hypar.planning.stages.span import Cuts, Outer, Site
-    from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.planning.uneven.tree import Branch
     from hypar.schedule.entering import Link
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Flows
@@ -82,42 +83,36 @@ def link_of(branch: Branch, stages: int) -> Beside:
     return beside(((setting.machine, setting.array) for setting in settings), stages)
 
 
-def entering_groups(
+def entering(
     network: tuple[PlanGraph, Flows],
     span: tuple[int, int],
     cuts: Cuts,
-    setting: Setting,
     site: Site,
     outer: Callable[[int], Outer | None],
 ) -> tuple[Entering, Entering]:
-    """Return what a stage on several groups receives of a microbatch's F, and of its E.
+    """Return what a stage receives of a microbatch's F, and of its E.
 
     Args:
         network: the layers of the network for a microbatch, and what moves between them.
         span: the first layer of the stage, and the first one behind it.
         cuts: its cuts.
-        setting: the setting of its first group.
         site: its devices.
         outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
     """
-    tree, size = as_branching(cuts.node), setting.element_bytes
-    (layers, flows), outside = network, site.outside
+    (layers, flows), tree, setting = network, cast("Branch", cuts.node), cuts.lane.setting
+    arriving = {phase: _Arriving(site, tree, phase, setting.element_bytes) for phase in site.links._fields}
     if setting.convention == PAPER:
-        start, found = span[0], []
-        for arrivals, link in zip(
-            by_paper(layers, span, lambda layer, tensor: copies(tree, layer - start, tensor), size),
-            site.links,
-            strict=True,
-        ):
-            own = link_of(tree, site.stages) if outside and link is not None else link
-            found.append(Entering(seconds_of(own, math.fsum(one.num_bytes for one in arrivals)), arrivals))
-        return found[0], found[1]
-    arriving = {phase: _Arriving(site, tree, size) for phase in site.links._fields}
+        replicas = 1 if isinstance(tree, Branching) else math.prod(setting.array[: site.outside])
+        elements = by_paper(layers, span, lambda layer, tensor: copies(tree, layer - span[0], tensor))
+        for own, received in zip(arriving.values(), elements, strict=True):
+            for maker, whole in received.items():
+                own.from_stage(tree, Arrival(maker, None, setting.element_bytes * whole, replicas=replicas))
+        return arriving["forward"].entering(), arriving["backward"].entering()
     for index, tensor in enumerate(layers.tensors):
         reads, makes = (span[0] <= place < span[1] for place in (tensor.consumer, tensor.producer))
         if reads != makes:
             ends = (tensor.producer, tensor.consumer)
-            other = outer(ends[not reads]) if outside else None
+            other = outer(ends[not reads]) if site.outside else None
             flow = flows.tensors[index]
             between = between_of(layers, tensor, flow)
             reader = layers.layers[tensor.consumer].nest
@@ -125,7 +120,33 @@ def entering_groups(
                 if part.forward is reads:
                     way = _Way(index, part, between, reader, reads, ends[reads] - span[0], other)
                     arriving[part.phase].add(way)
-    return arriving["forward"].entering("forward"), arriving["backward"].entering("backward")
+    return arriving["forward"].entering(), arriving["backward"].entering()
+
+
+def by_paper(
+    graph: PlanGraph, span: tuple[int, int], copies: Callable[[int, str], float]
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the elements of F and of E that arrive of each producer's output, each once and of the next stage.
+
+    A stage sends what its neighbour needs, in as many copies as there are devices that need it, or passes on.
+
+    Args:
+        graph: the layers of the network for a microbatch.
+        span: the first layer of the stage, and the first one behind it.
+        copies: returns the number of devices that need each element of a layer's input or output.
+    """
+    start, end = span
+    forward: dict[int, float] = {}
+    backward: dict[int, float] = {}
+    for tensor in graph.tensors:
+        maker, reader = tensor.producer, tensor.consumer
+        if maker < start <= reader:
+            needed = copies(reader, "input") if reader < end else 1.0
+            forward[maker] = max(forward.get(maker, 0.0), tensor.elements * needed)
+        if maker < end <= reader:
+            needed = copies(maker, "output") if maker >= start else 1.0
+            backward[maker] = max(backward.get(maker, 0.0), tensor.elements * needed)
+    return forward, backward
 
 
 def copies(branch: Branch, layer: int, tensor: str) -> float:
@@ -184,19 +205,20 @@ class _Arriving:
         seams: the bytes that each node at the place of the stages receives from other stages, by the node's number.
     """
 
-    def __init__(self, site: Site, tree: Branching, element_bytes: int) -> None:
-        self.site, self.tree, self.outside, self.element_bytes = site, tree, site.outside, element_bytes
+    def __init__(self, site: Site, tree: Branch, phase: str, element_bytes: int) -> None:
+        self.site, self.tree, self.phase, self.element_bytes = site, tree, phase, element_bytes
         self.arrivals: list[Arrival] = []
-        self.seams: dict[str, tuple[Branch, float]] = {}
+        self.seams: dict[str, tuple[Branch, list[float]]] = {}
         self.crossing, self.lane = 0, 0
 
-    def entering(self, phase: str) -> Entering:
+    def entering(self) -> Entering:
         """Return all of it."""
-        times = []
-        for node, num_bytes in self.seams.values():
-            own = getattr(self.site.links, phase)
-            link = link_of(node, self.site.stages) if self.outside else own
-            times.append(seconds_of(link, num_bytes))
+        own: Link | None = getattr(self.site.links, self.phase)
+        branches = self.site.outside and isinstance(self.tree, Branching) and own is not None
+        times = [
+            seconds_of(link_of(node, self.site.stages) if branches else own, math.fsum(num_bytes))
+            for node, num_bytes in self.seams.values()
+        ]
         return Entering(max(times, default=0.0), tuple(self.arrivals))
 
     def add(self, way: _Way) -> None:
@@ -205,12 +227,21 @@ class _Arriving:
         other = None if way.other is None else cast("Branch", way.other.cuts.node)
         self._node(way, self.tree, other, OUTERMOST, apart=False)
 
+    def from_stage(self, node: Branch, arrival: Arrival) -> None:
+        """Add what a node at the place of the stages receives from another stage, and what hands it on."""
+        if arrival.num_bytes:
+            received = self.seams.setdefault(node.name, (node, []))[1]
+            received.append(arrival.num_bytes / arrival.replicas)
+        if arrival.num_bytes or arrival.moves:
+            self.arrivals.append(arrival)
+
     def _node(self, way: _Way, own: Branch, other: Branch | None, products: Products, *, apart: bool) -> None:
         if isinstance(own, Leaf):
             self._leaf(way, own, other if isinstance(other, Leaf) else None, products, apart=apart)
             return
-        if not apart and own.depth == self.outside:
-            self._from_stage(way, own, elements_apart(way.part, products), 1)
+        if not apart and own.depth == self.site.outside:
+            num_bytes = self.element_bytes * elements_apart(way.part, products)
+            self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes))
             products, apart, other = products._replace(**APART), True, None  # type: ignore[arg-type]
         beyond = other if way.other is not None and not isinstance(other, Leaf) else None
         theirs = _offered(grid({"batch": len(own.below)}), own.shares)
@@ -236,7 +267,7 @@ class _Arriving:
 
     def _leaf(self, way: _Way, own: Leaf, other: Leaf | None, products: Products, *, apart: bool) -> None:
         setting, chosen = own.lane.setting, own.lane.choices[way.layer]
-        reader = way.reader_at(own, other)
+        reader, num_bytes, replicas = way.reader_at(own, other), 0.0, 1
         if apart:
             inside = (WHOLE,) * len(chosen)
             pair = (inside, chosen) if way.reads else (chosen, inside)
@@ -244,26 +275,17 @@ class _Arriving:
                 way.part, received_between(reader, way.between, (way.part,), setting.array, pair, products), 0
             )
         else:
-            out = self.outside - own.lane.depth
+            out = self.site.outside - own.lane.depth
             others = tuple(grid({"batch": ways}) for ways in setting.array[:out])
             if other is not None and way.other is not None:
                 others = other.lane.choices[way.other.layer][:out]
             seam, moves = received_apart(
                 reader, way.between, way.part, setting.array, chosen, others, products
             )
-            self._from_stage(way, own, seam.elements, seam.receivers)
-        if moves:
-            handed = timed(setting, moves)
-            self.arrivals.append(Arrival(way.layer, way.tensor, 0.0, handed, lane=self.lane))
+            num_bytes, replicas = self.element_bytes * seam.elements, seam.receivers
+        handed = timed(setting, moves)
+        self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes, handed, replicas, self.lane))
         self.lane += 1
-
-    def _from_stage(self, way: _Way, node: Branch, elements: float, replicas: int) -> None:
-        """Add what a node at the place of the stages receives from another stage."""
-        num_bytes = self.element_bytes * elements
-        if num_bytes:
-            before = self.seams.get(node.name, (node, 0.0))[1]
-            self.seams[node.name] = (node, before + num_bytes / replicas)
-            self.arrivals.append(Arrival(way.layer, way.tensor, num_bytes, replicas=replicas))
 
 
 def _offered(choice: Choice, shares: tuple[float, ...]) -> Offered:

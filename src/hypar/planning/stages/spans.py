@@ -22,7 +22,7 @@ from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.nodes.levels import LevelPlanner
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer
-from hypar.planning.stages.arriving import beside, entering_groups
+from hypar.planning.stages.arriving import beside, entering
 from hypar.planning.stages.ends import stage_ends
 from hypar.planning.stages.places import places_for
 from hypar.planning.stages.repeats import counted_from, equal_layers
@@ -30,14 +30,13 @@ from hypar.planning.stages.span import Cuts, CutSpan, Outer, Site, phases_beside
 from hypar.planning.uneven.planner import Planner, as_planner
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.tree import Branching
-from hypar.schedule.entering import Links, entering
+from hypar.schedule.entering import Links
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes, transfers_of
 from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import DIRECT, MOVED, PAPER
 from hypar.sharding.pins import parse_pin
-from hypar.sharding.placement import grid
 from hypar.sharding.tree import MOST_DEVICES
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from hypar.planning.resolved import Resolved
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
-    from hypar.schedule.entering import Entering, Link
+    from hypar.schedule.entering import Link
     from hypar.schedule.step import Step, Transfers
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.placement import Options
@@ -191,7 +190,7 @@ class CutSpans:
             cuts: its cuts.
             outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
         """
-        arriving = self._entering(start, end, cuts, outer)
+        arriving = entering((self.microbatch, self.flows), (start, end), cuts, self.site, outer)
         # Below uneven splits, also around the stages, each layer has a weight of its own.
         alone = self.setting.convention == PAPER or (self.site.outside and isinstance(cuts.node, Branching))
         ties = () if alone else self.microbatch.ties
@@ -205,24 +204,6 @@ class CutSpans:
             ties=ties,
             shared_bytes=shared,
         )
-
-    def _entering(
-        self, start: int, end: int, cuts: Cuts, outer: Callable[[int], Outer | None]
-    ) -> tuple[Entering, Entering]:
-        """Return what a span receives of a microbatch's F, and of its E; arguments as in ``between``."""
-        if isinstance(cuts.node, Branching):
-            return entering_groups(
-                (self.microbatch, self.flows), (start, end), cuts, self.setting, self.site, outer
-            )
-        outside = self.request.outside
-        replicated = tuple(grid({"batch": ways}) for ways in self.setting.array[:outside])
-
-        def choices(layer: int) -> Options:
-            found = outer(layer) if outside else None
-            return replicated if found is None else found.cuts.lane.choices[found.layer][:outside]
-
-        network = (self.microbatch, self.flows)
-        return entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, choices)
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
