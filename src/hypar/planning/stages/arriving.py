@@ -19,9 +19,9 @@ from hypar.planning.uneven.tree import Branching
 from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.above import between_of
-from hypar.sharding.amounts.counted import APART, elements_apart, handed_on, received_apart, received_between
+from hypar.sharding.amounts.counted import STAGE, received_apart, received_from_stage
 from hypar.sharding.amounts.parts import parts_of
-from hypar.sharding.amounts.products import OUTERMOST
+from hypar.sharding.amounts.products import OUTERMOST, below
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, divisor, grid
 from hypar.sharding.transfers import dim_of
@@ -225,7 +225,7 @@ class _Arriving:
         """Add a transfer."""
         self.crossing, self.lane = 0, 0
         other = None if way.other is None else cast("Branch", way.other.cuts.node)
-        self._node(way, self.tree, other, OUTERMOST, apart=False)
+        self._node(way, self.tree, other, OUTERMOST)
 
     def from_stage(self, node: Branch, arrival: Arrival) -> None:
         """Add what a node at the place of the stages receives from another stage, and what hands it on."""
@@ -235,23 +235,25 @@ class _Arriving:
         if arrival.num_bytes or arrival.moves:
             self.arrivals.append(arrival)
 
-    def _node(self, way: _Way, own: Branch, other: Branch | None, products: Products, *, apart: bool) -> None:
+    def _node(self, way: _Way, own: Branch, other: Branch | None, products: Products) -> None:
         if isinstance(own, Leaf):
-            self._leaf(way, own, other if isinstance(other, Leaf) else None, products, apart=apart)
+            self._leaf(way, own, other if isinstance(other, Leaf) else None, products)
             return
-        if not apart and own.depth == self.site.outside:
-            num_bytes = self.element_bytes * elements_apart(way.part, products)
+        apart, theirs = own.depth >= self.site.outside, (grid({"batch": len(own.below)}), own.shares)
+        if own.depth == self.site.outside:
+            num_bytes = self.element_bytes * received_from_stage(way.part, products)
             self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes))
-            products, apart, other = products._replace(**APART), True, None  # type: ignore[arg-type]
-        beyond = other if way.other is not None and not isinstance(other, Leaf) else None
-        theirs = _offered(grid({"batch": len(own.below)}), own.shares)
+            products = below(products, STAGE)
+        beyond = None if apart or isinstance(other, Leaf) else other
         if apart:
-            theirs = _offered(WHOLE, own.shares)
+            theirs = (WHOLE, own.shares)
         elif beyond is not None and way.other is not None:
-            theirs = _offered(*beyond.offers[way.other.layer][1:3])
-        mine = _offered(*own.offers[way.layer][1:3])
+            theirs = beyond.offers[way.other.layer][1:3]
+        mine = own.offers[way.layer][1:3]
         made, read = (theirs, mine) if way.reads else (mine, theirs)
-        amount, below = crossed(way.reader_at(own, beyond), way.between, way.part, products, made, read)
+        amount, each = crossed(
+            way.reader_at(own, beyond), way.between, way.part, products, _offered(*made), _offered(*read)
+        )
         if any(amount.elements):
             if apart and way.part.manner != "sums":
                 amount = amount._replace(collective="all_gather")
@@ -262,29 +264,19 @@ class _Arriving:
         self.crossing += 1
         for group, branch in enumerate(own.below):
             if branch is not None:
-                across = None if beyond is None else beyond.below[group]
-                self._node(way, branch, across, below[group], apart=apart)
+                self._node(way, branch, None if beyond is None else beyond.below[group], each[group])
 
-    def _leaf(self, way: _Way, own: Leaf, other: Leaf | None, products: Products, *, apart: bool) -> None:
+    def _leaf(self, way: _Way, own: Leaf, other: Leaf | None, products: Products) -> None:
         setting, chosen = own.lane.setting, own.lane.choices[way.layer]
-        reader, num_bytes, replicas = way.reader_at(own, other), 0.0, 1
-        if apart:
-            inside = (WHOLE,) * len(chosen)
-            pair = (inside, chosen) if way.reads else (chosen, inside)
-            moves = handed_on(
-                way.part, received_between(reader, way.between, (way.part,), setting.array, pair, products), 0
-            )
-        else:
-            out = self.site.outside - own.lane.depth
-            others = tuple(grid({"batch": ways}) for ways in setting.array[:out])
-            if other is not None and way.other is not None:
-                others = other.lane.choices[way.other.layer][:out]
-            seam, moves = received_apart(
-                reader, way.between, way.part, setting.array, chosen, others, products
-            )
-            num_bytes, replicas = self.element_bytes * seam.elements, seam.receivers
-        handed = timed(setting, moves)
-        self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes, handed, replicas, self.lane))
+        out = max(0, self.site.outside - own.lane.depth)
+        others = tuple(grid({"batch": ways}) for ways in setting.array[:out])
+        if other is not None and way.other is not None:
+            others = other.lane.choices[way.other.layer][:out]
+        seam, moves = received_apart(
+            way.reader_at(own, other), way.between, way.part, setting.array, chosen, others, products
+        )
+        num_bytes, handed = self.element_bytes * seam.elements, timed(setting, moves)
+        self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes, handed, seam.receivers, self.lane))
         self.lane += 1
 
 

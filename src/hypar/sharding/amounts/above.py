@@ -8,7 +8,7 @@ from hypar.network.nodes import kept_with_graph
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.factors import factors_of_pair, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
-from hypar.sharding.amounts.parts import names_of, parts_of, parts_of_weight
+from hypar.sharding.amounts.parts import parts_of, parts_of_weight
 from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below
 from hypar.sharding.conventions import BY_PRODUCTS
 from hypar.sharding.dims import SPATIAL
@@ -155,6 +155,6 @@ def below_level(
             else:
                 read, left_above = graph.ends(tensor)[1].nest, above[ends[1]].read_at(tensor.operand)
                 factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), left_above, ways)[0]
-                kept[place] = below(products, factors, names_of(parts))
+                kept[place] = below(products, factors)
         found.append(kept[place])
     return Above(left, above.network, found, least=least)

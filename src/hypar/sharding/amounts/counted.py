@@ -7,10 +7,10 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.sharding.amounts.between import Factors
+from hypar.sharding.amounts.between import Factors, less_one
 from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
-from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, received
+from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.grids.reshard import Gap, reshard
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 SEAM = -1
 """In place of a level: the stages, whose parts have one end of a tensor each."""
 
-APART = {"both": 0.0, "back": 0.0}
-"""The products below the stages that differ from those above them: no device has what it needs."""
-
-_GROWTH = Factors(*[APART.get(name, 1.0) - 1.0 for name in Factors._fields])  # type: ignore[arg-type]
-"""The growth of the products at the stages."""
+STAGE = Factors(*[0.0 if name in {"both", "back", "owned"} else 1.0 for name in Factors._fields])  # type: ignore[arg-type]
+"""The factors of the stages: below them no device has what it needs."""
 
 
 class Received(NamedTuple):
@@ -137,37 +134,48 @@ def received_between(
         above: the products above the outermost level.
         outside: for two layers in different stages, the number of levels outside the stages.
     """
-    digits = digits_of(array, chosen) if outside is None else None
+    digits = digits_of(array, chosen)
     if digits is not None:
         ends = (digits.chosen[0], digits.chosen[1])
-        return _together(received_between(reader, between, parts, digits.array, ends, above), digits.of)
+        out = None if outside is None else sum(level < outside for level in digits.of)
+        return _together(received_between(reader, between, parts, digits.array, ends, above, out), digits.of)
     products = above
     found: list[list[Received]] = [[] for _ in parts]
-    receivers = tuple(_receivers(array, own) for own in chosen)
+    receivers = tuple((1, *_receivers(array, own)) for own in chosen)
     reaching = cut_windows(reader, chosen[1])
     left = _left(reader, array, chosen[1]) if reaching else (WHOLE_LAYER,) * (len(array) + 1)
-    for level, (ways, *pair) in enumerate(zip(array, *chosen, strict=True)):
+    for level in range(len(array) + 1):
         if level == outside:
-            _from_stage(found, parts, products, receivers, level)
-            products = products._replace(**APART)  # type: ignore[arg-type]
-        factors, growth, kinds = factors_of_pair(reader, between, (pair[0], pair[1]), left[level], ways)
+            for own, part in zip(found, parts, strict=True):
+                elements, to = received_from_stage(part, products), receivers[part.forward][level]
+                own.append(
+                    Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, to, part.inside)
+                )
+            products = below(products, STAGE)
+        if level == len(array):
+            break
+        pair, ways = (chosen[0][level], chosen[1][level]), array[level]
+        factors, growth, kinds = factors_of_pair(reader, between, pair, left[level], ways)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, products, growth)
             if elements > RESIDUE * part.changes[0].elements:
-                to, devices = receivers[part.forward][level], receivers[part.forward][-1]
+                to, devices = receivers[part.forward][level + 1], receivers[part.forward][-1]
                 if between.apart:
                     # A level by itself is counted in each group that reads the tensor.
                     devices //= to
-                    to = (1, *receivers[1])[level] * pair[part.forward].devices(ways)
+                    to = receivers[1][level] * pair[part.forward].devices(ways)
                     devices *= to
                 kind = kinds[part.manner]
                 own.append(Received(level, part.phase, part.tensor, kind, elements, to, devices, part.inside))
         if between.apart and reaching:
-            factors = factors_of_pair(between.read, between, (pair[0], pair[1]), WHOLE_LAYER, ways)[0]
-        products = Products._make(map(operator.mul, products, factors))
-    if outside == len(array):
-        _from_stage(found, parts, products, receivers, outside)
+            factors = factors_of_pair(between.read, between, pair, WHOLE_LAYER, ways)[0]
+        products = below(products, factors)
     return tuple(one for own in found for one in own)
+
+
+def received_from_stage(part: Part, above: Products) -> float:
+    """Return the elements that a transfer brings from another stage, below some levels; none below another boundary of stages."""
+    return float(received(part, above, less_one(STAGE)))
 
 
 @lru_cache(maxsize=16384)
@@ -207,38 +215,12 @@ def fraction_lacked(between: Between, array: tuple[int, ...], chosen: tuple[Opti
     return 1.0 - both
 
 
-def _from_stage(
-    found: list[list[Received]],
-    parts: tuple[Part, ...],
-    products: Products,
-    receivers: tuple[tuple[int, ...], ...],
-    level: int,
-) -> None:
-    """Add what each part brings from another stage, below some levels; arguments as in ``received_between``."""
-    for own, part in zip(found, parts, strict=True):
-        to = receivers[part.forward][level - 1] if level else 1
-        elements = elements_apart(part, products)
-        own.append(Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, to, part.inside))
-
-
-def elements_apart(part: Part, above: Products) -> float:
-    """Return the elements that a transfer brings from another stage, below some levels."""
-    return float(received(part, above, _GROWTH))
-
-
-def handed_on(part: Part, moves: tuple[Received, ...], outside: int) -> tuple[Received, ...]:
-    """Return the transfers of what came from another stage, which gather it inside the stages."""
-    if part.manner == "sums":
-        return moves
-    return tuple(one._replace(collective="all_gather") if one.level >= outside else one for one in moves)
-
-
 def _together(moves: Iterable[Received], of: Sequence[int]) -> tuple[Received, ...]:
     """Return the transfers of digits, outermost first, as transfers of the levels that they are digits of."""
     found: list[Received] = []
     digits: list[int] = []
     for move in moves:
-        level = of[move.level]
+        level = SEAM if move.level == SEAM else of[move.level]
         last = found[-1] if found else None
         same = last is not None and (last.level, last.phase, last.tensor, last.inside) == (
             level,
@@ -293,16 +275,12 @@ def received_apart(
     outside = len(others)
     other = (*others, *(WHOLE,) * (len(chosen) - outside))
     pair = (other, chosen) if part.forward else (chosen, other)
-    if outside:
-        found = received_between(reader, between, (part,), array, pair, above, outside)
-    else:
-        seams: list[list[Received]] = [[]]
-        _from_stage(seams, (part,), above, (), 0)
-        below = above._replace(**APART)  # type: ignore[arg-type]
-        found = (*seams[0], *received_between(reader, between, (part,), array, pair, below))
-    seam = next(one for one in found if one.level == SEAM)
-    moves = tuple(one for one in found if one is not seam)
-    return seam, handed_on(part, moves, outside)
+    seam, *moves = sorted(
+        received_between(reader, between, (part,), array, pair, above, outside), key=lambda one: one.level
+    )
+    if part.manner != "sums":
+        moves = [one._replace(collective="all_gather") if one.level >= outside else one for one in moves]
+    return seam, tuple(moves)
 
 
 @lru_cache(maxsize=16384)

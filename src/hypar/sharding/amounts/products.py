@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +58,9 @@ def received(part: Part, above: Products, growth: Factors) -> Number:
     return total
 
 
-def below(above: Products, factors: Factors, names: tuple[str, ...]) -> Products:
-    """Return the products of some factors below a level, for one tuple."""
-    return above._replace(**{name: getattr(above, name) * getattr(factors, name) for name in names})
+def below(above: Products, factors: Factors) -> Products:
+    """Return the products below a level, for one tuple."""
+    return Products._make(map(operator.mul, above, factors))
 
 
 def as_arrays(products: Products) -> Products:
