@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
-    from hypar.sharding.placement import Choice
 
 
 class Beside(NamedTuple):
@@ -251,8 +250,13 @@ class _Arriving:
             theirs = beyond.offers[way.other.layer][1:3]
         mine = own.offers[way.layer][1:3]
         made, read = (theirs, mine) if way.reads else (mine, theirs)
-        amount, each = crossed(
-            way.reader_at(own, beyond), way.between, way.part, products, _offered(*made), _offered(*read)
+        (amount,), each = crossed(
+            way.reader_at(own, beyond),
+            way.between,
+            (way.part,),
+            products,
+            Offered.of([made]),
+            Offered.of([read]),
         )
         if any(amount.elements):
             if apart and way.part.manner != "sums":
@@ -278,7 +282,3 @@ class _Arriving:
         num_bytes, handed = self.element_bytes * seam.elements, timed(setting, moves)
         self.from_stage(own, Arrival(way.layer, way.tensor, num_bytes, handed, seam.receivers, self.lane))
         self.lane += 1
-
-
-def _offered(choice: Choice, shares: tuple[float, ...]) -> Offered:
-    return Offered((choice,), np.array([shares], dtype=np.float64))

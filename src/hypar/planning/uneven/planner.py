@@ -135,7 +135,7 @@ class Planner(LevelPlanner):
         branch = as_branching(node)
         offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
         each = rows_of(self.split_of(branch, entered), offers, branch.at_work, len(branch.below))
-        states = () if entered is None else entered.below(branch.graph, branch.taken)
+        states = () if entered is None else entered.crossing(branch.graph, branch.taken).below
         found = dict(zip(branch.at_work, states, strict=False))
         below = tuple(
             None if one is None else cast("Branch", self.costed(one, found.get(group)))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.sharding.placement import Options
-    from hypar.sharding.uneven.entered import Amount, Entered, Taken
+    from hypar.sharding.uneven.counted import Amount
+    from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
 
@@ -71,7 +72,7 @@ class UnevenSplit:
         Returns:
             ``[groups, offers]``.
         """
-        moved = self.entered.inside(self.graph, at, _offered(offers))
+        moved = self.entered.inside(self.graph, at, Offered.of(offers))
         rows = self._prices(moved, [rates.inside for rates in self.rates], (len(offers),))
         return rows + self.work(self.graph.layers[at], offers)
 
@@ -96,7 +97,7 @@ class UnevenSplit:
         Returns:
             ``[groups, of producer, of consumer]``.
         """
-        amounts = self.entered.between(self.graph, at, _offered(made), _offered(read))
+        amounts = self.entered.between(self.graph, at, Offered.of(made), Offered.of(read))
         shape = (len(made), len(read))
         found = np.zeros((len(self.groups), *shape))
         for part, amount in zip(self.entered.network[2][at], amounts, strict=True):
@@ -123,9 +124,3 @@ class UnevenSplit:
             for tensor, costs in zip(self.graph.tensors, edges, strict=True)
         )
         return self.solver.solve(CostGraph(nodes=tuple(nodes), edges=made)).assignment
-
-
-def _offered(offers: Sequence[Taken]) -> Offered:
-    """Return the choices of some offers, with their shares."""
-    choices, shares = zip(*offers, strict=True)
-    return Offered(choices, np.array(shares, dtype=np.float64))

@@ -12,7 +12,16 @@ from hypar.sharding.amounts.products import RESIDUE
 from hypar.sharding.amounts.rows import border_of
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.transfers import phase_of
-from hypar.sharding.uneven.fractions import Interval, Rows, cut_by, shards_of, working
+from hypar.sharding.uneven.fractions import (
+    Interval,
+    Rows,
+    as_consumer,
+    as_producer,
+    cut_by,
+    fractions_of,
+    shards_of,
+    working,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,30 +30,36 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
-    from hypar.sharding.placement import Choice
+    from hypar.sharding.amounts.products import Products
     from hypar.sharding.uneven.fractions import Array, Offered
 
 
-class Inside(NamedTuple):
-    """The elements that groups receive to add up one result of a layer.
+class Amount(NamedTuple):
+    """The elements that each group of an uneven split receives in one change of placement.
 
     Attributes:
-        tensor: ``input``, ``weight`` or ``output``.
-        collective: the collective.
-        elements: ``[..., options, groups]``.
+        phase: the phase whose result or operand moves.
+        collective: the collective that moves it, as ``all_reduce``.
+        elements: the elements that each group receives, of several options ``[...]`` for each group.
+        tensor: ``input``, ``weight`` or ``output``; between two layers ``input``, which the consumer reads, or ``output``, which
+            the producer makes.
+        fuller: for each group that works, and each lane inside it, how many times the average of the group the fullest device
+            receives; nothing for once.
     """
 
-    tensor: str
+    phase: str
     collective: str
-    elements: Array
+    elements: tuple[Any, ...]
+    tensor: str = "input"
+    fuller: tuple[tuple[float, ...], ...] = ()
 
-    @property
-    def phase(self) -> str:
-        """The phase that computes the result."""
-        return phase_of(self.tensor)
+    @classmethod
+    def of(cls, phase: str, collective: str, elements: Array, tensor: str) -> Amount:
+        """Return the amount of elements ``[..., groups]``."""
+        return cls(phase, collective, tuple(np.moveaxis(elements, -1, 0)), tensor)
 
 
-def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Inside]:
+def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Amount]:
     """Yield the elements that each group receives to add up the partial sums of a layer.
 
     Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
@@ -62,12 +77,13 @@ def received_inside(nest: Nest, sums: Sums, offered: Offered) -> Iterator[Inside
         partial = ~cut_by(offered, {*nest.names[tensor], None})
         if partial.any() and size:
             each = (terms - 1.0) * own + (1.0 - own)
-            yield Inside(tensor, "all_reduce", size * np.where(partial & (terms > 1), each * at_work, 0.0))
+            elements = size * np.where(partial & (terms > 1), each * at_work, 0.0)
+            yield Amount.of(phase_of(tensor), "all_reduce", elements, tensor)
     if sums.input:
         yield from _halos(nest, offered, apart=apart)
 
 
-def _halos(nest: Nest, offered: Offered, *, apart: bool) -> Iterator[Inside]:
+def _halos(nest: Nest, offered: Offered, *, apart: bool) -> Iterator[Amount]:
     """Yield the terms of E_in in rows beside borders, which each group gets of its own rows."""
     for dim, window in nest.windows.items():
         cut = cut_by(offered, {dim})
@@ -79,7 +95,7 @@ def _halos(nest: Nest, offered: Offered, *, apart: bool) -> Iterator[Inside]:
             beside = (reads.width - owned.width) * (offered.shares > 0) if apart else _of_others(reads, owned)
             others = np.where(cut, beside, 0.0)
             if others.any():
-                yield Inside("input", "neighbours", nest.input_elements * others)
+                yield Amount.of(phase_of("input"), "neighbours", nest.input_elements * others, "input")
 
 
 def _of_others(reads: Interval, owned: Interval) -> Array:
@@ -89,18 +105,38 @@ def _of_others(reads: Interval, owned: Interval) -> Array:
     return np.asarray(each.shared(mine).sum(axis=-2) - reads.shared(owned))
 
 
-def received_between(part: Part, own: Factors, above: Factors, shares: tuple[Array, Array]) -> Array:
-    """Return the elements of a transfer of a tensor that each group receives.
+def received_between(
+    reader: Nest,
+    between: Between,
+    parts: tuple[Part, ...],
+    above: Products,
+    made: Offered,
+    read: Offered,
+    own: Factors | None = None,
+) -> list[Amount]:
+    """Return the transfers of a tensor between two layers, ``[..., options of producer, of consumer]`` for each group.
 
     Args:
-        part: the transfer.
-        own: the factors of each group.
+        reader: the consumer, with the sizes that the splits above leave.
+        between: the tensor's dims at both ends.
+        parts: its transfers.
         above: the products above the split.
-        shares: the shares of producer and consumer, on the axes of the factors.
-
-    Returns:
-        ``[..., options of producer, of consumer, groups]``.
+        made: the options of the producer.
+        read: the options of the consumer.
+        own: the factors of each group, where they are known.
     """
+    own = own or fractions_of(reader, between, made, read)
+    shares, pair = (as_producer(made.shares), as_consumer(read.shares)), (made.options[0], read.options[0])
+    ways = max(2, *(choice.devices(1) for choice in pair))
+    kinds = factors_of_pair(reader, between, pair, WHOLE_LAYER, ways)[2]
+    return [
+        Amount.of(part.phase, kinds[part.manner], _received(part, own, above, shares), part.tensor)
+        for part in parts
+    ]
+
+
+def _received(part: Part, own: Factors, above: Factors, shares: tuple[Array, Array]) -> Array:
+    """Return the elements of a transfer that each group receives, ``[..., options of producer, of consumer, groups]``."""
     size = part.changes[0].elements
     if part.manner == "sums" and part.tensor == "output":
         found = _added(own.terms, own.left, shares[0], above.terms, above.left) * size
@@ -155,9 +191,3 @@ def _inward(lack: Array, entered: float) -> Array:
         return lack
     total = lack.sum(axis=-1, keepdims=True)
     return np.asarray(lack * np.maximum(0.0, 1.0 - entered / np.maximum(total, RESIDUE)))
-
-
-def kinds_of(reader: Nest, between: Between, pair: tuple[Choice, Choice]) -> dict[str, str]:
-    """Return the collective of each kind of transfer between two layers."""
-    ways = max((choice.devices(1) for choice in pair), default=1)
-    return factors_of_pair(reader, between, pair, WHOLE_LAYER, max(ways, 2))[2]

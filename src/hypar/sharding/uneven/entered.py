@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.sharding.amounts.above import Above, Network, network_of
 from hypar.sharding.amounts.products import OUTERMOST, Products
 from hypar.sharding.levels import WHOLE_LAYER
-from hypar.sharding.uneven.counted import kinds_of, received_between, received_inside
-from hypar.sharding.uneven.fractions import Offered, as_consumer, as_producer, fractions_of
+from hypar.sharding.uneven.counted import received_between, received_inside
+from hypar.sharding.uneven.fractions import Offered, fractions_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -20,26 +20,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Choice
-    from hypar.sharding.uneven.fractions import Array
-
-
-class Amount(NamedTuple):
-    """The elements that each group of an uneven split receives in one change of placement.
-
-    Attributes:
-        phase: the phase whose result or operand moves.
-        collective: the collective that moves it, as ``all_reduce``.
-        elements: the elements that each group receives.
-        tensor: of a transfer between two layers, ``input``, which the consumer reads, or ``output``, which the producer makes.
-        fuller: for each group that works, and each lane inside it, how many times the average of the group the fullest device
-            receives; nothing for once.
-    """
-
-    phase: str
-    collective: str
-    elements: tuple[Any, ...]
-    tensor: str = "input"
-    fuller: tuple[tuple[float, ...], ...] = ()
+    from hypar.sharding.uneven.counted import Amount
 
 
 Shares = tuple[float, ...]
@@ -78,87 +59,43 @@ class Entered(NamedTuple):
         """The state above the group's outermost level, whose layers have the sizes that the splits leave."""
         return Above([WHOLE_LAYER] * len(self.network[0].sums), self.network, self.products)
 
-    def factors(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> Factors:
-        """Return the factors of each group of a split, for a tensor and the options of its ends."""
-        return fractions_of(graph.ends(graph.tensors[at])[1].nest, self.network[1][at], made, read)
-
     def inside(self, graph: PlanGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
-        found = received_inside(graph.layers[at].nest, self.network[0].sums[at], offered)
-        return [Amount(one.phase, one.collective, _of_groups(one.elements)) for one in found]
+        return [*received_inside(graph.layers[at].nest, self.network.flows.sums[at], offered)]
 
     def between(self, graph: PlanGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
-        return self._received(graph, at, made, read, self.factors(graph, at, made, read))
+        return received_between(*self.tensor(graph, at), made, read)
 
-    def _received(
-        self, graph: PlanGraph, at: int, made: Offered, read: Offered, own: Factors
-    ) -> list[Amount]:
-        """Return the same for factors that are known."""
-        shares = (as_producer(made.shares), as_consumer(read.shares))
+    def tensor(self, graph: PlanGraph, at: int) -> tuple[Nest, Between, tuple[Part, ...], Products]:
+        """Return what the amounts of a tensor depend on besides its options; equal ones are the same objects."""
         reader = graph.ends(graph.tensors[at])[1].nest
-        kinds = kinds_of(reader, self.network[1][at], (made.options[0], read.options[0]))
-        return [
-            Amount(
-                part.phase,
-                kinds[part.manner],
-                _of_groups(received_between(part, own, self.products[at], shares)),
-                part.tensor,
-            )
-            for part in self.network[2][at]
-        ]
+        return reader, self.network.between[at], self.network.parts[at], self.products[at]
 
     def crossing(self, graph: PlanGraph, taken: Sequence[Taken]) -> Crossed:
         """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
-        offered = _offered(taken)
-        of_layers, of_tensors = self._inside_all(graph, offered), []
-        kept: dict[Hashable, tuple[tuple[Amount, ...], list[Products]]] = {}
-        products = []
-        for at, (key, ends) in enumerate(self._ends(graph, offered)):
-            if key not in kept:
-                own = self.factors(graph, at, *ends)
-                amounts = _numbers(self._received(graph, at, *ends, own))
-                kept[key] = amounts, _products(self.products[at], own)
-            parts = [*zip(self.network[2][at], kept[key][0], strict=True)]
-            of_layers[graph.tensors[at].producer] += tuple(amount for part, amount in parts if part.inside)
+        options = {own: Offered.of([own]) for own in taken}
+        inside: dict[Hashable, tuple[Amount, ...]] = {}
+        between: dict[Hashable, tuple[tuple[Amount, ...], list[Products]]] = {}
+        of_layers, of_tensors, products = [], [], []
+        for at, (layer, own) in enumerate(zip(graph.layers, taken, strict=True)):
+            alike = (layer.nest, self.network.flows.sums[at], own)
+            if alike not in inside:
+                inside[alike] = _numbers(self.inside(graph, at, options[own]))
+            of_layers.append(inside[alike])
+        for at, tensor in enumerate(graph.tensors):
+            ends, about = (taken[tensor.producer], taken[tensor.consumer]), self.tensor(graph, at)
+            key = (about[0], *map(id, about[1:]), *ends)
+            if key not in between:
+                between[key] = crossed(*about, options[ends[0]], options[ends[1]])
+            amounts, below = between[key]
+            parts = [*zip(about[2], amounts, strict=True)]
+            of_layers[tensor.producer] += tuple(amount for part, amount in parts if part.inside)
             of_tensors.append(tuple(amount for part, amount in parts if not part.inside))
-            products.append(kept[key][1])
-        return Crossed(of_layers, of_tensors, self._of_groups(products, len(taken[0][1])))
-
-    def _inside_all(self, graph: PlanGraph, offered: Sequence[Offered]) -> list[tuple[Amount, ...]]:
-        kept: dict[Hashable, tuple[Amount, ...]] = {}
-        found = []
-        for at, (layer, own) in enumerate(zip(graph.layers, offered, strict=True)):
-            key: Hashable = (layer.nest, self.network[0].sums[at], id(own))
-            if key not in kept:
-                kept[key] = _numbers(self.inside(graph, at, own))
-            found.append(kept[key])
-        return found
-
-    def below(self, graph: PlanGraph, taken: Sequence[Taken]) -> list[Entered]:
-        """Return the state of each group of a split; equal products are one object."""
-        kept: dict[Hashable, list[Products]] = {}
-        found = []
-        for at, (key, ends) in enumerate(self._ends(graph, _offered(taken))):
-            if key not in kept:
-                kept[key] = _products(self.products[at], self.factors(graph, at, *ends))
-            found.append(kept[key])
-        return self._of_groups(found, len(taken[0][1]))
-
-    def _of_groups(self, products: Sequence[Sequence[Products]], groups: int) -> list[Entered]:
-        return [Entered(self.network, tuple(own[group] for own in products)) for group in range(groups)]
-
-    def _ends(
-        self, graph: PlanGraph, offered: Sequence[Offered]
-    ) -> list[tuple[Hashable, tuple[Offered, Offered]]]:
-        """Return for each tensor a key of its amounts, and the options of its ends."""
-        ends = [(offered[tensor.producer], offered[tensor.consumer]) for tensor in graph.tensors]
-        return [((*self._key(graph, at), *map(id, pair)), pair) for at, pair in enumerate(ends)]
-
-    def _key(self, graph: PlanGraph, at: int) -> tuple[Hashable, ...]:
-        """Return what the amounts of a tensor depend on besides its options; equal parts and products are one object."""
-        reader = graph.ends(graph.tensors[at])[1].nest
-        return reader, id(self.network[1][at]), id(self.network[2][at]), id(self.products[at])
+            products.append(below)
+        groups = range(len(taken[0][1]))
+        states = [Entered(self.network, tuple(own[group] for own in products)) for group in groups]
+        return Crossed(of_layers, of_tensors, states)
 
 
 def whole(graph: PlanGraph, convention: str) -> Entered:
@@ -167,36 +104,21 @@ def whole(graph: PlanGraph, convention: str) -> Entered:
 
 
 def crossed(
-    reader: Nest, between: Between, part: Part, above: Products, made: Offered, read: Offered
-) -> tuple[Amount, list[Products]]:
-    """Return what the groups of a split receive in one transfer of a tensor, and the products below it for each group.
+    reader: Nest, between: Between, parts: tuple[Part, ...], above: Products, made: Offered, read: Offered
+) -> tuple[tuple[Amount, ...], list[Products]]:
+    """Return the transfers of a tensor at a split, and the products below it for each group.
 
     Args:
         reader: the consumer, with the sizes that the splits above leave.
         between: the tensor's dims at both ends.
-        part: the transfer.
+        parts: its transfers.
         above: the products above the split.
         made: the only option of the producer.
         read: the only option of the consumer.
     """
     own = fractions_of(reader, between, made, read)
-    found = received_between(part, own, above, (as_producer(made.shares), as_consumer(read.shares)))
-    kind = kinds_of(reader, between, (made.options[0], read.options[0]))[part.manner]
-    (amount,) = _numbers([Amount(part.phase, kind, _of_groups(found), part.tensor)])
-    return amount, _products(above, own)
-
-
-def _offered(taken: Sequence[Taken]) -> list[Offered]:
-    """Return each layer's choice as its only option; equal ones are one object."""
-    kept: dict[Taken, Offered] = {}
-    for choice, shares in taken:
-        if (choice, shares) not in kept:
-            kept[choice, shares] = Offered((choice,), np.array([shares], dtype=np.float64))
-    return [kept[own] for own in taken]
-
-
-def _of_groups(elements: Array) -> tuple[Array, ...]:
-    return tuple(np.moveaxis(elements, -1, 0))
+    amounts = _numbers(received_between(reader, between, parts, above, made, read, own))
+    return amounts, _products(above, own)
 
 
 def _numbers(amounts: Sequence[Amount]) -> tuple[Amount, ...]:

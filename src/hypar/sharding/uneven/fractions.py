@@ -17,12 +17,12 @@ from hypar.sharding.dims import SPATIAL
 from hypar.sharding.transfers import dim_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
     from hypar.sharding.amounts.between import Between
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Choice, Options
 
 Array = NDArray[np.float64]
 
@@ -40,6 +40,12 @@ class Offered(NamedTuple):
 
     options: Options
     shares: Array
+
+    @classmethod
+    def of(cls, taken: Iterable[tuple[Choice, tuple[float, ...]]]) -> Offered:
+        """Return some choices with the shares of each."""
+        options, shares = zip(*taken, strict=True)
+        return cls(options, np.array(shares, dtype=np.float64))
 
 
 class Interval(NamedTuple):
