@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.sharding.grids.tensor_dims import INNER
+from hypar.ops.nest import IN_GROUP
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,4 +127,4 @@ def names_at(between: Between) -> Names:
         tensor: op for op, tensor in between.made.names["output"].items() if tensor not in between.contracted
     }
     reads = {tensor: op for op, tensor in between.read.names["input"].items()}
-    return tuple((makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, INNER))
+    return tuple((makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, IN_GROUP))

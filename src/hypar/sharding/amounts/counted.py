@@ -12,10 +12,11 @@ from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
-from hypar.sharding.grids.reshard import Gap, reshard
+from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import WHOLE
+from hypar.sharding.rates import COLLECTIVES
 from hypar.sharding.transfers import phase_of
 
 if TYPE_CHECKING:
@@ -188,11 +189,13 @@ def received_directly(
     for level, (ways, maker, reader) in enumerate(zip(array, *chosen, strict=True)):
         groups = (1, *receivers[1])[level]
         fractions = tuple(float(left[level].of(dim)[0]) for dim in ends[1].names["input"])
-        for phase, kind, elements, devices in reshard(Gap(ends, content, ways, fractions), maker, reader):
-            if elements:
-                to, working = groups * devices, receivers[phase == "forward"]
-                inner = working[-1] // working[level]
-                found.append(Received(level, phase, "input", kind, elements * groups, to, to * inner, False))
+        for move in reshards(Gap(ends, content, ways, fractions), ((maker,), (reader,))):
+            if elements := move.elements.item():
+                kind, working = COLLECTIVES[move.collectives.item()], receivers[move.end]
+                to, inner = groups * (maker, reader)[move.end].devices(ways), working[-1] // working[level]
+                found.append(
+                    Received(level, move.phase, "input", kind, elements * groups, to, to * inner, False)
+                )
     return tuple(found)
 
 

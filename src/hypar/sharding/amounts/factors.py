@@ -160,8 +160,8 @@ def _manners(
     """Return the collectives of a level."""
     no_terms = np.zeros(1, bool).tobytes()
     shape = straight.shape
-    forward = np.broadcast_to(forth(*ends, names).collectives, shape)
-    backward = np.broadcast_to(back(*ends, names, no_terms).collectives, shape)
+    forward = np.broadcast_to(forth(*ends, names), shape)
+    backward = np.broadcast_to(back(*ends, names, no_terms), shape)
     sums = np.where(straight, CODE["reduce_scatter"], CODE["all_reduce"])
     whole = undivided(ends[0], [own for own, _ in names])[:, None] & ~straight
     added = np.where(whole, CODE["all_reduce"], CODE["reduce_scatter"])

@@ -180,8 +180,9 @@ def direct_costs(
     for row in dict.fromkeys(rows):
         found[row] = np.zeros(tuple(map(len, options)))
         for move in reshards(Gap(ends, content, level.ways, row[1:]), options):
-            elements, lines = move.elements * row[0], lines_of(rates, move.manner.collectives)
-            devices = np.asarray(move.manner.devices, dtype=np.float64) if rates.together else None
+            elements, lines = move.elements * row[0], lines_of(rates, move.collectives)
+            working = layout(options[move.end], level.ways).working.astype(np.float64)
+            devices = working.reshape((1, -1) if move.end else (-1, 1)) if rates.together else None
             found[row] += least(elements, lines, devices, elements > 0)
     return np.stack([found[row] for row in rows], axis=1)
 

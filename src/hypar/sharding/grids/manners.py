@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from hypar.sharding.rates import COLLECTIVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.sharding.grids.layouts import Layout, Numbers
+    from hypar.sharding.grids.layouts import Layout
 
 Codes = NDArray[np.int64]
 Names = tuple[tuple[str | None, str | None], ...]
@@ -22,32 +21,17 @@ Names = tuple[tuple[str | None, str | None], ...]
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Manner:
-    """Collectives for each pair of choices of producer and consumer; equal layers share one object.
-
-    Attributes:
-        collectives: index into ``COLLECTIVES``.
-        devices: number of devices of a group that receive.
-    """
-
-    collectives: Codes
-    devices: Numbers
-
-
 @lru_cache(maxsize=64)
-def forth(made: Layout, read: Layout, names: Names) -> Manner:
+def forth(made: Layout, read: Layout, names: Names) -> Codes:
     """Return the collectives of F: gathered if the consumer needs all of it, a halo between equal grids."""
-    codes = _codes(undivided(read, [theirs for _, theirs in names])[None], _same_grid(made, read, names))
-    return Manner(codes, read.working[None])
+    return _codes(undivided(read, [theirs for _, theirs in names])[None], _same_grid(made, read, names))
 
 
 @lru_cache(maxsize=64)
-def back(made: Layout, read: Layout, names: Names, terms: bytes) -> Manner:
+def back(made: Layout, read: Layout, names: Names, terms: bytes) -> Codes:
     """Return the collectives of E: reduced if several devices have terms of an element."""
     codes = _codes(undivided(made, [own for own, _ in names])[:, None], _same_grid(made, read, names))
-    codes = np.where(np.frombuffer(terms, bool)[None], CODE["reduce_scatter"], codes)
-    return Manner(codes, made.working[:, None])
+    return np.where(np.frombuffer(terms, bool)[None], CODE["reduce_scatter"], codes)
 
 
 def _codes(gathers: NDArray[np.bool_], equal: NDArray[np.bool_]) -> Codes:

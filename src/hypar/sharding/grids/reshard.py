@@ -18,14 +18,14 @@ import numpy as np
 from hypar.sharding.grids.bounds import Intersections
 from hypar.sharding.grids.intersection import boxes, copies, shared_elements
 from hypar.sharding.grids.layouts import Layout, Numbers, layout
-from hypar.sharding.grids.manners import CODE, Manner, back, forth
+from hypar.sharding.grids.manners import CODE, back, forth
 from hypar.sharding.grids.tensor_dims import GridDim, grid_dims
-from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.grids.manners import Codes
+    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 
@@ -34,29 +34,15 @@ class Reshard(NamedTuple):
 
     Attributes:
         phase: the phase.
-        manner: the collectives.
+        end: the end that receives, 0 for the producer.
+        collectives: indices into ``COLLECTIVES``.
         elements: elements that all devices of a group receive.
     """
 
     phase: str
-    manner: Manner
+    end: int
+    collectives: Codes
     elements: Costs
-
-
-class Moved(NamedTuple):
-    """One phase's resharding, for one pair of choices.
-
-    Attributes:
-        phase: the phase.
-        collective: the collective.
-        elements: elements that all devices of a group receive.
-        devices: number of devices that receive.
-    """
-
-    phase: str
-    collective: str
-    elements: float
-    devices: int
 
 
 class _Ends(NamedTuple):
@@ -91,79 +77,9 @@ class Gap(NamedTuple):
     fractions: tuple[float, ...]
 
 
-class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Reshard", ...]]]):
-    """The last result for each gap, so that a plan's own choices are looked up after a search.
-
-    Attributes:
-        pairs: number of pairs of choices of all gaps.
-    """
-
-    pairs: int = 0
-
-    def keep(self, gap: Gap, options: tuple[Options, Options], found: tuple[Reshard, ...]) -> None:
-        """Store the result of a gap, dropping all others if the limit would be exceeded."""
-        if gap in self:
-            self.pairs -= _pairs(self.pop(gap)[0])
-        if self.pairs + _pairs(options) > MOST_KNOWN:
-            self.clear()
-        self[gap] = (options, found)
-        self.pairs += _pairs(options)
-
-    def clear(self) -> None:
-        """Remove all results."""
-        super().clear()
-        self.pairs = 0
-
-
-_KNOWN = _Known()
-
-MOST_KNOWN = 2**23
-"""Most pairs of choices stored: 64 MiB of numbers for each phase."""
-
-
+@lru_cache(maxsize=64)
 def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     """Return the resharding of F from producer to consumer and of E back, for all pairs of choices."""
-    known = _KNOWN.get(gap)
-    if known is not None and known[0] == options:
-        return known[1]
-    found = _resharded(gap, options)
-    _KNOWN.keep(gap, options, found)
-    return found
-
-
-def reshard(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
-    """Return the resharding of F and E for one pair of choices.
-
-    Sums of whole elements do not depend on their order, and may be looked up.
-    """
-    known = _KNOWN.get(gap)
-    if known is not None:
-        row, column = _places(known[0][0]).get(made, -1), _places(known[0][1]).get(read, -1)
-        if min(row, column) >= 0:
-            return tuple(_moved(move, row, column) for move in known[1])
-    return tuple(_moved(move, 0, 0) for move in _resharded(gap, ((made,), (read,))))
-
-
-def _pairs(options: tuple[Options, Options]) -> int:
-    return len(options[0]) * len(options[1])
-
-
-@lru_cache(maxsize=512)
-def _places(options: Options) -> dict[Choice, int]:
-    return {choice: place for place, choice in enumerate(options)}
-
-
-def _moved(move: Reshard, row: int, column: int) -> Moved:
-    """Return one pair's entry of tables that have a single row or column if they do not vary along it."""
-    collective, devices, elements = (
-        table[min(row, len(table) - 1), min(column, table.shape[1] - 1)]
-        for table in (move.manner.collectives, move.manner.devices, move.elements)
-    )
-    return Moved(move.phase, COLLECTIVES[collective], float(elements), int(devices))
-
-
-def _resharded(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
-    """Compute the resharding of all pairs of choices."""
     ends, content, ways, fractions = gap
     layouts = (layout(options[0], ways), layout(options[1], ways))
     summed = tuple(op for op, tensor in ends[0].names["output"].items() if tensor in content.contracted)
@@ -178,8 +94,8 @@ def _resharded(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...
     terms = needed > total * (1 + 1e-9)
     return (
         *_summed(both, each, total),
-        Reshard("forward", forth(*layouts, names), lacking),
-        Reshard("backward", back(*layouts, names, terms.tobytes()), errors),
+        Reshard("forward", 1, forth(*layouts, names), lacking),
+        Reshard("backward", 0, back(*layouts, names, terms.tobytes()), errors),
     )
 
 
@@ -211,5 +127,4 @@ def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Reshard, ...]:
     if (terms == 1).all():
         return ()
     elements = 2 * (terms - 1) * holders / terms * total
-    manner = Manner(np.full((1, 1), CODE["all_reduce"]), both.made.working[:, None])
-    return (Reshard("forward", manner, elements),)
+    return (Reshard("forward", 0, np.full((1, 1), CODE["all_reduce"]), elements),)

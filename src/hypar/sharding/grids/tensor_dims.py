@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.ops.nest import IN_GROUP
 from hypar.sharding.grids.bounds import Bounds, Intersections, bounds, intersections, reach
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.ops.windows import Window
     from hypar.sharding.grids.layouts import Layout
-
-INNER = "channels_in_group"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,11 +56,11 @@ def grid_dims(
     image = dict(content.shape)
     flat = image.get("height", 1) * image.get("width", 1) > 1 and "height" not in reads
     found = []
-    for dim, whole_size in (("batch", read.sizes["batch"]), *content.shape, (INNER, 1)):
+    for dim, whole_size in (("batch", read.sizes["batch"]), *content.shape, (IN_GROUP, 1)):
         own, theirs = makes.get(dim), reads.get(dim)
         rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
         degrees = (layouts[0].of(own), layouts[1].of(theirs))
-        if dim == INNER:
+        if dim == IN_GROUP:
             # Channels in a group have no size of their own; their rest is the size.
             found.append(divided(own, theirs, *degrees, 0.0, rest))
         else:
