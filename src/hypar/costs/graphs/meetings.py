@@ -101,7 +101,7 @@ def meeting(
 
 def _powers(between: Between, dims: tuple[Dims, Dims], ways: int) -> dict[str, Powers]:
     """Return the exponent of each factor of a level, ``[options of the producer, options of the consumer]``."""
-    factors = plain(between, (options_of(dims[0], ways), options_of(dims[1], ways)), ways).at_level.factors
+    factors = plain(between, (options_of(dims[0], ways), options_of(dims[1], ways)), ways).factors
     shape = tuple(map(len, dims))
     return {
         name: powers_of(np.broadcast_to(factor[:, 0], shape), ways)

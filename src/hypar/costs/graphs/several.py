@@ -18,7 +18,7 @@ from hypar.costs.base import measured
 from hypar.costs.graphs.rounding import even, reaching
 from hypar.costs.graphs.single import layer_items
 from hypar.costs.graphs.ways import Way
-from hypar.sharding.amounts.products import as_arrays
+from hypar.sharding.amounts.between import mapped
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
@@ -111,7 +111,7 @@ class Builder:
                         nodes[self.keys[ends[0]]][1],
                         [left.read_at(tensor.operand) for left in nodes[self.keys[ends[1]]][1]],
                     ),
-                    products=as_arrays(products),
+                    products=mapped(products, lambda own: np.full((1, 1), own)),
                     least=above.least,
                 )
             self.ways.append(shared[pair])

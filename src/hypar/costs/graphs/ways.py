@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.sharding.amounts.between import mapped
 from hypar.sharding.amounts.parts import names_of
-from hypar.sharding.amounts.places import Places, columns, descended
+from hypar.sharding.amounts.places import Places, columns, descended, spread
 from hypar.sharding.amounts.priced import (
     LevelOf,
     direct_costs,
     least_costs,
     level_costs,
-    moved_costs,
     prices_of,
 )
-from hypar.sharding.amounts.products import OUTERMOST, descending, in_all, raised
+from hypar.sharding.amounts.products import OUTERMOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,34 +69,37 @@ class Way:
             levels: the levels.
             kept: the tuples of both; None for all of them.
         """
-        products = self.products
-        here = [self.at(at, level) for at, level in enumerate(levels)]
+        here, products = [self.at(at, level) for at, level in enumerate(levels)], self.products
         if self.least:
             return least_costs(self.parts, here[0], products, self.rates[0])[:, 0]
-        places = self.places(kept)
-        prices = self.prices
-        if prices is not None:
-            return in_all(self.parts, self.below(here, products, places), prices, products)
-        names, total = names_of(self.parts), np.zeros((1, 1))
-        for level, own, place in zip(here, self.rates, places, strict=True):
-            above = descending(products, names, place)
-            total = descended(total, place) + moved_costs(self.parts, level, above, own, place)
+        total = np.zeros((1, 1))
+        for level, rates, places in zip(here, self.rates, self.places(kept), strict=True):
+            above = self.descended(products, places)
+            total = descended(total, places) + level_costs(self.parts, above, level, rates, places)
             if level is not here[-1]:
-                products = raised(products, level.at_level.factors, names, place)
+                products = self.raised(above, level, places)
         return total
+
+    def descended(self, above: Products, places: Places) -> Products:
+        """Return the products above a level for each pair of tuples down to it."""
+        return mapped(above, lambda own: descended(own, places), names_of(self.parts))
+
+    def raised(self, above: Products, level: LevelOf, places: Places) -> Products:
+        """Return the products below a level for each pair of tuples, from those above it."""
+        factors, done = level.factors, dict[tuple[int, int], "Costs"]()
+        for name in names_of(self.parts):
+            product, factor = getattr(above, name), getattr(factors, name)
+            key = (id(product), id(factor))
+            if key not in done:
+                done[key] = product * spread(factor, places)
+            above = above._replace(**{name: done[key]})
+        return above
 
     @property
     def prices(self) -> tuple[float, float] | None:
         """The costs of an element inside layers and between two, if they are the same at every level."""
         found = {prices_of(rates) for rates in self.rates}
         return found.pop() if len(found) == 1 else None
-
-    def below(self, levels: Sequence[LevelOf], products: Products, places: Sequence[Places]) -> Products:
-        """Return the products below consecutive levels."""
-        names = names_of(self.parts)
-        for level, own in zip(levels, places, strict=True):
-            products = raised(products, level.at_level.factors, names, own)
-        return products
 
     def at(self, at: int, level: Level) -> LevelOf:
         """Return one of the levels as both layers see it."""
@@ -134,7 +137,9 @@ class Way:
         ):
             return 0.0
         places = self.places((None, np.zeros(1, np.intp)) if end == 0 else (np.zeros(1, np.intp), None))
-        products = self.below([self.at(at, level) for at, level in enumerate(levels)], self.products, places)
+        products = self.products
+        for at, (level, own) in enumerate(zip(levels, places, strict=True)):
+            products = self.raised(self.descended(products, own), self.at(at, level), own)
         inside, between = self.prices
         total: Costs | float = 0.0
         for part in self.parts:

@@ -151,7 +151,7 @@ def below_level(
         if place not in kept:
             pair = (options[ends[0]], options[ends[1]])
             if least:
-                kept[place] = least_below(products, plain(between, pair, ways).at_level.factors)
+                kept[place] = least_below(products, plain(between, pair, ways).factors)
             else:
                 read, left_above = graph.ends(tensor)[1].nest, above[ends[1]].read_at(tensor.operand)
                 factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), left_above, ways)[0]

@@ -7,11 +7,13 @@ entry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.ops.nest import IN_GROUP
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -66,18 +68,6 @@ class Factors(NamedTuple):
     left: Costs
 
 
-class AtLevel(NamedTuple):
-    """The factors of one level.
-
-    Attributes:
-        factors: the factors.
-        growth: the factors less 1: by how much the level multiplies what is there.
-    """
-
-    factors: Factors
-    growth: Factors
-
-
 class Manners(NamedTuple):
     """The collectives of one level, as indices into ``COLLECTIVES``, ``[made, read]``.
 
@@ -98,22 +88,26 @@ class Plain(NamedTuple):
     """The factors and collectives of one level if no window reads across a border.
 
     Attributes:
-        at_level: the factors.
+        factors: the factors.
         manners: the collectives.
         apart: whether the producer keeps other shards than the consumer reads, ``[made, read]``.
     """
 
-    at_level: AtLevel
+    factors: Factors
     manners: Manners
     apart: NDArray[np.bool_]
 
 
-def less_one(factors: Factors) -> Factors:
-    """Return each factor less 1; those that are one object stay one."""
-    found: dict[int, Costs] = {}
-    for factor in factors:
-        found.setdefault(id(factor), factor - 1.0)
-    return Factors._make([found[id(factor)] for factor in factors])
+def mapped(
+    factors: Factors, function: Callable[[Any], Any], names: Iterable[str] = Factors._fields
+) -> Factors:
+    """Return factors with a function of some of them; those that are one object stay one."""
+    found: dict[int, Any] = {}
+    for name in names:
+        own = getattr(factors, name)
+        if id(own) not in found:
+            found[id(own)] = function(own)
+    return factors._replace(**{name: found[id(getattr(factors, name))] for name in names})
 
 
 def numbers(factors: Factors) -> Factors:

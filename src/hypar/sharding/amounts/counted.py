@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.sharding.amounts.between import Factors, less_one
+from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
@@ -156,9 +156,9 @@ def received_between(
         if level == len(array):
             break
         pair, ways = (chosen[0][level], chosen[1][level]), array[level]
-        factors, growth, kinds = factors_of_pair(reader, between, pair, left[level], ways)
+        factors, kinds = factors_of_pair(reader, between, pair, left[level], ways)
         for own, part in zip(found, parts, strict=True):
-            elements = received(part, products, growth)
+            elements = received(part, products, factors)
             if elements > RESIDUE * part.changes[0].elements:
                 to, devices = receivers[part.forward][level + 1], receivers[part.forward][-1]
                 if between.apart:
@@ -176,7 +176,7 @@ def received_between(
 
 def received_from_stage(part: Part, above: Products) -> float:
     """Return the elements that a transfer brings from another stage, below some levels; none below another boundary of stages."""
-    return float(received(part, above, less_one(STAGE)))
+    return float(received(part, above, STAGE))
 
 
 @lru_cache(maxsize=16384)

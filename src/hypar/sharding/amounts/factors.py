@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.amounts.between import (
-    AtLevel,
     Between,
     Factors,
     Manners,
     Plain,
-    less_one,
     names_at,
     numbers,
 )
@@ -72,8 +70,7 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
     if made.ordered or read.ordered:
         flat = _with_orders(flat, between, options, ways)
-    growth = less_one(flat)
-    return Plain(AtLevel(flat, growth), _manners(between, (made, read), names, straight), apart & ~straight)
+    return Plain(flat, _manners(between, (made, read), names, straight), apart & ~straight)
 
 
 def _with_orders(flat: Factors, between: Between, options: tuple[Options, Options], ways: int) -> Factors:
@@ -95,23 +92,21 @@ def _with_orders(flat: Factors, between: Between, options: tuple[Options, Option
 
 def factors_of_pair(
     reader: Nest, between: Between, pair: tuple[Choice, Choice], sizes: LocalSizes, ways: int
-) -> tuple[Factors, Factors, dict[str, str]]:
-    """Return the factors of one pair of choices below one tuple, those less 1, and their collectives, as numbers."""
+) -> tuple[Factors, dict[str, str]]:
+    """Return the factors of one pair of choices below one tuple as numbers, and their collectives."""
     found = _plain_pair(between, pair, ways)
     if cut_windows(reader, (pair[1],)):
         here = factors_of(reader, between, ((pair[0],), (pair[1],)), sizes, ways)
-        return numbers(here.factors), numbers(here.growth), found[2]
+        return numbers(here), found[1]
     return found
 
 
 @lru_cache(maxsize=16384)
-def _plain_pair(
-    between: Between, pair: tuple[Choice, Choice], ways: int
-) -> tuple[Factors, Factors, dict[str, str]]:
+def _plain_pair(between: Between, pair: tuple[Choice, Choice], ways: int) -> tuple[Factors, dict[str, str]]:
     """Return the same without halos."""
     found = plain(between, ((pair[0],), (pair[1],)), ways)
     kinds = {name: COLLECTIVES[codes[0, 0]] for name, codes in found.manners._asdict().items()}
-    return numbers(found.at_level.factors), numbers(found.at_level.growth), kinds
+    return numbers(found.factors), kinds
 
 
 def factors_of(
@@ -120,18 +115,16 @@ def factors_of(
     options: tuple[Options, Options],
     sizes: LocalSizes,
     ways: int,
-) -> AtLevel:
+) -> Factors:
     """Return the factors of a level below the levels above, whose choices leave the consumer some sizes."""
     found = plain(between, options, ways)
     dims = cut_windows(reader, options[1])
     if not dims:
-        return found.at_level
+        return found.factors
     rests = {dim: sizes.of(dim) if between.apart else rest_of(reader, dim, sizes) for dim in dims}
     if all(all_simple(end, ways) for end in options):
-        factors = with_halos(reader, options[1], found, rests)
-    else:
-        factors = grids_with_halos(reader, between, options, found.at_level.factors, rests, ways)
-    return AtLevel(factors, less_one(factors))
+        return with_halos(reader, options[1], found, rests)
+    return grids_with_halos(reader, between, options, found.factors, rests, ways)
 
 
 def _apart(names: Names, maker: Choice, reader: Choice) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def with_halos(nest: Nest, options: Options, found: Plain, rests: dict[str, Costs]) -> Factors:
     """Add the halos of simple choices: a device lacks the halo only if the producer divides the same dim."""
     more = sum(beyond(nest, dim, options, rest) for dim, rest in rests.items())
-    factors = found.at_level.factors
+    factors = found.factors
     shared = factors.both * (1 + more * found.apart[:, None])
     return _reaching(factors, factors.need * (1 + more), shared)
 

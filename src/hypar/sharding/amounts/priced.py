@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache, reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.parts import names_of
-from hypar.sharding.amounts.places import spread, spread_all
-from hypar.sharding.amounts.products import RESIDUE, least_received, received
+from hypar.sharding.amounts.places import spread
+from hypar.sharding.amounts.products import RESIDUE, grown, least_received
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
@@ -20,13 +20,13 @@ from hypar.sharding.levels import WORKING
 from hypar.solve.edge import Costs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
-    from hypar.sharding.amounts.between import AtLevel, Between
+    from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.places import Places
@@ -92,67 +92,76 @@ class LevelOf(NamedTuple):
     sizes: tuple[LocalSizes, LocalSizes]
 
     @property
-    def at_level(self) -> AtLevel:
+    def factors(self) -> Factors:
         """The factors of the level."""
         return factors_of(self.reader, self.between, self.options, self.sizes[1], self.level.ways)
 
-    def devices(self, end: int) -> Costs:
-        """Return the number of subgroups of the array that work for an end, ``[tuples above, options]``."""
-        return _working(self.options[end], self.sizes[end], self.level)
-
-
-def moved_costs(
-    parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates], places: Places
-) -> Costs:
-    """Return the costs of a tensor's transfers at a level, for each pair of tuples, ``[made, read]``.
-
-    Args:
-        parts: the transfers.
-        level: the level, as both layers see it.
-        products: the products of the levels above.
-        rates: the rates inside layers and between them.
-        places: the pairs of tuples.
-    """
-    growth = spread_all(level.at_level.growth, names_of(parts), places)
-
-    def devices(end: int) -> Costs:
-        found = level.devices(end).reshape(-1)[places[end].prefix]
-        return np.asarray(found[None] if end else found[:, None])
-
-    return _priced(parts, level, rates, devices, [received(one, products, growth) for one in parts], places)
+    def devices(self, end: int, places: Places | None = None) -> Costs:
+        """Return the number of subgroups of the array that work for an end, on the axes of factors or for pairs of tuples."""
+        found = _working(self.options[end], self.sizes[end], self.level)
+        if places is not None:
+            own = found.reshape(-1)[places[end].prefix]
+            return np.asarray(own[None] if end else own[:, None])
+        return np.asarray(found[None] if end else found.T[:, :, None])
 
 
 def level_costs(
-    parts: tuple[Part, ...], products: Products, level: LevelOf, rates: tuple[Rates, Rates]
+    parts: tuple[Part, ...],
+    products: Products,
+    level: LevelOf,
+    rates: tuple[Rates, Rates],
+    places: Places | None = None,
 ) -> Costs:
-    """Return the same for each pair of options below some tuples, or of some tensors, ``[made, tuples or tensors, read]``.
+    """Return the costs of a tensor's transfers at a level, for each pair of tuples, ``[made, read]``.
+
+    Without pairs those of each pair of options below some tuples, or of some tensors, ``[made, tuples or tensors, read]``.
 
     Args:
         parts: the transfers; their elements may be those of some tensors.
-        products: the products of the levels above, on the axes of factors.
-        level: the level.
-        rates: the rates.
+        products: the products of the levels above, for each pair of tuples or on the axes of factors.
+        level: the level, as both layers see it.
+        rates: the rates inside layers and between them.
+        places: the pairs of tuples.
     """
-    growth = level.at_level.growth
-
-    def devices(end: int) -> Costs:
-        found = level.devices(end)
-        return np.asarray(found[None] if end else found.T[:, :, None])
-
-    return _priced(parts, level, rates, devices, [received(one, products, growth) for one in parts])
+    total, factors = None, level.factors
+    linear: dict[int | None, dict[int, tuple[Costs, Any]]] = {}
+    for part in parts:
+        own, end = rates[not part.inside], int(part.forward)
+        lines = _weights(level.between, level.options, level.level.ways, part.manner, own)
+        if len(lines) == 1 and not own.late:
+            # Elements at a price are added up by product before any array of pairs is made.
+            sums = linear.setdefault(end if own.together else None, {})
+            for name, more in grown(part, factors):
+                product = getattr(products, name)
+                priced = more * lines[0][0]
+                sums[id(product)] = product, sums[id(product)][1] + priced if id(product) in sums else priced
+            continue
+        elements = reduce(
+            add, (getattr(products, name) * _spread(more, places) for name, more in grown(part, factors))
+        )
+        some = elements > RESIDUE * part.changes[0].elements if own.late else None
+        wide = [(_spread(each, places), _spread(once, places)) for each, once in lines]
+        costs = least(elements, wide, level.devices(end, places) if own.together else None, some)
+        total = costs if total is None else total + costs
+    for receiving, sums in linear.items():
+        costs = reduce(add, (product * _spread(priced, places) for product, priced in sums.values()))
+        costs = costs if receiving is None else costs / level.devices(receiving, places)
+        total = costs if total is None else total + costs
+    return np.asarray(total)
 
 
 def least_costs(
     parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates]
 ) -> Costs:
     """Return a lower bound of these costs, whatever the tuples above, ``[made, 1, read]``."""
-    factors = plain(level.between, level.options, level.level.ways).at_level.factors
-
-    def devices(end: int) -> Costs:
-        most = level.devices(end).max(axis=0)
-        return np.asarray(most[None, None] if end else most[:, None, None])
-
-    return _priced(parts, level, rates, devices, [least_received(one, products, factors) for one in parts])
+    factors, total = plain(level.between, level.options, level.level.ways).factors, np.zeros(1)
+    for part in parts:
+        elements, own, end = least_received(part, products, factors), rates[not part.inside], part.forward
+        most = level.devices(end).max(axis=1, keepdims=True) if own.together else None
+        lines = _weights(level.between, level.options, level.level.ways, part.manner, own)
+        some = elements > RESIDUE * part.changes[0].elements if own.late else None
+        total = total + least(elements, lines, most, some)
+    return np.asarray(total)
 
 
 def direct_costs(
@@ -191,27 +200,6 @@ def prices_of(rates: tuple[Rates, Rates]) -> tuple[float, float] | None:
     """Return the costs of an element inside layers and between two; None if they depend on more than their number."""
     inside, between = rates[0].price, rates[1].price
     return None if inside is None or between is None else (inside, between)
-
-
-def _priced(
-    parts: tuple[Part, ...],
-    level: LevelOf,
-    rates: tuple[Rates, Rates],
-    devices: Callable[[int], Costs],
-    received_by: Sequence[Costs],
-    places: Places | None = None,
-) -> Costs:
-    """Return the costs of the elements of each transfer, which the devices of one end receive."""
-    total = None
-    for part, elements in zip(parts, received_by, strict=True):
-        own = rates[0] if part.inside else rates[1]
-        some = elements > RESIDUE * part.changes[0].elements if own.late else None
-        lines = _weights(level.between, level.options, level.level.ways, part.manner, own)
-        if places is not None:
-            lines = [(_spread(each, places), _spread(once, places)) for each, once in lines]
-        costs = least(elements, lines, devices(part.forward) if own.together else None, some)
-        total = costs if total is None else total + costs
-    return np.asarray(total)
 
 
 def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
@@ -262,8 +250,8 @@ def least(
     return costs if some is None else costs * some
 
 
-def _spread(numbers: Costs | float | None, places: Places) -> Any:
-    return spread(numbers, places) if isinstance(numbers, np.ndarray) else numbers
+def _spread(numbers: Costs | float | None, places: Places | None) -> Any:
+    return numbers if places is None or not isinstance(numbers, np.ndarray) else spread(numbers, places)
 
 
 def _taken(numbers: tuple[float, ...], codes: Codes) -> Costs | float:

@@ -128,7 +128,7 @@ def received_between(
     own = own or fractions_of(reader, between, made, read)
     shares, pair = (as_producer(made.shares), as_consumer(read.shares)), (made.options[0], read.options[0])
     ways = max(2, *(choice.devices(1) for choice in pair))
-    kinds = factors_of_pair(reader, between, pair, WHOLE_LAYER, ways)[2]
+    kinds = factors_of_pair(reader, between, pair, WHOLE_LAYER, ways)[1]
     return [
         Amount.of(part.phase, kinds[part.manner], _received(part, own, above, shares), part.tensor)
         for part in parts
