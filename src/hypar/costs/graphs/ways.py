@@ -9,7 +9,6 @@ import numpy as np
 
 from hypar.sharding.amounts.between import mapped
 from hypar.sharding.amounts.parts import names_of
-from hypar.sharding.amounts.places import Places, columns, descended, spread
 from hypar.sharding.amounts.priced import (
     LevelOf,
     direct_costs,
@@ -17,7 +16,7 @@ from hypar.sharding.amounts.priced import (
     level_costs,
     prices_of,
 )
-from hypar.sharding.amounts.products import OUTERMOST
+from hypar.sharding.amounts.products import OUTERMOST, Places, columns, descended, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

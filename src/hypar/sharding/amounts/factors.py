@@ -16,8 +16,7 @@ from hypar.sharding.amounts.between import (
     names_at,
     numbers,
 )
-from hypar.sharding.amounts.halos import grids_with_halos, with_halos
-from hypar.sharding.amounts.rows import cut_windows, rest_of
+from hypar.sharding.amounts.rows import cut_windows, grids_with_halos, rest_of, with_halos
 from hypar.sharding.grids.intersection import boxes, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided

@@ -10,8 +10,7 @@ import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.places import spread
-from hypar.sharding.amounts.products import RESIDUE, grown, least_received
+from hypar.sharding.amounts.products import RESIDUE, grown, least_received, spread
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
-    from hypar.sharding.amounts.places import Places
-    from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.products import Places, Products
     from hypar.sharding.grids.manners import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
