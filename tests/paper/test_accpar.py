@@ -13,9 +13,9 @@ from hypar import load_model, plan_model
 from hypar.ops.families.contract import Linear
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.flows import Sums
+from hypar.sharding.amounts.fractions import Offered, fractions_of
 from hypar.sharding.placement import cut, partial_results
 from hypar.sharding.uneven.counted import received_inside
-from hypar.sharding.uneven.fractions import Offered, fractions_of
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hypar import load_model
 from hypar.sharding.numbering import common_digits, digits_of, runs_of
-from hypar.sharding.placement import COPIES, WHOLE, cut, grid, numbered
+from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, grid, numbered
 from tests.amounts import amounts
 
 DIMS = ("batch", "in_channels", "out_channels")
@@ -44,8 +44,9 @@ def test_digits_are_the_fewest_that_suit_all_layers() -> None:
 
 def test_a_grid_beside_a_numbering_is_numbered_through() -> None:
     assert runs_of(grid({"in_channels": 2, "batch": 4}), 8) == (("batch", 4), ("in_channels", 2))
-    with pytest.raises(ValueError, match="found 4 of 8 devices"):
-        runs_of(grid({"batch": 4}), 8)
+    assert runs_of(grid({"batch": 4}), 8) == (("batch", 4), (IDLE, 2))
+    with pytest.raises(ValueError, match="found 8 of 12 devices at work"):
+        runs_of(grid({"batch": 4, "height": 2}), 12)
 
 
 def test_numberings_without_common_digits_are_refused() -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypar import load_model
 from hypar.ops.nest import PHASES
 from hypar.sharding.amounts.counted import received_inside
+from hypar.sharding.amounts.fractions import Offered
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.transfers import dim_of, work
 from hypar.sharding.uneven.entered import whole
-from hypar.sharding.uneven.fractions import Offered
 from hypar.sharding.uneven.remainder import graph_of_group, whole_shares
 from tests.effort import examples
 from tests.heterogeneous import written

@@ -127,8 +127,7 @@ def _array_cuts(plan: Plan, splits: Sequence[Split]) -> tuple[Places, dict[str, 
     chosen = tuple(tuple(split.choice(name) for split in splits) for name in plan.layers)
     digits = digits_of(array, chosen)
     # Pieces are laid digit by digit, transfers are counted level by level.
-    inner, own = (array, chosen) if digits is None else (digits.array, digits.chosen)
-    cuts = (array_cuts(inner, choices) for choices in own)
+    cuts = (array_cuts(digits.array, choices) for choices in digits.chosen)
     return array_places(array), dict(zip(plan.layers, cuts, strict=True))
 
 

@@ -1,18 +1,18 @@
-"""Flat levels whose devices each layer numbers in an order of its own.
+"""The digits of the numbers of a level's devices.
 
-The digits of a device's number are levels inside the level: whatever holds for several levels, that no order of them changes
-what is moved in all, and that pieces of samples and channels stay where they are, holds for digits. A level is
-therefore counted, and laid out, as the levels of its digits, which are one level again in what is reported.
+A grid divides each of its dims by digits of its own, and so may layers in an order of their own. Digits are levels inside the
+level: whatever holds for several levels, that no order of them changes what is moved in all, and that pieces of samples and
+channels stay where they are, holds for digits. A level is therefore counted, and laid out, as the levels of its digits, which are
+one level again in what is reported.
 """
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.sharding.grids.layouts import device_order
-from hypar.sharding.placement import COPIES, WHOLE, cut
+from hypar.sharding.placement import ALONE, COPIES, IDLE, WHOLE, cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,33 +35,36 @@ class Digits(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def digits_of(array: tuple[int, ...], chosen: tuple[Options, ...]) -> Digits | None:
-    """Return the levels of the digits of some layers' choices; None if no layer has an order of its own.
+def digits_of(array: tuple[int, ...], chosen: tuple[Options, ...]) -> Digits:
+    """Return the levels of the digits of some layers' choices; a level of grids without common digits is left as it is.
 
     Args:
         array: the ways of each level.
         chosen: for each layer its choice at each level.
 
     Raises:
-        ValueError: the orders have no common digits.
+        ValueError: a layer numbers the devices of such a level in an order of its own.
 
     Examples:
         >>> from hypar.sharding.placement import numbered
-        >>> one, other = numbered([("batch", 4), ("height", 2)]), cut("batch", 8)
+        >>> one, other = numbered([("height", 2), ("batch", 4)]), cut("batch", 8)
         >>> digits_of((8,), ((one,), (other,))).array
-        (4, 2)
+        (2, 4)
     """
-    if not any(choice.order for own in chosen for choice in own):
-        return None
     ways: list[int] = []
     levels: list[int] = []
     found: list[list[Choice]] = [[] for _ in chosen]
     for level, (size, *choices) in enumerate(zip(array, *chosen, strict=True)):
-        if any(choice.order for choice in choices):
+        try:
             runs = [runs_of(choice, size) for choice in choices]
             digits = common_digits(runs)
-            parts = [_parts(own, digits) for own in runs]
-        else:
+            parts = [
+                [_choice(label, digit) for label, digit in zip(labels(own, digits), digits, strict=True)]
+                for own in runs
+            ]
+        except ValueError:
+            if any(choice.order for choice in choices):
+                raise
             digits, parts = [size], [[choice] for choice in choices]
         ways += digits
         levels += [level] * len(digits)
@@ -71,21 +74,25 @@ def digits_of(array: tuple[int, ...], chosen: tuple[Options, ...]) -> Digits | N
 
 
 def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
-    """Return the runs of digits of a choice: its own, or those of a grid that is numbered through.
+    """Return the runs of digits of a choice: its own, or those of a grid that is numbered through, idle devices innermost.
 
     Raises:
-        ValueError: the choice leaves devices idle.
+        ValueError: the devices that work do not divide the ways.
+
+    Examples:
+        >>> from hypar.sharding.placement import ALONE, grid
+        >>> runs_of(grid({"in_channels": 2, "batch": 2}), 8), runs_of(ALONE, 8)
+        ((('batch', 2), ('in_channels', 2), ('idle', 2)), (('idle', 8),))
     """
     if choice.order:
         return choice.order
     if not choice.degrees:
         return ((COPIES, ways),)
+    working = choice.devices(ways)
+    if ways % working:
+        raise ValueError(f"found {working:,} of {ways:,} devices at work; allowed: a divisor")
     found = tuple((dim, choice.degree(dim)) for dim in device_order({*choice.divided}))
-    if math.prod(degree for _, degree in found) != ways:
-        raise ValueError(
-            f"found {choice.devices(ways):,} of {ways:,} devices; allowed: all where one layer numbers them"
-        )
-    return found
+    return found if working == ways else (*found, (IDLE, ways // working))
 
 
 def common_digits(runs: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
@@ -111,14 +118,17 @@ def common_digits(runs: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
     return found
 
 
-def _parts(runs: tuple[tuple[str, int], ...], digits: Sequence[int]) -> list[Choice]:
-    """Return the choice at each digit."""
-    found: list[Choice] = []
+def labels(runs: tuple[tuple[str, int], ...], digits: Sequence[int]) -> tuple[str, ...]:
+    """Return what each digit divides."""
+    found: list[str] = []
     left = iter(digits)
     for dim, degree in runs:
         done = 1
         while done < degree:
-            digit = next(left)
-            done *= digit
-            found.append(WHOLE if dim == COPIES else cut(dim, digit))
-    return found
+            done *= next(left)
+            found.append(dim)
+    return tuple(found)
+
+
+def _choice(label: str, ways: int) -> Choice:
+    return {COPIES: WHOLE, IDLE: ALONE}.get(label) or cut(label, ways)

@@ -103,6 +103,9 @@ Options = tuple[Choice, ...]
 COPIES = "copies"
 """The pseudo-dim that divides the devices where each of them computes the same."""
 
+IDLE = "idle"
+"""The pseudo-dim that divides the devices of which one works."""
+
 WHOLE = Choice()
 """Every device computes the whole layer: a choice of joins, whose tensors are then replicated."""
 

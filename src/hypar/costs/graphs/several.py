@@ -111,7 +111,7 @@ class Builder:
                         nodes[self.keys[ends[0]]][1],
                         [left.read_at(tensor.operand) for left in nodes[self.keys[ends[1]]][1]],
                     ),
-                    products=mapped(products, lambda own: np.full((1, 1), own)),
+                    products=mapped(lambda own: np.full((1, 1), own), products),
                     least=above.least,
                 )
             self.ways.append(shared[pair])

@@ -81,18 +81,13 @@ class Way:
 
     def descended(self, above: Products, places: Places) -> Products:
         """Return the products above a level for each pair of tuples down to it."""
-        return mapped(above, lambda own: descended(own, places), names_of(self.parts))
+        return mapped(lambda own: descended(own, places), above, names=names_of(self.parts))
 
     def raised(self, above: Products, level: LevelOf, places: Places) -> Products:
         """Return the products below a level for each pair of tuples, from those above it."""
-        factors, done = level.factors, dict[tuple[int, int], "Costs"]()
-        for name in names_of(self.parts):
-            product, factor = getattr(above, name), getattr(factors, name)
-            key = (id(product), id(factor))
-            if key not in done:
-                done[key] = product * spread(factor, places)
-            above = above._replace(**{name: done[key]})
-        return above
+        return mapped(
+            lambda own, factor: own * spread(factor, places), above, level.factors, names=names_of(self.parts)
+        )
 
     @property
     def prices(self) -> tuple[float, float] | None:

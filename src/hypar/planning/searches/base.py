@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -11,8 +10,6 @@ from hypar.costs.graphs.single import SingleLevel, layer_items
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import below_level, outermost
 from hypar.sharding.conventions import BY_PRODUCTS
-from hypar.sharding.levels import levels_of
-from hypar.sharding.numbering import digits_of
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
@@ -225,11 +222,6 @@ def costs_by_level(
         choices: for each layer a choice at each level.
         known: plans of the same problem whose costs were asked for, to which this one is added.
     """
-    array = tuple(level.ways for level in question.levels)
-    digits = digits_of(array, choices)
-    if digits is not None:
-        levels = levels_of(digits.array, question.levels[0].element_bytes)
-        return _of_levels(costs_by_level(replace(question, levels=levels), digits.chosen), digits.of)
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
     above: Above | None = None
     costs = []
@@ -244,12 +236,6 @@ def costs_by_level(
         at_level, above, known = known[column]
         costs.append(at_level)
     return tuple(costs)
-
-
-def _of_levels(costs: Sequence[Sequence[float]], of: Sequence[int]) -> tuple[tuple[float, ...], ...]:
-    """Return the costs of the digits of levels as costs of the levels."""
-    every = [[own for own, level in zip(costs, of, strict=True) if level == at] for at in range(max(of) + 1)]
-    return tuple(tuple(map(math.fsum, zip(*own, strict=True))) for own in every)
 
 
 def load_search(name: str) -> Search:

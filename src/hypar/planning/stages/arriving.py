@@ -20,13 +20,13 @@ from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.above import between_of
 from hypar.sharding.amounts.counted import STAGE, received_apart, received_from_stage
+from hypar.sharding.amounts.fractions import Offered
 from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.amounts.products import OUTERMOST, below
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import WHOLE, divisor, grid
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.entered import crossed
-from hypar.sharding.uneven.fractions import Offered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

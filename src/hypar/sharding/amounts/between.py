@@ -84,30 +84,49 @@ class Manners(NamedTuple):
     errors: Codes
 
 
+class Digit(NamedTuple):
+    """A digit of the numbers of a level's devices.
+
+    Attributes:
+        ways: its values.
+        made: what each option of the producer divides by it: a dim, ``COPIES`` or ``IDLE``.
+        read: what each option of the consumer divides.
+    """
+
+    ways: int
+    made: tuple[str, ...]
+    read: tuple[str, ...]
+
+
 class Plain(NamedTuple):
     """The factors and collectives of one level if no window reads across a border.
 
     Attributes:
         factors: the factors.
         manners: the collectives.
-        apart: whether the producer keeps other shards than the consumer reads, ``[made, read]``.
+        digits: the digits of the level; none where options have no common ones.
+        straight: for each digit whether the producer's sums go straight to the consumer, on the axes of factors.
     """
 
     factors: Factors
     manners: Manners
-    apart: NDArray[np.bool_]
+    digits: tuple[Digit, ...]
+    straight: tuple[NDArray[np.bool_], ...]
 
 
 def mapped(
-    factors: Factors, function: Callable[[Any], Any], names: Iterable[str] = Factors._fields
+    function: Callable[..., Any], *factors: Factors, names: Iterable[str] = Factors._fields
 ) -> Factors:
-    """Return factors with a function of some of them; those that are one object stay one."""
-    found: dict[int, Any] = {}
+    """Return a function of some factors of one or several records; those that are made of the same objects are one object."""
+    found: dict[tuple[int, ...], Any] = {}
+    chosen = {}
     for name in names:
-        own = getattr(factors, name)
-        if id(own) not in found:
-            found[id(own)] = function(own)
-    return factors._replace(**{name: found[id(getattr(factors, name))] for name in names})
+        own = [getattr(each, name) for each in factors]
+        key = tuple(map(id, own))
+        if key not in found:
+            found[key] = function(*own)
+        chosen[name] = found[key]
+    return factors[0]._replace(**chosen)
 
 
 def numbers(factors: Factors) -> Factors:

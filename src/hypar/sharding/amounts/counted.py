@@ -14,14 +14,11 @@ from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below,
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
-from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.rates import COLLECTIVES
 from hypar.sharding.transfers import phase_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from hypar.network.nodes import Content
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between
@@ -64,10 +61,6 @@ class Received(NamedTuple):
 @lru_cache(maxsize=16384)
 def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    digits = digits_of(array, (chosen,))
-    if digits is not None:
-        moves = received_inside(nest, sums, digits.array, digits.chosen[0])
-        return _together(reversed(moves), digits.of)[::-1]
     if sums.input and _divides(nest, chosen):
         amounts = _added(nest, sums, array, chosen)
     else:
@@ -135,11 +128,6 @@ def received_between(
         above: the products above the outermost level.
         outside: for two layers in different stages, the number of levels outside the stages.
     """
-    digits = digits_of(array, chosen)
-    if digits is not None:
-        ends = (digits.chosen[0], digits.chosen[1])
-        out = None if outside is None else sum(level < outside for level in digits.of)
-        return _together(received_between(reader, between, parts, digits.array, ends, above, out), digits.of)
     products = above
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple((1, *_receivers(array, own)) for own in chosen)
@@ -208,47 +196,11 @@ def fraction_lacked(between: Between, array: tuple[int, ...], chosen: tuple[Opti
         array: the ways of each level.
         chosen: the choices of producer and consumer.
     """
-    digits = digits_of(array, chosen)
-    if digits is not None:
-        array, chosen = digits.array, (digits.chosen[0], digits.chosen[1])
     both = 1.0
     for ways, *pair in zip(array, *chosen, strict=True):
         factors = factors_of_pair(between.read, between, (pair[0], pair[1]), WHOLE_LAYER, ways)[0]
         both *= float(factors.both) / float(factors.need)
     return 1.0 - both
-
-
-def _together(moves: Iterable[Received], of: Sequence[int]) -> tuple[Received, ...]:
-    """Return the transfers of digits, outermost first, as transfers of the levels that they are digits of."""
-    found: list[Received] = []
-    digits: list[int] = []
-    for move in moves:
-        level = SEAM if move.level == SEAM else of[move.level]
-        last = found[-1] if found else None
-        same = last is not None and (last.level, last.phase, last.tensor, last.inside) == (
-            level,
-            move.phase,
-            move.tensor,
-            move.inside,
-        )
-        if last is None or not same or digits[-1] >= move.level:
-            found.append(move._replace(level=level))
-            digits = [move.level]
-            continue
-        digits.append(move.level)
-        found[-1] = last._replace(
-            collective=_either(last.collective, move.collective),
-            elements=last.elements + move.elements,
-            receivers=max(last.receivers, move.receivers),
-        )
-    return tuple(found)
-
-
-def _either(one: str, other: str) -> str:
-    """Return the collective of a transfer of which two digits have collectives of their own."""
-    if one == other:
-        return one
-    return "all_reduce" if "all_reduce" in {one, other} else "all_to_all"
 
 
 @lru_cache(maxsize=16384)

@@ -1,37 +1,34 @@
-"""The factors of one level, and the collectives of its transfers."""
+"""The factors of one level, and the collectives of its transfers.
+
+The factors of a grid are the products of those of its digits, of which each divides one dim, as if these were levels. Those of a
+digit are the sums over equal shares.
+"""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.between import (
-    Between,
-    Factors,
-    Manners,
-    Plain,
-    names_at,
-    numbers,
-)
-from hypar.sharding.amounts.rows import cut_windows, grids_with_halos, rest_of, with_halos
-from hypar.sharding.grids.intersection import boxes, shared_elements
+from hypar.sharding.amounts.between import Between, Digit, Factors, Manners, Plain, mapped, names_at, numbers
+from hypar.sharding.amounts.fractions import Offered, fractions_of
+from hypar.sharding.amounts.rows import cut_windows, rest_of, with_halos
+from hypar.sharding.grids.bounds import bounds, intersections
+from hypar.sharding.grids.intersection import copies, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
-from hypar.sharding.grids.tensor_dims import divided
-from hypar.sharding.numbering import digits_of
-from hypar.sharding.placement import terms
+from hypar.sharding.numbering import common_digits, labels, runs_of
+from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, terms
 from hypar.sharding.rates import COLLECTIVES
-from hypar.sharding.transfers import all_simple, simple
+from hypar.sharding.transfers import all_simple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.ops.nest import Nest
-    from hypar.sharding.grids.layouts import Layout
-    from hypar.sharding.grids.manners import Names
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
@@ -40,53 +37,93 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=4096)
 def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plain:
     """Return the factors of a level without halos."""
-    made, read = layout(options[0], ways), layout(options[1], ways)
+    digits = _digits(options, ways)
+    each = [_of_digit(between, own) for own in digits]
+    simple = all(all_simple(own, ways) for own in options)
+    if each and (simple or not between.apart):
+        factors = reduce(lambda one, other: mapped(mul, one, other), each)
+    elif between.apart or len(options[0]) == len(options[1]) == 1:
+        factors = _consecutive(between, options, ways)
+    else:
+        pairs = [
+            [plain(between, ((maker,), (reader,)), ways).factors for reader in options[1]]
+            for maker in options[0]
+        ]
+        tables = ([[getattr(own, name).item() for own in row] for row in pairs] for name in Factors._fields)
+        factors = Factors(*[np.array(table)[:, None] for table in tables])
+    straight = tuple([own.kept != own.hold for own in each])
+    return Plain(factors, _manners(between, options, ways, factors), digits, straight)
+
+
+@lru_cache(maxsize=4096)
+def _digits(options: tuple[Options, Options], ways: int) -> tuple[Digit, ...]:
+    """Return the digits of which all options divide whole ones, if there are such."""
+    try:
+        runs = [[runs_of(choice, ways) for choice in own] for own in options]
+        digits = common_digits([*runs[0], *runs[1]])
+    except ValueError:
+        return ()
+    each = (zip(*[labels(one, digits) for one in own], strict=True) for own in runs)
+    return tuple(Digit(*one) for one in zip(digits, *each, strict=True))
+
+
+def _of_digit(between: Between, digit: Digit) -> Factors:
+    """Return the factors of a digit, for each pair of options."""
+    made, read = (dict.fromkeys(own) for own in digit[1:])
+    found = _of_labels(between, digit.ways, tuple(made), tuple(read))
+    rows, columns = (
+        [[*known].index(label) for label in own] for known, own in zip((made, read), digit[1:], strict=True)
+    )
+
+    def taken(own: Costs) -> Costs:
+        own = own[rows] if len(own) > 1 else own
+        return own[:, :, columns] if own.shape[2] > 1 else own
+
+    return mapped(taken, found)
+
+
+@lru_cache(maxsize=4096)
+def _of_labels(between: Between, ways: int, made: tuple[str, ...], read: tuple[str, ...]) -> Factors:
+    """Return the factors of one digit, for each pair of what both ends divide by it: the sums over its equal shares."""
+
+    def offered(own: tuple[str, ...]) -> Offered:
+        options = [
+            WHOLE if label == COPIES else cut("batch" if label == IDLE else label, ways) for label in own
+        ]
+        alone = np.arange(ways) == 0
+        return Offered(
+            tuple(options), np.array([alone if label == IDLE else [1 / ways] * ways for label in own])
+        )
+
+    found = fractions_of(between.read, between, offered(made), offered(read))
+    return mapped(lambda own: own.sum(axis=-1)[:, None], found)
+
+
+def _consecutive(between: Between, options: tuple[Options, Options], ways: int) -> Factors:
+    """Return the factors of grids whose devices are numbered through, and have consecutive shards: those by themselves, or without common digits."""
+    made, read = (layout(own, ways) for own in options)
     names = names_at(between)
-    tables = [divided(own, theirs, made.of(own), read.of(theirs), 0.0, 1.0) for own, theirs in names]
-    need = boxes(read, [(table.read, table.needed) for table in tables])
-    hold = boxes(made, [(table.made, table.held) for table in tables])
-    both = np.broadcast_to(
-        shared_elements(made, read, [table.core for table in tables]), (len(hold), len(need))
+    shares = [
+        intersections(own, theirs, bounds(made.of(own), 1.0, False), bounds(read.of(theirs), 1.0, False))
+        for own, theirs in names
+    ]
+    both = np.broadcast_to(shared_elements(made, read, shares), (len(options[0]), len(options[1])))[:, None]
+    need = copies(read, [theirs for _, theirs in names]).astype(np.float64)[None, None]
+    hold = copies(made, [own for own, _ in names]).astype(np.float64)[:, None, None]
+    summed = [op for op, dim in between.made.names["output"].items() if dim in between.contracted]
+    has = np.array([_terms(between.made, choice, "output") for choice in options[0]])[:, None, None]
+    parts = np.array([math.prod(map(choice.degree, summed)) for choice in options[0]])[:, None, None]
+    return Factors(
+        need=need,
+        hold=hold,
+        kept=hold,
+        both=both,
+        back=both,
+        owned=np.minimum(both, 1.0),
+        alone=hold / parts,
+        terms=has,
+        left=has,
     )
-    straight = _straight(between, made, ways)[:, None] & _divides(names, options[1], ways)
-    kept = np.where(straight, need, hold[:, None])
-    summed = np.ones(len(hold))
-    for op, tensor in between.made.names["output"].items():
-        summed = summed * (made.degree(op) if tensor in between.contracted else 1)
-    terms = _terms(between.made, made, "output")
-    shared, whole = both[:, None], hold[:, None, None]
-    flat = Factors(
-        need=need[None, None],
-        hold=whole,
-        kept=kept[:, None] if between.onward else whole,
-        both=shared,
-        back=shared,
-        owned=np.minimum(shared, 1.0),
-        alone=(kept / summed[:, None])[:, None],
-        terms=terms[:, None, None],
-        left=np.where(straight, need, terms[:, None])[:, None],
-    )
-    apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
-    if made.ordered or read.ordered:
-        flat = _with_orders(flat, between, options, ways)
-    return Plain(flat, _manners(between, (made, read), names, straight), apart & ~straight)
-
-
-def _with_orders(flat: Factors, between: Between, options: tuple[Options, Options], ways: int) -> Factors:
-    """Return factors with those of the pairs of which one has an order of its own: the products over their digits."""
-    shape = (len(options[0]), 1, len(options[1]))
-    found = Factors(*[np.broadcast_to(factor, shape).copy() for factor in flat])
-    for row, maker in enumerate(options[0]):
-        for column, reader in enumerate(options[1]):
-            digits = digits_of((ways,), ((maker,), (reader,))) if maker.order or reader.order else None
-            if digits is not None:
-                levels = [
-                    _plain_pair(between, (one, other), own)[0]
-                    for one, other, own in zip(*digits.chosen, digits.array, strict=True)
-                ]
-                for table, factors in zip(found, zip(*levels, strict=True), strict=True):
-                    table[row, 0, column] = math.prod(factors)
-    return found
 
 
 def factors_of_pair(
@@ -121,47 +158,30 @@ def factors_of(
     if not dims:
         return found.factors
     rests = {dim: sizes.of(dim) if between.apart else rest_of(reader, dim, sizes) for dim in dims}
-    if all(all_simple(end, ways) for end in options):
-        return with_halos(reader, options[1], found, rests)
-    return grids_with_halos(reader, between, options, found.factors, rests, ways)
+    return with_halos(reader, between, options, found, rests)
 
 
-def _apart(names: Names, maker: Choice, reader: Choice) -> bool:
-    return not any(maker.degree(own or "") > 1 and reader.degree(theirs or "") > 1 for own, theirs in names)
+def _terms(nest: Nest, choice: Choice, tensor: str) -> float:
+    """Return the number of devices that have terms of each element."""
+    return float(terms(nest, tensor, dict(choice.degrees)))
 
 
-def _terms(nest: Nest, own: Layout, tensor: str) -> Costs:
-    """Return the number of devices that have terms of each element, ``[choices]``."""
-    return np.asarray(terms(nest, tensor, own.chosen) * np.ones(len(own.working)))
-
-
-def _straight(between: Between, made: Layout, ways: int) -> NDArray[np.bool_]:
-    """Return whether every device has terms of the whole F_out, so that its sum may go to any of them."""
-    return np.asarray(_terms(between.made, made, "output") == ways) & (between.onward and ways > 1)
-
-
-def _divides(names: Names, readers: Options, ways: int) -> NDArray[np.bool_]:
-    """Return whether a consumer's choice divides one dim of the tensor over all devices; groups stay together."""
-    dims = {theirs for _, theirs in names} - {"groups", None}
-    return np.array([simple(choice, ways) and bool({*choice.divided} & dims) for choice in readers])
-
-
-def _manners(
-    between: Between, ends: tuple[Layout, Layout], names: Names, straight: NDArray[np.bool_]
-) -> Manners:
+def _manners(between: Between, options: tuple[Options, Options], ways: int, factors: Factors) -> Manners:
     """Return the collectives of a level."""
-    no_terms = np.zeros(1, bool).tobytes()
-    shape = straight.shape
-    forward = np.broadcast_to(forth(*ends, names), shape)
-    backward = np.broadcast_to(back(*ends, names, no_terms), shape)
+    names, ends = names_at(between), (layout(options[0], ways), layout(options[1], ways))
+    straight: NDArray[np.bool_] = np.broadcast_to(
+        factors.kept != factors.hold, (len(options[0]), 1, len(options[1]))
+    )[:, 0]
+    forward = np.broadcast_to(forth(*ends, names), straight.shape)
+    backward = np.broadcast_to(back(*ends, names, np.zeros(1, bool).tobytes()), straight.shape)
     sums = np.where(straight, CODE["reduce_scatter"], CODE["all_reduce"])
     whole = undivided(ends[0], [own for own, _ in names])[:, None] & ~straight
     added = np.where(whole, CODE["all_reduce"], CODE["reduce_scatter"])
-    has_terms = _terms(between.read, ends[1], "input") > 1
+    has_terms = np.array([_terms(between.read, choice, "input") > 1 for choice in options[1]])
     unlike = np.where(straight, CODE["all_to_all"], backward)
     return Manners(
         np.where(straight, CODE["neighbours"], forward),
         backward,
-        np.broadcast_to(sums, shape),
+        sums,
         np.where(has_terms, added, unlike),
     )

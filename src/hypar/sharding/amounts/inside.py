@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.amounts.flows import fraction_read
-from hypar.sharding.amounts.rows import beyond, border_of, rest_of, rows_read, windowed
+from hypar.sharding.amounts.rows import beyond, border_of, degrees_of, rest_of, rows_read, windowed
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.levels import QUANTITIES
@@ -53,12 +53,15 @@ def added(
             shards, here = elements[at, 0] * copies[at, 0][:, None], at_level[0, :, 0]
             if sums[at].apart:
                 for row, dim in enumerate(dims, start=len(at_level)):
-                    total[at, row] = shards * here * beyond(nest, dim, options, sizes[at].of(dim))
+                    total[at, row] = (
+                        shards * here * beyond(nest, dim, degrees_of(options, dim), sizes[at].of(dim))
+                    )
                 continue
             above, reads = np.ones(1), here
             for dim in dims:
                 above = above * rows_read(border_of(nest, dim), sizes[at].of(dim))
-                reads = reads * (1.0 + beyond(nest, dim, options, rest_of(nest, dim, sizes[at])))
+                more = beyond(nest, dim, degrees_of(options, dim), rest_of(nest, dim, sizes[at]))
+                reads = reads * (1.0 + more)
             total[at, 0] += shards * (above[:, None] * (reads - 1.0) - (here - 1.0))
     return total
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.amounts.between import names_at
-from hypar.sharding.grids.intersection import boxes, shared_elements
-from hypar.sharding.grids.layouts import layout
-from hypar.sharding.grids.tensor_dims import divided
 from hypar.sharding.transfers import halo
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors, Plain
+    from hypar.sharding.grids.layouts import Numbers
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
@@ -40,12 +38,11 @@ def cut_windows(nest: Nest, options: Options) -> tuple[str, ...]:
     return tuple(dim for dim in windowed(nest) if any(choice.degree(dim) > 1 for choice in options))
 
 
-def beyond(nest: Nest, dim: str, options: Options, rest: Costs) -> Costs:
+def beyond(nest: Nest, dim: str, degrees: Numbers, rest: Costs) -> Costs:
     """Return how much more than its shards of a dim each option reads below some rests of it, ``[tuples above, options]``."""
-    found = np.zeros((len(rest), len(options)))
-    for column, choice in enumerate(options):
-        if choice.degree(dim) > 1:
-            found[:, column] = halo(border_of(nest, dim), choice.degree(dim), rest)
+    found = np.zeros((len(rest), len(degrees)))
+    for degree in {*degrees.tolist()} - {1}:
+        found[:, degrees == degree] = halo(border_of(nest, dim), degree, rest)[:, None]
     return found
 
 
@@ -66,42 +63,32 @@ def rows_read(border: float, left: Costs) -> Costs:
     return np.asarray(1.0 + halo(border, shards, 1.0))
 
 
-def with_halos(nest: Nest, options: Options, found: Plain, rests: dict[str, Costs]) -> Factors:
-    """Add the halos of simple choices: a device lacks the halo only if the producer divides the same dim."""
-    more = sum(beyond(nest, dim, options, rest) for dim, rest in rests.items())
-    factors = found.factors
-    shared = factors.both * (1 + more * found.apart[:, None])
-    return _reaching(factors, factors.need * (1 + more), shared)
-
-
-def _reaching(factors: Factors, need: Costs, both: Costs) -> Factors:
-    """Replace what is read, and of it what is held, by amounts with halos; terms of E reach as far."""
-    return factors._replace(need=need, both=both, owned=np.minimum(both, 1.0))
-
-
-def grids_with_halos(
-    nest: Nest,
-    between: Between,
-    options: tuple[Options, Options],
-    factors: Factors,
-    rests: dict[str, Costs],
-    ways: int,
+def with_halos(
+    nest: Nest, between: Between, options: tuple[Options, Options], found: Plain, rests: dict[str, Costs]
 ) -> Factors:
-    """Add the halos of grids, for each distinct size that the levels above leave."""
-    made, read = layout(options[0], ways), layout(options[1], ways)
-    rows, which = np.unique(np.stack([*rests.values()], axis=1), axis=0, return_inverse=True)
-    needs, shares = [], []
-    for row in rows.tolist():
-        rest = dict(zip(rests, row, strict=True))
-        halos = {dim: min(1.0, border_of(nest, dim) / left) for dim, left in rest.items()}
-        tables = [
-            divided(own, theirs, made.of(own), read.of(theirs), halos.get(theirs or "", 0.0), 1.0)
-            for own, theirs in names_at(between)
-        ]
-        needs.append(boxes(read, [(table.read, table.needed) for table in tables]))
-        shares.append(shared_elements(made, read, [table.intersections for table in tables]))
-    index = which.reshape(-1)
-    both = np.stack(shares, axis=1)[:, index]
-    straight = factors.kept != factors.hold
-    both = np.where(straight, factors.both, both)
-    return _reaching(factors, np.stack(needs)[index][None], both)
+    """Add the rows beyond shards: a device lacks those of a digit by which the producer does not divide the same dim."""
+    factors = found.factors
+    need, both = factors.need, np.ones((1, 1, 1))
+    for own, dim in names_at(between):
+        if dim not in rests:
+            continue
+        rest = rests[dim]
+        need = need * (1.0 + beyond(nest, dim, degrees_of(options[1], dim), rest))
+        # Digits by which the producer divides the dim as well bring it none of the rows beyond.
+        met, before, degrees = np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(len(options[1]), np.int64)
+        for digit, straight in zip(found.digits, found.straight, strict=True):
+            degrees = degrees * np.where(np.array(digit.read) == dim, digit.ways, 1)
+            more = beyond(nest, dim, degrees, rest)
+            apart = (np.array(digit.made) != own)[:, None, None] & ~straight
+            met, before = met + np.where(apart, more - before, 0.0), more
+        if not found.digits:
+            apart = (degrees_of(options[0], own) == 1)[:, None, None]
+            met = met + np.where(apart, beyond(nest, dim, degrees_of(options[1], dim), rest), 0.0)
+        both = both * met
+    shared = factors.both * both
+    return factors._replace(need=need, both=shared, owned=np.minimum(shared, 1.0))
+
+
+def degrees_of(options: Options, dim: str | None) -> Numbers:
+    """Return the degree of a dim in each option."""
+    return np.array([choice.degree(dim or "") for choice in options])

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hypar.ops.nest import IN_GROUP
 from hypar.sharding.grids.bounds import Bounds, Intersections, bounds, intersections, reach
 
@@ -30,7 +28,6 @@ class GridDim:
         held: the producer's shards.
         needed: the elements that the consumer's shards read.
         intersections: the intersections of shards held and needed.
-        core: the intersections of shards held and the consumer's shards without halo.
     """
 
     made: str | None
@@ -39,7 +36,6 @@ class GridDim:
     held: Bounds
     needed: Bounds
     intersections: Intersections
-    core: Intersections
 
 
 def grid_dims(
@@ -62,14 +58,14 @@ def grid_dims(
         degrees = (layouts[0].of(own), layouts[1].of(theirs))
         if dim == IN_GROUP:
             # Channels in a group have no size of their own; their rest is the size.
-            found.append(divided(own, theirs, *degrees, 0.0, rest))
+            found.append(_elements(own, theirs, *degrees, rest, rest, None, (1, 1), (False, False)))
         else:
             size = math.ceil(whole_size * rest - 1e-9)
             output = size if window is None else math.ceil(read.sizes[theirs or ""] * rest - 1e-9)
             # A shard of a flattened image is a range of its channels, of which the last may be incomplete.
             ranges = flat and dim == "channels"
             units = (_unit(made, own, whole_size), _unit(read, theirs, whole_size))
-            found.append(_elements(own, theirs, *degrees, size, output, window, units, whole=not ranges))
+            found.append(_elements(own, theirs, *degrees, size, output, window, units, (True, not ranges)))
     return tuple(found)
 
 
@@ -78,49 +74,18 @@ def _unit(nest: Nest, dim: str | None, size: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def divided(
-    made: str | None,
-    read: str | None,
-    makers: tuple[int, ...],
-    readers: tuple[int, ...],
-    halo: float,
-    size: float,
-) -> GridDim:
-    """Return a dim divided into shares of real size, with the halo that windows read."""
-    held, core = bounds(makers, size, False), bounds(readers, size, False)
-    needed = _with_halo(core, halo) if halo and len(core.low) > 1 else core
-    alone = intersections(made, read, held, core)
-    return GridDim(
-        made,
-        read,
-        size,
-        held,
-        needed,
-        alone if needed is core else intersections(made, read, held, needed),
-        alone,
-    )
-
-
-@lru_cache(maxsize=1024)
 def _elements(
     made: str | None,
     read: str | None,
     makers: tuple[int, ...],
     readers: tuple[int, ...],
-    size: int,
-    output: int,
+    size: float,
+    output: float,
     window: Window | None,
     units: tuple[int, int],
-    *,
-    whole: bool,
+    whole: tuple[bool, bool],
 ) -> GridDim:
-    """Return a dim divided into whole elements, with the elements that windows read."""
-    held, core = bounds(makers, size, True, units[0]), bounds(readers, output, whole, units[1])
+    """Return a dim divided into whole elements at both ends or at one, with the elements that windows read."""
+    held, core = bounds(makers, size, whole[0], units[0]), bounds(readers, output, whole[1], units[1])
     needed = core if window is None else reach(core, window, size)
-    both = intersections(made, read, held, needed)
-    return GridDim(made, read, size, held, needed, both, both)
-
-
-def _with_halo(core: Bounds, halo: float) -> Bounds:
-    low, high = np.maximum(core.low - halo / 2, 0.0), np.minimum(core.high + halo / 2, 1.0)
-    return Bounds(low, high, high - low)
+    return GridDim(made, read, size, held, needed, intersections(made, read, held, needed))

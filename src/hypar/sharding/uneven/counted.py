@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of_pair
-from hypar.sharding.amounts.inside import elements_of
-from hypar.sharding.amounts.products import RESIDUE
-from hypar.sharding.amounts.rows import border_of
-from hypar.sharding.levels import WHOLE_LAYER
-from hypar.sharding.transfers import phase_of
-from hypar.sharding.uneven.fractions import (
+from hypar.sharding.amounts.fractions import (
     Interval,
     Rows,
     as_consumer,
@@ -22,6 +17,11 @@ from hypar.sharding.uneven.fractions import (
     shards_of,
     working,
 )
+from hypar.sharding.amounts.inside import elements_of
+from hypar.sharding.amounts.products import RESIDUE
+from hypar.sharding.amounts.rows import border_of
+from hypar.sharding.levels import WHOLE_LAYER
+from hypar.sharding.transfers import phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from hypar.ops.nest import Nest
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.fractions import Array, Offered
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products
-    from hypar.sharding.uneven.fractions import Array, Offered
 
 
 class Amount(NamedTuple):

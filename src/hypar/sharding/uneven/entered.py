@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.sharding.amounts.above import Above, Network, network_of
+from hypar.sharding.amounts.fractions import Offered, fractions_of
 from hypar.sharding.amounts.products import OUTERMOST, Products
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.uneven.counted import received_between, received_inside
-from hypar.sharding.uneven.fractions import Offered, fractions_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
