@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 
 from hypar.network.layer import ties_of
 from hypar.ops.dims import KERNEL, atom_of
-from hypar.ops.nest import Saved, Traffic
+from hypar.ops.nest import Saved, Traffic, operand_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -89,10 +89,6 @@ class PlanNode:
         """Whether an uneven split has left nothing of the layer to this device group."""
         return not (all(self.nest.steps.values()) if self.timed else self.nest.input_elements)
 
-    def read_at(self, operand: int) -> PlanNode:
-        """Return the layer with one of its operands as the first; see ``Nest.read_at``."""
-        return replace(self, nest=self.nest.read_at[operand]) if operand else self
-
     def resized(self, nest: Nest, output_elements: int) -> PlanNode:
         """Return the layer with other sizes; written out, as many layers are made for every decision of an uneven split."""
         return PlanNode(
@@ -106,18 +102,9 @@ class PlanNode:
             channels=self.channels,
         )
 
-    @property
-    def of_weight(self) -> PlanNode:
-        """The layer as the transfers of its weight see it; see ``Nest.of_weight``."""
-        return replace(self, nest=self.nest.of_weight)
-
     def elements(self, tensor: str) -> int:
         """Return the elements of ``input``, ``weight`` or ``output`` for the whole mini-batch."""
         return self.output_elements if tensor == "output" else self.nest.elements(tensor)
-
-
-WEIGHT = -1
-"""In place of an operand: the weight of both layers."""
 
 
 class Content(NamedTuple):
@@ -143,15 +130,15 @@ class Tensor:
         consumer: index of the layer that reads it.
         content: its size and shape.
         number: its number among the tensors of the producer's trail.
-        operand: the consumer's operand that it is; 0 for joins, which read all their inputs alike; ``WEIGHT`` for a weight
-            that both layers use.
+        operand: the consumer's tensor that it is, ``input`` for joins, which read all their inputs alike; ``weight`` for one that
+            both layers use.
     """
 
     producer: int
     consumer: int
     content: Content
     number: int
-    operand: int = 0
+    operand: str = "input"
 
     @property
     def elements(self) -> int:
@@ -184,10 +171,8 @@ class PlanGraph(_Fields):
     """
 
     def ends(self, tensor: Tensor) -> tuple[PlanNode, PlanNode]:
-        """Return the producer of a tensor, and its consumer with the tensor as its first input; both with a weight as it."""
-        if tensor.operand == WEIGHT:
-            return self.layers[tensor.producer].of_weight, self.layers[tensor.consumer].of_weight
-        return self.layers[tensor.producer], self.layers[tensor.consumer].read_at(tensor.operand)
+        """Return the producer of a tensor, and its consumer."""
+        return self.layers[tensor.producer], self.layers[tensor.consumer]
 
     @cached_property
     def named_dims(self) -> frozenset[str]:
@@ -253,7 +238,7 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
                     consumer=consumer,
                     content=content,
                     number=number,
-                    operand=at if several else 0,
+                    operand=operand_name(at if several else 0),
                 )
                 tensors.append(own)
     return PlanGraph(layers=nodes, tensors=tuple(tensors), ties=tuple(_ties(layers, nodes, index)))
@@ -264,9 +249,9 @@ def _ties(layers: Sequence[Layer], nodes: Sequence[PlanNode], index: dict[str, i
     for tie in ties_of(layers):
         owner, user = index[tie.owner], index[tie.user]
         nest = nodes[owner].nest
-        shape = tuple((atom, nest.sizes[dim]) for dim, atom in nest.of_weight.names["output"].items())
+        shape = tuple((atom_of(dim), nest.sizes[dim]) for dim in nest.weight)
         content = Content(nest.elements("weight"), frozenset(), shape)
-        yield Tensor(producer=owner, consumer=user, content=content, number=0, operand=WEIGHT)
+        yield Tensor(producer=owner, consumer=user, content=content, number=0, operand="weight")
 
 
 class _Fused:

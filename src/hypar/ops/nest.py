@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from hypar.ops.dims import CUTTABLE, KERNEL, atom_of, in_order
+from hypar.ops.dims import CUTTABLE, KERNEL, in_order
 
 if TYPE_CHECKING:
     from hypar.ops.windows import Window
@@ -339,27 +339,6 @@ class Nest:
         if steps != self.sizes:
             found["forward"] = macs + max(0, macs - self.elements("output"))
         return found
-
-    # The same op without sizes, or as one of its tensors sees it
-
-    @cached_property
-    def read_at(self) -> tuple[Nest, ...]:
-        """The nest as a tensor's transfer to each of its inputs sees it: with that one as ``input``.
-
-        The input that was first changes places with it, so that every dim keeps the tensors that carry it.
-        """
-        first, found = self.inputs[0], [self]
-        for name in self.others:
-            operands = {**self.operands, "input": self.operands[name], name: first}
-            found.append(replace(self, operands=operands, input_elements=self.elements(name)))
-        return tuple(found)
-
-    @cached_property
-    def of_weight(self) -> Nest:
-        """The nest as the transfers of its weight see it: with the weight as F_in and as F_out, without windows."""
-        own = Operand({atom_of(dim): Projection(self.sizes[dim], (dim,)) for dim in self.weight})
-        operands, size = {**self.operands, "input": own}, self.elements("weight")
-        return replace(self, operands=operands, result=own, input_elements=size, input_sizes={})
 
     @cached_property
     def unsized(self) -> Nest:

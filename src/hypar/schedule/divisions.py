@@ -34,12 +34,14 @@ class Onward(NamedTuple):
     """The only reader of a layer's output, to whose shards sums go.
 
     Attributes:
-        nest: its dims, with the tensor as its first input.
+        nest: its dims.
+        operand: its tensor that it is.
         chosen: its choice at each level.
         above: its shares at the uneven splits above.
     """
 
     nest: Nest
+    operand: str
     chosen: Options
     above: Shares
 
@@ -136,7 +138,7 @@ def _scattered(
     """Return the division of sums at the levels that leave terms as the reader divides, elsewhere as they are made."""
     read = onward.nest
     made_as, read_as = (
-        {name: dim for dim, name in own.items()} for own in (nest.names["output"], read.names["input"])
+        {name: dim for dim, name in own.items()} for own in (nest.names["output"], read.names[onward.operand])
     )
     levels = [
         _leaves_terms(nest, made.divided)

@@ -152,7 +152,9 @@ def courses_of(
         if block.sums:
             reader = readers[block.layer]
             shares = above[reader.consumer] if above else ()
-            onward = Onward(graph.ends(reader)[1].nest, choices[reader.consumer], shares)
+            onward = Onward(
+                graph.layers[reader.consumer].nest, reader.operand, choices[reader.consumer], shares
+            )
         tensors.run(block, choices[block.layer], above[block.layer] if above else (), onward)
     for number, tensor in enumerate(outside):
         if tensor.consumer >= len(graph.layers):

@@ -229,9 +229,9 @@ def _received(lane: Lane) -> float:
             )
             both, shards = made["output"] * read["input"], [math.inf] * 2
             if both > 1:
-                ends = whole[tensor.producer].nest, whole[tensor.consumer].read_at(tensor.operand).nest
+                ends = whole[tensor.producer].nest, whole[tensor.consumer].nest
                 chosen = choices[tensor.producer], choices[tensor.consumer]
-                shards = [size * own for own in map(_largest_shard, ends, chosen, ("output", "input"))]
+                shards = [size * own for own in map(_largest_shard, ends, chosen, ("output", tensor.operand))]
             found += [_on_fullest(move, both, shards) for move in moves]
     found += [move.device_bytes for moves in lane.inner for move in moves]
     return max(found)
@@ -327,7 +327,7 @@ def _sums(graph: PlanGraph) -> _Sums:
         others += sum(op.saved.elements + op.saved.statistics for op in ops)
         more_bytes += sum(op.saved.mask_bytes for op in ops)
     for tensor in graph.tensors:
-        if tensor.operand:
+        if tensor.operand != "input":
             others += 3 * tensor.elements
         else:
             found[tensor.consumer, 2] += tensor.elements

@@ -165,7 +165,9 @@ def moves_of(
         pair = (choices[tensor.producer], choices[tensor.consumer])
         made, read = (end.nest for end in graph.ends(tensor))
         if setting.direct:
-            found = timed(setting, received_directly((made, read), tensor.content, setting.array, pair))
+            found = timed(
+                setting, received_directly((made, read), tensor.content, tensor.operand, setting.array, pair)
+            )
             outer.append(found)
             continue
         products = above[at] if above else OUTERMOST

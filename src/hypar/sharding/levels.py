@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.ops.dims import CUTTABLE
-from hypar.ops.nest import operand_name
 from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
@@ -33,10 +32,6 @@ def is_tensor(name: str) -> bool:
 def quantities(roles: Nest) -> tuple[str, ...]:
     """Return the divided quantities of a layer: ``QUANTITIES``, its further inputs and its named dims."""
     return (*QUANTITIES[:-1], *roles.others, *roles.extra, WORKING)
-
-
-def _swapped(name: str, other: str) -> str:
-    return {"input": other, other: "input"}.get(name, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +63,9 @@ class Level:
         """Whether the level splits groups into single devices."""
         return self.index == len(self.array) - 1
 
-    def copies(self, sizes: LocalSizes) -> Costs:
-        """Return the copies of a layer's first input that all groups above the level read, ``[tuples]``."""
-        return np.asarray(self.groups * sizes.of(WORKING) * sizes.of("input"))
+    def copies(self, sizes: LocalSizes, tensor: str) -> Costs:
+        """Return the copies of a layer's input that all groups above the level read, ``[tuples]``."""
+        return np.asarray(self.groups * sizes.of(WORKING) * sizes.of(tensor))
 
 
 def levels_of(array: tuple[int, ...], element_bytes: int) -> tuple[Level, ...]:
@@ -112,13 +107,6 @@ class LocalSizes:
         rows = [row for row, name in enumerate(self.names) if name != WORKING and not is_tensor(name)]
         left: Costs = self.fractions[rows]
         return left
-
-    def read_at(self, operand: int) -> LocalSizes:
-        """Return the sizes as ``Nest.read_at`` has the tensors: an input in the place of the first; sizes of weights are not asked for."""
-        if operand <= 0:
-            return self
-        other = operand_name(operand)
-        return LocalSizes(self.fractions, self.idle, tuple(_swapped(name, other) for name in self.names))
 
     def divided(self, nest: Nest, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level; few are one object."""

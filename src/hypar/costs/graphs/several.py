@@ -109,7 +109,7 @@ class Builder:
                     options=(options[ends[0]], options[ends[1]]),
                     sizes=(
                         nodes[self.keys[ends[0]]][1],
-                        [left.read_at(tensor.operand) for left in nodes[self.keys[ends[1]]][1]],
+                        nodes[self.keys[ends[1]]][1],
                     ),
                     products=mapped(lambda own: np.full((1, 1), own), products),
                     least=above.least,

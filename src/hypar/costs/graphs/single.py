@@ -255,11 +255,11 @@ class SingleLevel:
         """Return the costs of tensors, ``[options of the producer, tensors, of the consumer]``."""
         above, between, one = self.above, self.above.between[own.members[0]], own.tensors[0]
         options = (self.options[one.producer], self.options[one.consumer])
-        left = _beside([above[tensor.consumer] for tensor in own.tensors]).read_at(one.operand)
+        left = _beside([above[tensor.consumer] for tensor in own.tensors])
         if self.direct:
-            return direct_costs(own.ends, one.content, options, left, self.level, self.rates[1])
+            return direct_costs(own.ends, one.content, one.operand, options, left, self.level, self.rates[1])
         if between.apart:
-            made, products = left, OUTERMOST._replace(need=self.level.copies(left)[:, None])
+            made, products = left, OUTERMOST._replace(need=self.level.copies(left, one.operand)[:, None])
         else:
             made = _beside([above[tensor.producer] for tensor in own.tensors])
             every = [above.products[at] for at in own.members]

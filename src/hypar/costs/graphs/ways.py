@@ -108,11 +108,19 @@ class Way:
         for number, (level, rates) in enumerate(zip(levels, self.rates, strict=True)):
             own = self.at(number, level)
             if self.content is None:
-                products = OUTERMOST._replace(need=level.copies(own.sizes[1])[:, None])
+                products = OUTERMOST._replace(need=level.copies(own.sizes[1], self.between.operand)[:, None])
                 found.append(level_costs(self.parts, products, own, rates))
             else:
                 found.append(
-                    direct_costs(self.ends, self.content, own.options, own.sizes[1], level, rates[1])
+                    direct_costs(
+                        self.ends,
+                        self.content,
+                        self.between.operand,
+                        own.options,
+                        own.sizes[1],
+                        level,
+                        rates[1],
+                    )
                 )
         return tuple([term.min(axis=1, keepdims=True) for term in found] if self.least else found)
 

@@ -113,7 +113,7 @@ def entering(
             ends = (tensor.producer, tensor.consumer)
             other = outer(ends[not reads]) if site.outside else None
             flow = flows.tensors[index]
-            between = between_of(layers, tensor, flow)
+            between = between_of(*layers.ends(tensor), tensor, flow)
             reader = layers.layers[tensor.consumer].nest
             for part in parts_of(flow, between):
                 if part.forward is reads:

@@ -13,7 +13,7 @@ from hypar.schedule.entering import Arrival, Entering, seconds_of
 from hypar.schedule.lanes import Receiver
 from hypar.schedule.moves import timed
 from hypar.schedule.stages import Exchange
-from hypar.sharding.amounts.above import between_of_weight
+from hypar.sharding.amounts.above import between_of
 from hypar.sharding.amounts.counted import SEAM, received_between
 from hypar.sharding.amounts.parts import parts_of_weight
 
@@ -111,11 +111,12 @@ def _exchange(stages: Sequence[CutSpan], users: Sequence[_User], tie: Tensor) ->
 
 def _received(owner: _User, user: _User, tie: Tensor) -> tuple[Received, ...]:
     """Return what the weight's own stage receives from another one, and what this one gets back, at the seam and outside it."""
-    made, read = owner.cut.of_weight.nest, user.cut.of_weight.nest
     outside = owner.span.site.outside
     array = owner.setting.array if outside else ()
-    between, parts = between_of_weight((made, read), tie), parts_of_weight(tie.elements)
-    return received_between(read, between, parts, array, (owner.choices, user.choices), outside=outside)
+    between, parts = between_of(owner.cut, user.cut, tie), parts_of_weight(tie.elements)
+    return received_between(
+        user.cut.nest, between, parts, array, (owner.choices, user.choices), outside=outside
+    )
 
 
 def _link(stages: Sequence[CutSpan], group: str | None, *, outward: bool) -> Link | None:

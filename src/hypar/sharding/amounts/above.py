@@ -17,8 +17,7 @@ from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.nodes import PlanGraph, Tensor
-    from hypar.ops.nest import Nest
+    from hypar.network.nodes import PlanGraph, PlanNode, Tensor
     from hypar.sharding.amounts.flows import Flow
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
@@ -88,30 +87,25 @@ def network_of(graph: PlanGraph, convention: str, *, tied: bool = True) -> Netwo
     kept: dict[Between, Between] = {}
     between = []
     for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
-        own = between_of(graph, tensor, flow)
+        own = between_of(*graph.ends(tensor), tensor, flow)
         between.append(kept.setdefault(own, own))
     parts = [parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True)]
     sums = list(flows.sums)
     for tensor in ties:
-        made, read = graph.ends(tensor)
-        between.append(between_of_weight((made.nest, read.nest), tensor))
+        between.append(between_of(*graph.ends(tensor), tensor))
         parts.append(parts_of_weight(tensor.elements))
         sums[tensor.consumer] = sums[tensor.consumer]._replace(weight=False)
     flows = flows._replace(sums=tuple(sums))
     return Network(flows, tuple(between), tuple(parts), (*graph.tensors, *ties))
 
 
-def between_of(graph: PlanGraph, tensor: Tensor, flow: Flow) -> Between:
-    """Return a tensor's dims at both ends."""
-    made, read = (end.nest.unsized for end in graph.ends(tensor))
-    dims = tuple(dim for dim, _ in tensor.content.shape)
-    return Between(made, read, dims, tensor.content.contracted, bool(flow.made), flow.apart)
-
-
-def between_of_weight(ends: tuple[Nest, Nest], tie: Tensor) -> Between:
-    """Return a weight's dims at two layers that use it, which have it as their input and as their output."""
-    made, read = (end.unsized for end in ends)
-    return Between(made, read, tuple(dim for dim, _ in tie.content.shape), frozenset())
+def between_of(made: PlanNode, read: PlanNode, tensor: Tensor, flow: Flow | None = None) -> Between:
+    """Return a tensor's dims at both ends; a weight that both use has no flow."""
+    dims, content = tuple(dim for dim, _ in tensor.content.shape), tensor.content
+    onward, apart = (False, False) if flow is None else (bool(flow.made), flow.apart)
+    return Between(
+        made.nest.unsized, read.nest.unsized, dims, content.contracted, onward, apart, tensor.operand
+    )
 
 
 def below_level(
@@ -153,8 +147,8 @@ def below_level(
             if least:
                 kept[place] = least_below(products, plain(between, pair, ways).factors)
             else:
-                read, left_above = graph.ends(tensor)[1].nest, above[ends[1]].read_at(tensor.operand)
-                factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), left_above, ways)[0]
+                read, one = graph.layers[ends[1]].nest, (pair[0][0], pair[1][0])
+                factors = factors_of_pair(read, between, one, above[ends[1]], ways)[0]
                 kept[place] = below(products, factors)
         found.append(kept[place])
     return Above(left, above.network, found, least=least)

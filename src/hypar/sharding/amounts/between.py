@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hypar.ops.dims import atom_of
 from hypar.ops.nest import IN_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class Between(NamedTuple):
         contracted: the producer's dims that ops on the way sum.
         onward: whether the producer's sums go straight to the consumer.
         apart: whether each level is counted by itself.
+        operand: the consumer's tensor that it is; ``weight`` for one that both layers use.
     """
 
     made: Nest
@@ -40,6 +42,22 @@ class Between(NamedTuple):
     contracted: frozenset[str]
     onward: bool = False
     apart: bool = False
+    operand: str = "input"
+
+    @property
+    def makes(self) -> Mapping[str, str]:
+        """The producer's dims with their names in the tensor."""
+        return dims_of(self.made, "weight" if self.operand == "weight" else "output")
+
+    @property
+    def reads(self) -> Mapping[str, str]:
+        """The consumer's dims with their names in the tensor."""
+        return dims_of(self.read, self.operand)
+
+
+def dims_of(nest: Nest, tensor: str) -> Mapping[str, str]:
+    """Return the loop dims of a tensor with its own names; those of a weight are named as in other layers that use it."""
+    return {dim: atom_of(dim) for dim in nest.weight} if tensor == "weight" else nest.names[tensor]
 
 
 class Factors(NamedTuple):
@@ -136,8 +154,6 @@ def numbers(factors: Factors) -> Factors:
 
 def names_at(between: Between) -> Names:
     """Return the op dims of producer and consumer for each dim of the tensor."""
-    makes = {
-        tensor: op for op, tensor in between.made.names["output"].items() if tensor not in between.contracted
-    }
-    reads = {tensor: op for op, tensor in between.read.names["input"].items()}
+    makes = {tensor: op for op, tensor in between.makes.items() if tensor not in between.contracted}
+    reads = {tensor: op for op, tensor in between.reads.items()}
     return tuple((makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, IN_GROUP))

@@ -169,15 +169,19 @@ def received_from_stage(part: Part, above: Products) -> float:
 
 @lru_cache(maxsize=16384)
 def received_directly(
-    ends: tuple[Nest, Nest], content: Content, array: tuple[int, ...], chosen: tuple[Options, Options]
+    ends: tuple[Nest, Nest],
+    content: Content,
+    operand: str,
+    array: tuple[int, ...],
+    chosen: tuple[Options, Options],
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers in whole elements, outermost first; arguments as above."""
     found = []
     left, receivers = _left(ends[1], array, chosen[1]), [_receivers(array, own) for own in chosen]
     for level, (ways, maker, reader) in enumerate(zip(array, *chosen, strict=True)):
         groups = (1, *receivers[1])[level]
-        fractions = tuple(float(left[level].of(dim)[0]) for dim in ends[1].names["input"])
-        for move in reshards(Gap(ends, content, ways, fractions), ((maker,), (reader,))):
+        fractions = tuple(float(left[level].of(dim)[0]) for dim in ends[1].names[operand])
+        for move in reshards(Gap(ends, content, ways, fractions, operand), ((maker,), (reader,))):
             if elements := move.elements.item():
                 kind, working = COLLECTIVES[move.collectives.item()], receivers[move.end]
                 to, inner = groups * (maker, reader)[move.end].devices(ways), working[-1] // working[level]

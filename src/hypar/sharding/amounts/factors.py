@@ -110,7 +110,7 @@ def _consecutive(between: Between, options: tuple[Options, Options], ways: int) 
     both = np.broadcast_to(shared_elements(made, read, shares), (len(options[0]), len(options[1])))[:, None]
     need = copies(read, [theirs for _, theirs in names]).astype(np.float64)[None, None]
     hold = copies(made, [own for own, _ in names]).astype(np.float64)[:, None, None]
-    summed = [op for op, dim in between.made.names["output"].items() if dim in between.contracted]
+    summed = [op for op, dim in between.makes.items() if dim in between.contracted]
     has = np.array([_terms(between.made, choice, "output") for choice in options[0]])[:, None, None]
     parts = np.array([math.prod(map(choice.degree, summed)) for choice in options[0]])[:, None, None]
     return Factors(
@@ -177,7 +177,7 @@ def _manners(between: Between, options: tuple[Options, Options], ways: int, fact
     sums = np.where(straight, CODE["reduce_scatter"], CODE["all_reduce"])
     whole = undivided(ends[0], [own for own, _ in names])[:, None] & ~straight
     added = np.where(whole, CODE["all_reduce"], CODE["reduce_scatter"])
-    has_terms = np.array([_terms(between.read, choice, "input") > 1 for choice in options[1]])
+    has_terms = np.array([_terms(between.read, choice, between.operand) > 1 for choice in options[1]])
     unlike = np.where(straight, CODE["all_to_all"], backward)
     return Manners(
         np.where(straight, CODE["neighbours"], forward),

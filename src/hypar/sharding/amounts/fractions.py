@@ -103,9 +103,9 @@ def fractions_of(reader: Nest, between: Between, made: Offered, read: Offered) -
         need, hold, core = need * taken, hold * width, core * kept.width
         both, back = both * has, back * returns
         scattered, returned = scattered * kept.shared(reads), returned * kept.shared(summed)
-    straight, terms = _straight(between, made, read), as_producer(_terms(between.made, made))
+    straight, terms = _straight(between, made, read), as_producer(_terms(between, made))
     keeps, shared = np.where(straight, core, hold), np.where(straight, scattered, both)
-    contracted = {op for op, dim in between.made.names["output"].items() if dim in between.contracted}
+    contracted = {op for op, dim in between.makes.items() if dim in between.contracted}
     share = np.where(cut_by(made, contracted), made.shares, 1.0)
     return Factors(
         need=need,
@@ -167,14 +167,14 @@ def _straight(between: Between, made: Offered, read: Offered) -> NDArray[np.bool
     if not between.onward or made.shares.shape[-1] < 2:
         return np.zeros((1, 1, 1), bool)
     dims = {theirs for _, theirs in names_at(between)} - {"groups", None}
-    summed = ~cut_by(made, {*between.made.names["output"], None}) & working(made).all(axis=-1, keepdims=True)
+    summed = ~cut_by(made, {*between.makes, None}) & working(made).all(axis=-1, keepdims=True)
     divides = cut_by(read, dims) & working(read).all(axis=-1, keepdims=True)
     return np.asarray(as_producer(summed) & as_consumer(divides))
 
 
-def _terms(nest: Nest, made: Offered) -> Array:
+def _terms(between: Between, made: Offered) -> Array:
     """Return the fraction of F_out of which each group has terms, ``[..., options, groups]``."""
-    return np.where(cut_by(made, {*nest.names["output"]}), made.shares, 1.0) * working(made)
+    return np.where(cut_by(made, {*between.makes}), made.shares, 1.0) * working(made)
 
 
 class Rows:

@@ -165,6 +165,7 @@ def least_costs(
 def direct_costs(
     ends: tuple[Nest, Nest],
     content: Content,
+    operand: str,
     options: tuple[Options, Options],
     sizes: LocalSizes,
     level: Level,
@@ -175,18 +176,19 @@ def direct_costs(
     Args:
         ends: producer and consumer.
         content: the tensor.
+        operand: the consumer's tensor that it is.
         options: the options of both.
         sizes: the consumer's sizes above the level.
         level: the level.
         rates: the rates.
     """
     groups = np.where(rates.together, 1.0, level.groups * sizes.of(WORKING))
-    left = np.stack([groups, *(sizes.of(dim) for dim in ends[1].names["input"])], axis=1)
+    left = np.stack([groups, *(sizes.of(dim) for dim in ends[1].names[operand])], axis=1)
     rows = [tuple(row) for row in left.tolist()]
     found: dict[tuple[float, ...], Costs] = {}
     for row in dict.fromkeys(rows):
         found[row] = np.zeros(tuple(map(len, options)))
-        for move in reshards(Gap(ends, content, level.ways, row[1:]), options):
+        for move in reshards(Gap(ends, content, level.ways, row[1:], operand), options):
             elements, lines = move.elements * row[0], lines_of(rates, move.collectives)
             working = layout(options[move.end], level.ways).working.astype(np.float64)
             devices = working.reshape((1, -1) if move.end else (-1, 1)) if rates.together else None

@@ -11,7 +11,7 @@ import numpy as np
 from hypar.sharding.amounts.between import Factors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.sharding.amounts.parts import Part
     from hypar.solve.edge import Costs, Indices
@@ -63,28 +63,6 @@ def received(part: Part, above: Products, factors: Factors) -> Number:
 def below(above: Products, factors: Factors) -> Products:
     """Return the products below a level, for one tuple."""
     return Products._make(map(mul, above, factors))
-
-
-def of_tensors(
-    parts: Sequence[tuple[Part, ...]], above: Sequence[Mapping[str, float]]
-) -> tuple[tuple[Part, ...], Products]:
-    """Return the transfers of tensors that count the same factors as those of one, and the products of the levels above.
-
-    Args:
-        parts: the transfers of each tensor.
-        above: for each tensor the products by their names.
-
-    Returns:
-        Elements and products ``[1, tensors, 1]``.
-    """
-    elements = [[change.elements for part in own for change in part.changes] for own in parts]
-    columns = iter(np.array(elements).T[:, None, :, None])
-    found = [
-        part._replace(changes=tuple([change._replace(elements=next(columns)) for change in part.changes]))
-        for part in parts[0]
-    ]
-    rows = np.array([[*own.values()] for own in above]).T[:, None, :, None]
-    return tuple(found), OUTERMOST._replace(**dict(zip(above[0], rows, strict=True)))
 
 
 @lru_cache(maxsize=4096)

@@ -68,22 +68,24 @@ class Gap(NamedTuple):
         ends: producer and consumer.
         content: the tensor as the consumer reads it.
         ways: devices of the group.
-        fractions: fraction of each op dim of the consumer's ``input`` that the levels above leave.
+        fractions: fraction of each op dim of the consumer's input that the levels above leave.
+        operand: the consumer's tensor that it is.
     """
 
     ends: tuple[Nest, Nest]
     content: Content
     ways: int
     fractions: tuple[float, ...]
+    operand: str = "input"
 
 
 @lru_cache(maxsize=64)
 def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     """Return the resharding of F from producer to consumer and of E back, for all pairs of choices."""
-    ends, content, ways, fractions = gap
+    ends, content, ways, fractions, operand = gap
     layouts = (layout(options[0], ways), layout(options[1], ways))
     summed = tuple(op for op, tensor in ends[0].names["output"].items() if tensor in content.contracted)
-    both = _Ends(*layouts, grid_dims(ends, layouts, content, fractions), summed)
+    both = _Ends(*layouts, grid_dims(ends, layouts, content, fractions, operand), summed)
     total = math.prod(dim.size for dim in both.dims)
     needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])
     shared = shared_elements(both.made, both.read, [dim.intersections for dim in both.dims])

@@ -43,12 +43,13 @@ def grid_dims(
     layouts: tuple[Layout, Layout],
     content: Content,
     fractions: tuple[float, ...],
+    operand: str,
 ) -> tuple[GridDim, ...]:
     """Return a tensor's dims as producer and consumer divide them into whole elements."""
     made, read = ends
     makes = {tensor: op for op, tensor in made.names["output"].items() if tensor not in content.contracted}
-    reads = {tensor: op for op, tensor in read.names["input"].items()}
-    left = dict(zip(read.names["input"], fractions, strict=True))
+    reads = {tensor: op for op, tensor in read.names[operand].items()}
+    left = dict(zip(read.names[operand], fractions, strict=True))
     image = dict(content.shape)
     flat = image.get("height", 1) * image.get("width", 1) > 1 and "height" not in reads
     found = []

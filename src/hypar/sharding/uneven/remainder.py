@@ -9,7 +9,6 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content, Tensor
-from hypar.ops.nest import operand_name
 from hypar.sharding.transfers import dim_of
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def tensors_of_group(
     for tensor in tensors:
         end = tensor.consumer
         dim = dim_of(choices[end]) if end < len(layers) else None
-        name = None if dim is None else layers[end].nest.names.get(operand_name(tensor.operand), {}).get(dim)
+        name = None if dim is None else layers[end].nest.names.get(tensor.operand, {}).get(dim)
         if name is not None:
             key = (tensor.content, name, shares[end])
             if key not in left:
