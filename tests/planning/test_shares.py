@@ -19,8 +19,8 @@ from hypar.planning.uneven.quadratics import quadratics_of
 from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import state_above
 from hypar.sharding.conventions import BY_LEVELS
+from hypar.sharding.placement import simple
 from hypar.sharding.space import parse_space
-from hypar.sharding.transfers import simple
 from hypar.sharding.uneven.entered import whole
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver

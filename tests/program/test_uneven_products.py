@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hypar.program.cuts import Cuts, LevelCut, array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import Places
-from hypar.sharding.placement import WHOLE, Choice, cut
-from hypar.sharding.transfers import dim_of
+from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import graph_of_group
 from tests.amounts import amounts

@@ -14,7 +14,8 @@ from hypar.machine.rates import group_seconds, time_rates
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import PAPER, require_convention
-from hypar.sharding.transfers import dim_of, work
+from hypar.sharding.placement import dim_of
+from hypar.sharding.uneven.remainder import work
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
 from hypar.schedule.shards import TINY, WHOLE_DIM, Cut, Reach, Shards, of_whole, on_devices, share_of
 from hypar.sharding.grids.layouts import layout
-from hypar.sharding.placement import partial_results
-from hypar.sharding.transfers import simple
+from hypar.sharding.placement import partial_results, simple
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest

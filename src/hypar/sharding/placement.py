@@ -254,3 +254,21 @@ def divisor(nest: Nest, choice: Choice, tensor: str) -> int:
     """Return the factor by which a choice divides a tensor's elements for the next level."""
     carried = nest.names[tensor]
     return math.prod(degree for dim, degree in choice.degrees if dim in carried)
+
+
+@lru_cache(maxsize=4096)
+def simple(choice: Choice, ways: int) -> bool:
+    """Return whether a choice uses all devices of a group, for at most one dim."""
+    return len(choice.divided) <= 1 and not choice.order and choice.devices(ways) == ways
+
+
+@lru_cache(maxsize=4096)
+def all_simple(options: Options, ways: int) -> bool:
+    """Return whether every choice of a layer is simple."""
+    return all(simple(choice, ways) for choice in options)
+
+
+@lru_cache(maxsize=4096)
+def dim_of(choice: Choice) -> str | None:
+    """Return the dim that a simple choice divides; None if every device computes the whole layer."""
+    return next(iter(choice.divided), None)

@@ -28,8 +28,7 @@ from hypar.costs.graphs.worked import Layer, Worked
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.inside import computing, elements_of
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import ALONE, WHOLE
-from hypar.sharding.transfers import simple
+from hypar.sharding.placement import ALONE, WHOLE, simple
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
 from hypar.solve.counts.idle import Idle
 

@@ -20,7 +20,7 @@ from hypar.sharding.amounts.products import OUTERMOST
 from hypar.sharding.amounts.rows import cut_windows
 from hypar.sharding.conventions import BY_PRODUCTS, DIRECT
 from hypar.sharding.levels import LocalSizes
-from hypar.sharding.transfers import all_simple
+from hypar.sharding.placement import all_simple
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 from hypar.solve.laid_out import LaidOut, layout_of, level_structure

@@ -15,8 +15,7 @@ from hypar.costs.graphs.single import SingleLevel
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER
-from hypar.sharding.placement import WHOLE, cut
-from hypar.sharding.transfers import simple
+from hypar.sharding.placement import WHOLE, cut, simple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

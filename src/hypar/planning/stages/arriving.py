@@ -24,8 +24,7 @@ from hypar.sharding.amounts.fractions import Offered
 from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.amounts.products import OUTERMOST, below
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.placement import WHOLE, divisor, grid
-from hypar.sharding.transfers import dim_of
+from hypar.sharding.placement import WHOLE, dim_of, divisor, grid
 from hypar.sharding.uneven.entered import crossed
 
 if TYPE_CHECKING:

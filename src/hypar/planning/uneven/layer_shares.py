@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.transfers import dim_of
+from hypar.sharding.placement import dim_of
 from hypar.solve.balance import balance
 
 if TYPE_CHECKING:

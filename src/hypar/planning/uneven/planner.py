@@ -27,7 +27,7 @@ from hypar.planning.uneven.split import UnevenSplit
 from hypar.planning.uneven.tree import Branching, state_above
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
-from hypar.sharding.transfers import simple
+from hypar.sharding.placement import simple
 from hypar.sharding.tree import WHOLE_ARRAY
 from hypar.sharding.uneven.entered import whole
 from hypar.solve.solvers.base import cheapest, load_solver

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.sharding.amounts.fractions import Offered
-from hypar.sharding.transfers import work
+from hypar.sharding.uneven.remainder import work
 from hypar.solve.laid_out import LaidOut, layout_of, level_structure
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hypar.planning.nodes.leaf import Leaf
 from hypar.schedule.lanes import Crossing, Receiver, Run, WholeShares
 from hypar.schedule.moves import INSIDE, elements_on, excess
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED, PAPER
-from hypar.sharding.transfers import dim_of
+from hypar.sharding.placement import dim_of
 from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import TINY, graph_of_group, tensors_of_group, whole_ends
 

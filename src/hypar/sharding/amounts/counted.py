@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
+from hypar.sharding.amounts.parts import phase_of
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.rates import COLLECTIVES
-from hypar.sharding.transfers import phase_of
 
 if TYPE_CHECKING:
     from hypar.network.nodes import Content

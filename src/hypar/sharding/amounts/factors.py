@@ -21,9 +21,8 @@ from hypar.sharding.grids.intersection import copies, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
 from hypar.sharding.numbering import common_digits, labels, runs_of
-from hypar.sharding.placement import COPIES, IDLE, WHOLE, cut, terms
+from hypar.sharding.placement import COPIES, IDLE, WHOLE, all_simple, cut, terms
 from hypar.sharding.rates import COLLECTIVES
-from hypar.sharding.transfers import all_simple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hypar.sharding.amounts.between import Factors, names_at
 from hypar.sharding.amounts.rows import border_of
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.transfers import dim_of
+from hypar.sharding.placement import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

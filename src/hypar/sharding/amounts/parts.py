@@ -88,3 +88,13 @@ def parts_of_weight(elements: int) -> tuple[Part, ...]:
 def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
     """Return the names of the factors that transfers count."""
     return tuple({name: None for part in parts for change in part.changes for name in change[1:] if name})
+
+
+def phase_of(tensor: str) -> str:
+    """Return the phase that computes a tensor: its value, its error, or its gradient.
+
+    Examples:
+        >>> phase_of("output"), phase_of("input 2"), phase_of("weight")
+        ('forward', 'backward', 'gradient')
+    """
+    return {"output": "forward", "weight": "gradient"}.get(tensor, "backward")

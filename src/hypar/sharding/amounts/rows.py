@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hypar.sharding.amounts.between import names_at
-from hypar.sharding.transfers import halo
 
 if TYPE_CHECKING:
     from hypar.ops.nest import Nest
@@ -92,3 +91,21 @@ def with_halos(
 def degrees_of(options: Options, dim: str | None) -> Numbers:
     """Return the degree of a dim in each option."""
     return np.array([choice.degree(dim or "") for choice in options])
+
+
+def halo(border: float, shards: Any, size: Any) -> Any:
+    """Return the fraction of a group's F_in that its devices together read beyond their own shards.
+
+    Half of a border's halo lies on each of its sides, and no device reads past the ends of the image:
+    ``2 * (sum over i from 1 to shards - 1 of min(i / shards, halo / 2))``.
+
+    Args:
+        border: the fraction of the whole F_in that the windows of two neighbouring shards both read.
+        shards: the number of shards, or an array of numbers.
+        size: the fraction of the dim that the levels above leave: a number, or an array over their choices.
+    """
+    fraction = np.minimum(border / size, 1.0)
+    if isinstance(shards, int) and shards == 2:
+        return fraction  # the value of the sum in by far the most frequent case
+    short = np.minimum(shards - 1, np.floor(shards * fraction / 2))
+    return short * (short + 1) / shards + (shards - 1 - short) * fraction

@@ -18,10 +18,10 @@ from hypar.sharding.amounts.fractions import (
     working,
 )
 from hypar.sharding.amounts.inside import elements_of
+from hypar.sharding.amounts.parts import phase_of
 from hypar.sharding.amounts.products import RESIDUE
 from hypar.sharding.amounts.rows import border_of
 from hypar.sharding.levels import WHOLE_LAYER
-from hypar.sharding.transfers import phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,12 +9,12 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.nodes import Content, Tensor
-from hypar.sharding.transfers import dim_of
+from hypar.sharding.placement import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.nodes import PlanGraph
+    from hypar.network.nodes import PlanGraph, PlanNode
     from hypar.ops.nest import Nest
     from hypar.sharding.placement import Choice
 
@@ -155,3 +155,12 @@ def divided_einsum(nest: Nest, dim: str, share: float, *, integral: bool) -> Nes
         ),
         input_sizes=read,
     )
+
+
+def work(layer: PlanNode, choice: Choice, share: Any) -> Any:
+    """Return the floating-point operations of the three phases that a group with a share performs.
+
+    Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
+    """
+    flop = sum(layer.nest.flop.values())
+    return flop * share if dim_of(choice) else flop * (share * 0 + 1)
