@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import factors_of_pair
-from hypar.sharding.amounts.inside import added, computing, elements_of
+from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.parts import phase_of
 from hypar.sharding.amounts.products import OUTERMOST, RESIDUE, Products, below, received
-from hypar.sharding.amounts.rows import cut_windows, windowed
+from hypar.sharding.amounts.rows import cut_windows
 from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.placement import WHOLE
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Options
 
 SEAM = -1
 """In place of a level: the stages, whose parts have one end of a tensor each."""
@@ -61,50 +61,18 @@ class Received(NamedTuple):
 @lru_cache(maxsize=16384)
 def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    if sums.input and _divides(nest, chosen):
-        amounts = _added(nest, sums, array, chosen)
-    else:
-        amounts = _added_evenly(nest, sums, array, chosen)
-    found, receivers = [], _receivers(array, chosen)
-    for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
-        at_level = _computing(nest.unsized, choice, ways)
+    found, receivers, sizes = [], _receivers(array, chosen), _left(nest, array, chosen)
+    for level, choice, left in zip(_levels(array), chosen, sizes, strict=False):
+        amounts = added((nest,), (choice,), (left,), level, (sums,))[0, :, 0, 0].tolist()
+        summed = computing(nest.unsized, (choice,), level.ways)[:, 0, 1].tolist()
         # Behind the tensors come rows of the first one beside the borders of each dim.
-        beside = len(amounts[level]) - len(nest.tensors)
-        tensors, kinds = (*nest.tensors, *["input"] * beside), (*at_level, *[(0.0, 0.0)] * beside)
-        every = zip(tensors, amounts[level], kinds, strict=True)
-        for tensor, amount, (_, summed) in every:
+        beside = len(amounts) - len(nest.tensors)
+        tensors = (*nest.tensors, *["input"] * beside)
+        for tensor, amount, terms in zip(tensors, amounts, (*summed, *[0.0] * beside), strict=True):
             if amount:
-                kind, to = "all_reduce" if summed else "neighbours", (receivers[level], receivers[-1])
-                found.append(Received(level, phase_of(tensor), tensor, kind, amount, *to, True))
+                kind, to = "all_reduce" if terms else "neighbours", (receivers[level.index], receivers[-1])
+                found.append(Received(level.index, phase_of(tensor), tensor, kind, amount, *to, True))
     return tuple(reversed(found))
-
-
-def _added_evenly(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
-    """Return the elements of each tensor that each level adds up, if no image with borders is divided."""
-    found, above = [], (1.0,) * len(nest.tensors)
-    elements: list[float] = elements_of(nest, sums)[:, 0].tolist()
-    for ways, choice in zip(array, chosen, strict=True):
-        at_level = _computing(nest.unsized, choice, ways)
-        rows = zip(elements, above, at_level, strict=True)
-        found.append([amount * copies * received for amount, copies, (_, received) in rows])
-        above = tuple([copies * own for copies, (own, _) in zip(above, at_level, strict=True)])
-    return found
-
-
-def _added(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
-    """Return the elements of each tensor that each level adds up, the rows beside borders included."""
-    sizes = _left(nest, array, chosen)
-    return [
-        added((nest,), (choice,), (left,), level, (sums,))[0, :, 0, 0].tolist()
-        for level, choice, left in zip(_levels(array), chosen, sizes, strict=False)
-    ]
-
-
-@lru_cache(maxsize=4096)
-def _computing(roles: Nest, choice: Choice, ways: int) -> tuple[tuple[float, float], ...]:
-    """Return ``computing`` of one choice as numbers."""
-    copies, received = computing(roles, (choice,), ways)[:, 0].T.tolist()
-    return tuple(zip(copies, received, strict=True))
 
 
 @lru_cache(maxsize=16384)
@@ -247,11 +215,6 @@ def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
     """Return the number of groups of the next level that work, for each level."""
     working = (own.devices(ways) for own, ways in zip(chosen, array, strict=True))
     return tuple(accumulate(working, operator.mul))
-
-
-def _divides(nest: Nest, chosen: Options) -> bool:
-    """Return whether a choice divides an image whose windows read across borders."""
-    return any(choice.degree(dim) > 1 for dim in windowed(nest) for choice in chosen)
 
 
 @lru_cache(maxsize=64)
