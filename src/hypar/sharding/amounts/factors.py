@@ -25,6 +25,8 @@ from hypar.sharding.placement import COPIES, IDLE, WHOLE, all_simple, cut, terms
 from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hypar.ops.nest import Nest
@@ -41,15 +43,10 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     simple = all(all_simple(own, ways) for own in options)
     if each and (simple or not between.apart):
         factors = reduce(lambda one, other: mapped(mul, one, other), each)
-    elif between.apart or len(options[0]) == len(options[1]) == 1:
-        factors = _consecutive(between, options, ways)
     else:
-        pairs = [
-            [plain(between, ((maker,), (reader,)), ways).factors for reader in options[1]]
-            for maker in options[0]
-        ]
-        tables = ([[getattr(own, name).item() for own in row] for row in pairs] for name in Factors._fields)
-        factors = Factors(*[np.array(table)[:, None] for table in tables])
+        factors = _consecutive(between, options, ways)
+        if not between.apart:
+            factors = _in_blocks(factors, options, ways, lambda own: plain(between, own, ways).factors)
     straight = tuple([own.kept != own.hold for own in each])
     return Plain(factors, _manners(between, options, ways, factors), digits, straight)
 
@@ -64,6 +61,45 @@ def _digits(options: tuple[Options, Options], ways: int) -> tuple[Digit, ...]:
         return ()
     each = (zip(*[labels(one, digits) for one in own], strict=True) for own in runs)
     return tuple(Digit(*one) for one in zip(digits, *each, strict=True))
+
+
+@lru_cache(maxsize=4096)
+def _blocks(
+    options: tuple[Options, Options], ways: int
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """Return the blocks of pairs that have common digits, of options that have none all together."""
+    made, read = (
+        tuple(at for at, choice in enumerate(own) if ways % choice.devices(ways) == 0) for own in options
+    )
+
+    def alike(rows: tuple[int, ...], columns: tuple[int, ...]) -> bool:
+        some = tuple(options[0][row] for row in rows), tuple(options[1][column] for column in columns)
+        return bool(rows and columns and _digits(some, ways))
+
+    if alike(made, read):
+        return ((made, read),)
+    pairs = (((row,), (column,)) for row in made for column in read)
+    return tuple(pair for pair in pairs if len(made) * len(read) > 1 and alike(*pair))
+
+
+def _in_blocks(
+    factors: Factors,
+    options: tuple[Options, Options],
+    ways: int,
+    of: Callable[[tuple[Options, Options]], Factors],
+) -> Factors:
+    """Return factors with those of the blocks of pairs that have common digits."""
+    blocks = [] if _digits(options, ways) else _blocks(options, ways)
+    if not blocks:
+        return factors
+    above = max(own.shape[1] for own in factors)
+    shape = (len(options[0]), above, len(options[1]))
+    found = Factors(*[np.broadcast_to(own, shape).copy() for own in factors])
+    for rows, columns in blocks:
+        some = tuple(options[0][row] for row in rows), tuple(options[1][column] for column in columns)
+        for whole, own in zip(found, of(some), strict=True):
+            whole[np.ix_(rows, range(above), columns)] = own
+    return found
 
 
 def _of_digit(between: Between, digit: Digit) -> Factors:
@@ -157,7 +193,10 @@ def factors_of(
     if not dims:
         return found.factors
     rests = {dim: sizes.of(dim) if between.apart else rest_of(reader, dim, sizes) for dim in dims}
-    return with_halos(reader, between, options, found, rests)
+    factors = with_halos(reader, between, options, found, rests)
+    if between.apart:
+        return factors
+    return _in_blocks(factors, options, ways, lambda own: factors_of(reader, between, own, sizes, ways))
 
 
 def _terms(nest: Nest, choice: Choice, tensor: str) -> float:
