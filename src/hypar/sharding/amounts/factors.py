@@ -25,7 +25,7 @@ from hypar.sharding.placement import COPIES, IDLE, WHOLE, all_simple, cut, terms
 from hypar.sharding.rates import COLLECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -67,19 +67,20 @@ def _digits(options: tuple[Options, Options], ways: int) -> tuple[Digit, ...]:
 def _blocks(
     options: tuple[Options, Options], ways: int
 ) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """Return the blocks of pairs that have common digits, of options that have none all together."""
-    made, read = (
-        tuple(at for at, choice in enumerate(own) if ways % choice.devices(ways) == 0) for own in options
-    )
+    """Return the blocks of pairs that have common digits, of options that have none all together: those of digits of equal ways."""
+    each: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
+    for found, own in zip(each, options, strict=True):
+        for at, choice in enumerate(own):
+            if ways % choice.devices(ways) == 0:
+                found.setdefault(tuple(degree for _, degree in runs_of(choice, ways)), []).append(at)
+    blocks = ((tuple(rows), tuple(columns)) for rows in each[0].values() for columns in each[1].values())
+    return tuple(block for block in blocks if _digits(_some(options, *block), ways))
 
-    def alike(rows: tuple[int, ...], columns: tuple[int, ...]) -> bool:
-        some = tuple(options[0][row] for row in rows), tuple(options[1][column] for column in columns)
-        return bool(rows and columns and _digits(some, ways))
 
-    if alike(made, read):
-        return ((made, read),)
-    pairs = (((row,), (column,)) for row in made for column in read)
-    return tuple(pair for pair in pairs if len(made) * len(read) > 1 and alike(*pair))
+def _some(
+    options: tuple[Options, Options], rows: Sequence[int], columns: Sequence[int]
+) -> tuple[Options, Options]:
+    return tuple([options[0][row] for row in rows]), tuple([options[1][column] for column in columns])
 
 
 def _in_blocks(
@@ -96,8 +97,7 @@ def _in_blocks(
     shape = (len(options[0]), above, len(options[1]))
     found = Factors(*[np.broadcast_to(own, shape).copy() for own in factors])
     for rows, columns in blocks:
-        some = tuple(options[0][row] for row in rows), tuple(options[1][column] for column in columns)
-        for whole, own in zip(found, of(some), strict=True):
+        for whole, own in zip(found, of(_some(options, rows, columns)), strict=True):
             whole[np.ix_(rows, range(above), columns)] = own
     return found
 
