@@ -12,7 +12,7 @@ from hypar.execution.reference import start
 from hypar.execution.simulator import run
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.counting import cost_convention
-from hypar.program.of_plan import program_of
+from hypar.program.lowering import program_of
 from hypar.schedule.pipeline_orders import schedule_of
 from hypar.sharding.tree import Device, Level, Stages
 from hypar.studies.verify import runs_by

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import load_machine, load_model, plan_model
-from hypar.program.of_plan import program_of
+from hypar.program.lowering import program_of
 from hypar.studies.alternatives import explain_plan
 from tests.effort import late
 from tests.heterogeneous import group, kind, write_machine, written

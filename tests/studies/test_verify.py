@@ -11,7 +11,7 @@ from hypar import LayerGraph, plan_model, verify_plan
 from hypar.activity import LISTENER, holding
 from hypar.errors import PlanError
 from hypar.execution.verify import TOLERANCE, verify_program
-from hypar.program.of_plan import program_of
+from hypar.program.lowering import program_of
 from hypar.studies import pieces
 from tests.goldens import NAMES, golden
 from tests.studies.nets import chain, layer, mlp, network, planned, residual

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.program.counting import lacking, overlapping
-from hypar.program.steps import Add, Copy, Item, Step, Update
-from hypar.program.tables import indices_of
+import numpy as np
+
+from hypar.program.counting import overlapping
+from hypar.program.holding import Holding, indices_of
+from hypar.program.reads import members
+from hypar.program.steps import Add, Compute, Copy, Item, Step, Update
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -15,13 +18,8 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer, Tie
     from hypar.ops.nest import Nest
-    from hypar.program.cuts import Cuts
-    from hypar.program.holding import Holding, Members, Piece
-    from hypar.program.places import Numbers, Places
-
-SPATIAL = ("height", "width")
-AXES = ("batch", "channels", *SPATIAL)
-"""The dims of an image and of a vector."""
+    from hypar.program.holding import Members, Piece
+    from hypar.program.layout import Layout, Numbers, Places
 
 
 def axes_of(layer: Layer) -> tuple[str, ...]:
@@ -36,12 +34,12 @@ class Made:
     Attributes:
         array: the array of its elements.
         holding: who has what of it.
-        cuts: the cuts after which later ops divide an image.
+        layout: the layout after which later ops divide an image.
     """
 
     array: str
     holding: Holding
-    cuts: Cuts
+    layout: Layout
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -80,27 +78,13 @@ def pieces_of(dims: Mapping[str, Members], made: Container[str] | None = None) -
     )
 
 
-class Reader(NamedTuple):
-    """The planned layer that reads a tensor.
-
-    Attributes:
-        layer: the layer.
-        operand: the operand as which it reads the tensor.
-        cuts: its cuts.
-    """
-
-    layer: Layer
-    operand: int
-    cuts: Cuts
-
-
 class Used(NamedTuple):
     """The terms that a layer has of the gradient of a weight that several layers use.
 
     Attributes:
         tie: the tie; None for the layer whose weight it is.
         array: the array of the terms, in the layer's own order of the dims.
-        holding: who has what of the weight for the layer.
+        holding: who has what of the weight for the layer, in the order of the layer whose weight it is.
         copies: which copy of its terms each device has.
     """
 
@@ -114,12 +98,6 @@ class Used(NamedTuple):
         """The layer that uses the weight of another; empty for that one."""
         return "" if self.tie is None else self.tie.user
 
-    @property
-    def in_order(self) -> tuple[Members, ...]:
-        """Who has what of each dim, in the order of the layer whose weight it is."""
-        own = self.holding.members
-        return own if self.tie is None else tuple(own[axis] for axis in self.tie.axes)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
@@ -128,11 +106,12 @@ class Flow:
     Attributes:
         graph: the network.
         places: the devices.
-        cuts: the cuts of each layer with choices.
+        layouts: the layout of each layer with choices.
         convention: what becomes of partial sums.
         made: the outputs of the layers so far.
         work: the forward passes so far.
         errors: for each layer, the arrays of what its readers have sent back, and who has what of them.
+        trained: the layers whose backward pass trains something.
         steps: the steps so far.
         updates: the updates, which come last.
         tied: for each layer whose weight others use too, their terms of its gradient.
@@ -140,7 +119,7 @@ class Flow:
 
     graph: LayerGraph
     places: Places
-    cuts: Mapping[str, Cuts]
+    layouts: Mapping[str, Layout]
     convention: str
     made: dict[str, Made] = field(default_factory=dict)
     work: dict[str, Work] = field(default_factory=dict)
@@ -161,30 +140,59 @@ class Flow:
         self.steps.append(Copy(source=source, target=target, have=have, need=need, item=item))
         return target
 
-    def operand(self, layer: Layer, number: int, need: Holding) -> str:
-        """Copy an input of a layer to the devices that read it, and return the array."""
-        source = layer.inputs[number]
-        made, item = self.made[source], Item(layer.name, source, "forward", "input")
-        return self.copy(made.array, f"in {layer.name} {number}", made.holding, need, item)
-
-    def add(
-        self, source: str, target: str, terms: Holding, need: Holding, copies: Numbers, item: Item
-    ) -> str:
+    def add(self, source: str, target: str, have: Holding, need: Holding, copies: Numbers, item: Item) -> str:
         """Sum terms for those who need them, and return the array of sums; that of the terms where each is a sum."""
-        if not overlapping(terms, copies) and not lacking(terms, need, copies):
+        if not overlapping(have, copies) and need.within(have.on(copies >= 0)):
             return source
-        self.steps.append(Add(source=source, target=target, terms=terms, need=need, copies=copies, item=item))
+        self.steps.append(Add(source=source, target=target, have=have, need=need, copies=copies, item=item))
         return target
 
-    def next_choice(self, layer: Layer) -> Reader | None:
-        """Return the only planned layer that reads a layer's output, through ops without choices; or None."""
+    def next_choice(self, layer: Layer) -> tuple[Layer, int] | None:
+        """Return the only planned layer that reads an output, through ops without choices, and the operand that it is; or None."""
         while len(readers := self.readers(layer)) == 1:
             name, (layer,) = layer.name, readers
-            if layer.name in self.cuts:
-                operand = layer.inputs.index(name) if self.nest(layer).others else 0
-                return Reader(layer, operand, self.cuts[layer.name])
+            if layer.name in self.layouts:
+                return layer, layer.inputs.index(name) if self.nest(layer).others else 0
         return None
 
     def readers(self, layer: Layer) -> tuple[Layer, ...]:
         """Return the layers that read a layer's output, once for each time."""
         return tuple(reader for reader in self.graph.layers for name in reader.inputs if name == layer.name)
+
+    def statistics(
+        self, layer: Layer, work: Work, reads: Mapping[str, str], before: str = ""
+    ) -> dict[str, str]:
+        """Add up the sums of a phase, and return their arrays by role, their name; of the backward phase with ``back `` before it.
+
+        A sum over dims that every device has whole needs no other device, unless it is a gradient. Devices that compute
+        nothing need the sum only if it is the gradient of a tensor that they hold.
+        """
+        nest, active = self.nest(layer), np.all([own.any(axis=1) for own in work.dims.values()], axis=0)
+        roles = {}
+        for name, own in nest.sums.items():
+            over = [each[active].all() for dim, each in work.dims.items() if dim not in own.dims]
+            if own.backward is bool(before) and (name in layer.trained or own.together or not all(over)):
+                roles[name] = f"{before}{name}"
+        if not roles:
+            return {}
+        writes = {name: f"{role} terms {layer.name}" for name, role in roles.items()}
+        self.steps.append(
+            Compute(kind="statistics", layer=layer.name, pieces=work.pieces, reads=reads, writes=writes)
+        )
+        item, found = Item(layer.name, None, "backward" if before else "forward", "statistics"), {}
+        for name, role in roles.items():
+            trained, own = nest.trained.get(name), nest.sums[name]
+            held = members(trained, work.dims) if trained else tuple(work.dims[dim] for dim in own.dims)
+            need = terms = Holding(held).on(active)
+            if own.together:
+                pairs = zip(own.dims, need.members, strict=True)
+                need = Holding(tuple(_whole(each, own.together.get(dim, 1)) for dim, each in pairs))
+            if before and name in layer.trained:
+                need = Holding(held)
+            found[role] = self.add(writes[name], f"{role} {layer.name}", terms, need, work.copies, item)
+        return found
+
+
+def _whole(each: Members, size: int) -> Members:
+    """Return the indices of a dim that devices have, with all others of runs of some size of which they have one."""
+    return each.reshape(len(each), -1, size).any(axis=2).repeat(size, axis=1)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.ops.dims import CONTRACTED, CUTTABLE, KERNEL, READ
+from hypar.ops.dims import KERNEL
 from hypar.ops.nest import IN_GROUP, operand_name
-from hypar.program.cuts import scattered, uncut
-from hypar.program.flow import AXES, SPATIAL, Made, Work, axes_of, pieces_of
-from hypar.program.holding import Holding, everywhere, flattened
+from hypar.program.flow import Made, Work, axes_of, pieces_of
+from hypar.program.holding import Holding, flattened
+from hypar.program.layout import Layout
 from hypar.program.pieces import divide
 from hypar.program.reads import in_place, members, reached
-from hypar.program.statistics import add_statistics
 from hypar.program.steps import Compute, Item
 from hypar.sharding.placement import partial_results
 
@@ -23,64 +22,63 @@ if TYPE_CHECKING:
 
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest
-    from hypar.program.cuts import Cuts
     from hypar.program.flow import Flow
     from hypar.program.holding import Members
 
+SPATIAL = ("height", "width")
 DEPTH = "depth"
-KNOWN = (*AXES, "out_channels", "groups")
 
 
 def forward(flow: Flow, layer: Layer) -> None:
     """Bring a layer's inputs to the devices that compute it, add up its statistics and its partial sums, and add the bias."""
-    name, nest = layer.name, flow.nest(layer)
+    name, nest, places = layer.name, flow.nest(layer), flow.places
     if not layer.inputs:
-        holding = everywhere(nest.result.shape, flow.places.devices)
-        flow.made[name] = Made(array=f"F {name}", holding=holding, cuts=uncut(flow.places))
+        holding = Holding(tuple(np.ones((places.devices, size), bool) for size in nest.result.shape))
+        uncut = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
+        flow.made[name] = Made(array=f"F {name}", holding=holding, layout=uncut)
         return
     if layer.num_parameters or any(source in flow.trained for source in layer.inputs):
         flow.trained.add(name)
-    chosen = name in flow.cuts
-    cuts = flow.cuts[name] if chosen else flow.made[layer.inputs[0]].cuts
-    dims = (_divided if chosen else _followed)(flow, layer, nest, cuts)
+    chosen = name in flow.layouts
+    layout = flow.layouts[name] if chosen else flow.made[layer.inputs[0]].layout
+    dims = (_divided if chosen else _followed)(flow, layer, nest, layout)
     needs, partial = _needs(flow, layer, nest, dims)
-    operands = tuple(flow.operand(layer, number, need) for number, need in enumerate(needs))
+    operands = tuple(_read(flow, layer, number, need) for number, need in enumerate(needs))
     reads = {f"input {number}": operand for number, operand in enumerate(operands)}
-    after = cuts if chosen else cuts.without(nest.reduced)
-    copies = cuts.copies([*dims]) if chosen else (cuts if partial else after).copies(_made(cuts))
-    output = Holding(members(nest.result, dims))
+    left = nest.result.dims if chosen else {*layout.dims} - nest.reduced
+    after = layout.of({dim: dim for dim in left})
+    copies = layout.copies(dims) if chosen else (layout if partial else after).copies(layout.dims)
+    output = need = Holding(members(nest.result, dims))
     work = Work(dims=dims | partial, needs=needs, operands=operands, output=output, copies=copies, reads={})
-    work = replace(work, reads=add_statistics(flow, layer, work, reads))
+    work = replace(work, reads=flow.statistics(layer, work, reads))
     flow.work[name], terms = work, nest.multiplies or bool(partial)
     array = f"terms {name}" if terms else f"F {name}"
     every = {**reads, **work.reads}
     flow.steps.append(
         Compute(kind="forward", layer=name, pieces=work.pieces, reads=every, writes={"output": array})
     )
-    left = output
     if nest.multiplies:
-        left, after = _left(flow, layer, nest, output, cuts)
+        need, after = _left(flow, layer, nest, output, after)
     if terms:
         item = Item(name, None, "forward", "output")
-        array = flow.add(array, f"{'sums' if nest.multiplies else 'F'} {name}", output, left, copies, item)
+        array = flow.add(array, f"{'sums' if nest.multiplies else 'F'} {name}", output, need, copies, item)
     if nest.multiplies:
-        pieces, summed = pieces_of(dict(zip(axes_of(layer), left.members, strict=True))), {"output": array}
+        pieces, summed = pieces_of(dict(zip(axes_of(layer), need.members, strict=True))), {"output": array}
         array = f"F {name}"
         flow.steps.append(
             Compute(kind="finish", layer=name, pieces=pieces, reads=summed, writes={"output": array})
         )
-    flow.made[name] = Made(array=array, holding=left, cuts=after)
+    flow.made[name] = Made(array=array, holding=need, layout=after)
 
 
-def _made(cuts: Cuts) -> tuple[str, ...]:
-    """Return the dims of outputs that cuts divide, by the names of every op."""
-    divided = dict.fromkeys(dim for level in cuts.levels for dim in level.bounds)
-    return tuple(
-        dim for dim in divided if dim in KNOWN or not (dim in CUTTABLE or dim.startswith((READ, CONTRACTED)))
-    )
+def _read(flow: Flow, layer: Layer, number: int, need: Holding) -> str:
+    """Copy an input to the devices that read it, and return the array; the backward pass transposes this."""
+    source = layer.inputs[number]
+    made, item = flow.made[source], Item(layer.name, source, "forward", "input")
+    return flow.copy(made.array, f"in {layer.name} {number}", made.holding, need, item)
 
 
-def _divided(flow: Flow, layer: Layer, nest: Nest, cuts: Cuts) -> dict[str, Members]:
+def _divided(flow: Flow, layer: Layer, nest: Nest, layout: Layout) -> dict[str, Members]:
     """Return the indices of each loop dim that each device computes: of its inputs those that it has, if shares allow."""
     made, sizes = [flow.made[name].holding.members for name in layer.inputs], nest.sizes
     held: dict[str, tuple[Members, ...]] = {}
@@ -92,24 +90,24 @@ def _divided(flow: Flow, layer: Layer, nest: Nest, cuts: Cuts) -> dict[str, Memb
                 held[dims[0]] = (*held.get(dims[0], ()), reached(window, there, sizes[dims[0]]))
     if nest.multiplies:
         reader = flow.next_choice(layer)
-        joined = reader.layer.inputs if reader is not None and reader.layer.op.node == "join" else ()
+        joined = reader[0].inputs if reader is not None and reader[0].op.node == "join" else ()
         others = tuple(flow.made[name].holding.members[0] for name in joined if name in flow.made)
         # Where all devices have all samples, they take those that they have of what a join reads beside the output.
         if others and all(own.all() for own in held.get("batch", ())):
             held["batch"] = others
     found = {
-        dim: divide(size, cuts, dim, () if nest.concatenates and dim == "channels" else held.get(dim, ()))
+        dim: divide(size, layout, dim, () if nest.concatenates and dim == "channels" else held.get(dim, ()))
         for dim, size in sizes.items()
         if not dim.startswith(KERNEL)
     }
     if nest.concatenates:
         parts = zip(layer.input_shapes, made, strict=True)
-        each = [divide(shape["channels"], cuts, "channels", own[1:2]) for shape, own in parts]
+        each = [divide(shape["channels"], layout, "channels", own[1:2]) for shape, own in parts]
         found["channels"] = np.concatenate(each, axis=1)
     return found
 
 
-def _followed(flow: Flow, layer: Layer, nest: Nest, cuts: Cuts) -> dict[str, Members]:
+def _followed(flow: Flow, layer: Layer, nest: Nest, layout: Layout) -> dict[str, Members]:
     """Return the indices of each output dim that each device computes of an op without choices: those that it has."""
     held = flow.made[layer.inputs[0]].holding.members
     if nest.view:
@@ -117,9 +115,9 @@ def _followed(flow: Flow, layer: Layer, nest: Nest, cuts: Cuts) -> dict[str, Mem
     found, windows = {"batch": held[0]}, nest.inputs[0].windows
     for number, (dim, size) in enumerate(layer.shape.items(), start=1):
         if dim in nest.reduced:
-            found[dim] = np.repeat(cuts.working[:, None], size, axis=1)
+            found[dim] = np.repeat(layout.working[:, None], size, axis=1)
         elif dim in {*SPATIAL, DEPTH} and dim in windows:
-            found[dim] = divide(size, cuts, dim)
+            found[dim] = divide(size, layout, dim)
         elif dim in windows and size != layer.input_shapes[0][dim]:
             found[dim] = in_place(windows[dim], held[number], size)
         else:
@@ -135,7 +133,7 @@ def _needs(
     if nest.view:
         return (there,), partial
     first, *others = (members(operand, dims) for operand in nest.inputs)
-    if nest.reduce == "mean" and layer.name not in flow.cuts:
+    if nest.reduce == "mean" and layer.name not in flow.layouts:
         working, read = dims["batch"].any(axis=1), []
         for axis, own, held in zip(nest.inputs[0].axes, first, there.members, strict=True):
             lacks = axis in nest.reduced and (own[working] & ~held[working]).any()
@@ -145,23 +143,21 @@ def _needs(
     return tuple(map(Holding, (first, *others))), partial
 
 
-def _left(flow: Flow, layer: Layer, nest: Nest, output: Holding, cuts: Cuts) -> tuple[Holding, Cuts]:
-    """Return who gets the sums of F_out, and the cuts after which they lie: by ``fused`` as the only reader divides them."""
-    reader = flow.next_choice(layer) if flow.convention == "fused" else None
-    divided = {dim for level in cuts.levels for dim in level.bounds}
-    terms = frozenset(dim for dim in divided if "output" in partial_results(nest, dim))
-    if reader is None or not terms or not cuts.meets(reader.cuts):
-        return output, cuts
-    read_as = _ungrouped(flow.nest(reader.layer).names.get(operand_name(reader.operand), {}))
+def _left(flow: Flow, layer: Layer, nest: Nest, output: Holding, after: Layout) -> tuple[Holding, Layout]:
+    """Return who gets the sums of F_out, and the layout in which they lie: by ``fused`` as the only reader divides them."""
+    layout, reader = flow.layouts[layer.name], flow.next_choice(layer) if flow.convention == "fused" else None
+    terms = {dim for dim in layout.dims if "output" in partial_results(nest, dim)}
+    if reader is None or not terms or not layout.meets(flow.layouts[reader[0].name]):
+        return output, after
+    read_as = _ungrouped(flow.nest(reader[0]).names.get(operand_name(reader[1]), {}))
     read_as.pop("groups", None)
     made_as = _ungrouped(nest.names["output"])
-    cuts = scattered(cuts, reader.cuts, (made_as, read_as), terms)
-    axes = axes_of(layer)
+    after = layout.scattered(flow.layouts[reader[0].name], (made_as, read_as), terms)
     left = [
-        divide(size, cuts, dim, () if dim in SPATIAL else (own,))
-        for dim, size, own in zip(axes, output.shape, output.members, strict=True)
+        divide(size, after, dim, () if dim in SPATIAL else (own,))
+        for dim, size, own in zip(axes_of(layer), output.shape, output.members, strict=True)
     ]
-    return Holding(tuple(left)), cuts
+    return Holding(tuple(left)), after
 
 
 def _ungrouped(names: Mapping[str, str]) -> dict[str, str]:

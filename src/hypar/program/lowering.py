@@ -12,29 +12,44 @@ from typing import TYPE_CHECKING
 from hypar.program.backward import backward
 from hypar.program.flow import Flow
 from hypar.program.forward import forward
+from hypar.program.layout import layouts_of
 from hypar.program.steps import Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.network.graph import LayerGraph
-    from hypar.program.cuts import Cuts
-    from hypar.program.places import Places
+    from hypar.plan.plan import Plan
+    from hypar.program.layout import Layout, Places
 
 
-def lower(graph: LayerGraph, places: Places, cuts: Mapping[str, Cuts], convention: str = "moved") -> Program:
+def lower(
+    graph: LayerGraph, places: Places, layouts: Mapping[str, Layout], convention: str = "moved"
+) -> Program:
     """Lower a training step to a program.
 
     Args:
         graph: the network.
         places: the devices.
-        cuts: the cuts of each layer that has choices, by name.
+        layouts: the layout of each layer that has choices, by name.
         convention: what becomes of partial sums: ``moved`` adds them up for all who have a term, ``fused`` for those who
             need them next, ``direct`` sends the terms of errors straight to those who need their sums.
     """
-    flow = Flow(graph=graph, places=places, cuts=cuts, convention=convention)
+    flow = Flow(graph=graph, places=places, layouts=layouts, convention=convention)
     for layer in graph.layers:
         forward(flow, layer)
     for layer in reversed(graph.layers):
         backward(flow, layer)
     return Program(graph=graph, places=places, steps=(*flow.steps, *flow.updates))
+
+
+def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Program:
+    """Lower a plan.
+
+    Args:
+        plan: the plan.
+        graph: its network, with the samples of one microbatch.
+        convention: what becomes of partial sums; see ``lower``.
+    """
+    places, layouts = layouts_of(plan)
+    return lower(graph, places, layouts, convention)

@@ -1,4 +1,4 @@
-"""The pieces of one dim: which indices the cuts of a layer leave each device.
+"""The pieces of one dim: which indices the layout of a layer leaves each device.
 
 A piece is divided in the order of its indices, or in an order that keeps elements where they are: channels and samples
 need not be consecutive, so a reader takes those that its maker's devices already have.
@@ -6,32 +6,30 @@ need not be consecutive, so a reader takes those that its maker's devices alread
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.tables import content_of, kinds_of, table_of
+from hypar.program.holding import by_content, kinds_of
 from hypar.sharding.uneven.remainder import whole_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.program.cuts import Cuts, Shares
     from hypar.program.holding import Members
-    from hypar.program.places import Numbers
-    from hypar.program.tables import Content
+    from hypar.program.layout import Layout, Numbers, Shares
 
 Indices = NDArray[np.intp]
 
 
-def divide(size: int, cuts: Cuts, dim: str, held: Sequence[Members] = ()) -> Members:
+@by_content
+def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
     """Return the indices of a dim that each device gets.
 
     Args:
         size: number of indices.
-        cuts: the cuts of the layer.
+        layout: the layout of the layer.
         dim: the dim of the layer's op.
         held: the indices of some tensors that each device has already; the pieces are then chosen among them where
             shares allow. Nothing for pieces of consecutive indices.
@@ -39,26 +37,21 @@ def divide(size: int, cuts: Cuts, dim: str, held: Sequence[Members] = ()) -> Mem
     Returns:
         ``[devices, size]``; nothing for an idle device.
     """
-    return _divided(size, cuts, dim, tuple(content_of(own) for own in held))
-
-
-@lru_cache(maxsize=1024)
-def _divided(size: int, cuts: Cuts, dim: str, held_as: tuple[Content, ...]) -> Members:
-    held = [table_of(own) for own in held_as]
     # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
-    alike = np.where(cuts.working, 0, -1)
+    alike = np.where(layout.working, 0, -1)
     pieces = {0: np.arange(size)}
-    for level, cut in enumerate(cuts.levels):
-        if dim in cut.bounds:
+    for level, shares in enumerate(layout.levels):
+        if dim in shares:
             below: dict[int, Indices] = {}
             after = np.full(len(alike), -1)
             for number, piece in pieces.items():
-                groups = [group[alike[group] == number] for group in cuts.places.members(level - 1)]
-                for shares in _shares(groups, *cut.bounds[dim]):
-                    ordered = _in_place(piece, held, shares) if held else piece
-                    for devices, own in zip(shares.values(), _shared_out(ordered, [*shares]), strict=True):
+                groups = [group[alike[group] == number] for group, _ in layout.places.inside(level)]
+                for given in _given(groups, shares[dim]):
+                    ordered = _in_place(piece, held, given) if held else piece
+                    ends = whole_ends(len(piece), [*given])
+                    for devices, (start, end) in zip(given.values(), ends, strict=True):
                         after[devices] = len(below)
-                        below[len(below)] = np.sort(own)
+                        below[len(below)] = np.sort(ordered[start:end])
             alike, pieces = after, below
     found = np.zeros((len(alike), size), bool)
     for number, piece in pieces.items():
@@ -66,24 +59,15 @@ def _divided(size: int, cuts: Cuts, dim: str, held_as: tuple[Content, ...]) -> M
     return found
 
 
-def _shared_out(ordered: Indices, shares: Sequence[tuple[float, float]]) -> list[Indices]:
-    """Return the indices of each share."""
-    return [ordered[start:end] for start, end in whole_ends(len(ordered), shares)]
-
-
-def _shares(groups: Sequence[Numbers], low: Shares, high: Shares) -> list[dict[tuple[float, float], Numbers]]:
-    """Return the devices of each share, the first share first, for all groups together that have the same shares."""
+def _given(groups: Sequence[Numbers], shares: Shares) -> Iterator[dict[tuple[float, float], Numbers]]:
+    """Yield the devices of each share, the first share first, for all groups together that have the same shares."""
     alike: dict[tuple[tuple[float, float], ...], list[Numbers]] = {}
     for group in groups:
         if len(group):
-            own = sorted({*zip(low[group].tolist(), high[group].tolist(), strict=True)})
-            alike.setdefault(tuple(own), []).append(group)
-    found = []
-    for shares, members in alike.items():
+            alike.setdefault(tuple(sorted({*map(tuple, shares[group].tolist())})), []).append(group)
+    for own, members in alike.items():
         devices = np.concatenate(members)
-        which = [(low[devices] == start) & (high[devices] == end) for start, end in shares]
-        found.append({share: devices[own] for share, own in zip(shares, which, strict=True)})
-    return found
+        yield {share: devices[(shares[devices] == share).all(axis=1)] for share in own}
 
 
 def _in_place(

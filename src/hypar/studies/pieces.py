@@ -16,7 +16,7 @@ from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
-from hypar.program.of_plan import program_of
+from hypar.program.lowering import program_of
 from hypar.program.steps import Compute
 from hypar.sharding.conventions import MOVED
 
