@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.ops.dims import KERNEL
 from hypar.ops.nest import IN_GROUP, operand_name
-from hypar.program.flow import Made, Work, axes_of, pieces_of
+from hypar.program.flow import Pass, axes_of, pieces_of
 from hypar.program.holding import Holding, flattened
 from hypar.program.layout import Layout
 from hypar.program.pieces import divide
 from hypar.program.reads import in_place, members, reached
-from hypar.program.steps import Compute, Item
+from hypar.program.steps import Add, Compute, Copy, Item
 from hypar.sharding.placement import partial_results
 
 if TYPE_CHECKING:
@@ -33,49 +32,50 @@ def forward(flow: Flow, layer: Layer) -> None:
     """Bring a layer's inputs to the devices that compute it, add up its statistics and its partial sums, and add the bias."""
     name, nest, places = layer.name, flow.nest(layer), flow.places
     if not layer.inputs:
-        holding = Holding(tuple(np.ones((places.devices, size), bool) for size in nest.result.shape))
+        output = Holding(tuple(np.ones((places.devices, size), bool) for size in nest.result.shape))
         uncut = Layout(places, ({},) * len(places.parts), np.ones(places.devices, bool))
-        flow.made[name] = Made(array=f"F {name}", holding=holding, layout=uncut)
+        flow.made[name] = Pass(array=f"F {name}", holding=output, layout=uncut, output=output)
         return
     if layer.num_parameters or any(source in flow.trained for source in layer.inputs):
         flow.trained.add(name)
-    chosen = name in flow.layouts
-    layout = flow.layouts[name] if chosen else flow.made[layer.inputs[0]].layout
+    chosen, made = name in flow.layouts, [flow.made[source] for source in layer.inputs]
+    layout = flow.layouts[name] if chosen else made[0].layout
     dims = (_divided if chosen else _followed)(flow, layer, nest, layout)
     needs, partial = _needs(flow, layer, nest, dims)
-    operands = tuple(_read(flow, layer, number, need) for number, need in enumerate(needs))
-    reads = {f"input {number}": operand for number, operand in enumerate(operands)}
+    inputs = []
+    for number, (source, own, need) in enumerate(zip(layer.inputs, made, needs, strict=True)):
+        item = Item(name, source, "forward", "input")
+        inputs.append(Copy(own.array, f"in {name} {number}", own.holding, need, item))
     left = nest.result.dims if chosen else {*layout.dims} - nest.reduced
     after = layout.of({dim: dim for dim in left})
     copies = layout.copies(dims) if chosen else (layout if partial else after).copies(layout.dims)
-    output = need = Holding(members(nest.result, dims))
-    work = Work(dims=dims | partial, needs=needs, operands=operands, output=output, copies=copies, reads={})
-    work = replace(work, reads=flow.statistics(layer, work, reads))
-    flow.work[name], terms = work, nest.multiplies or bool(partial)
+    output, dims = Holding(members(nest.result, dims)), dims | partial
+    reads = {f"input {number}": flow.move(own) for number, own in enumerate(inputs)}
+    reads = reads | flow.statistics(layer, dims, copies, reads)
+    terms = nest.multiplies or bool(partial)
     array = f"terms {name}" if terms else f"F {name}"
-    every = {**reads, **work.reads}
-    flow.steps.append(
-        Compute(kind="forward", layer=name, pieces=work.pieces, reads=every, writes={"output": array})
-    )
-    if nest.multiplies:
-        need, after = _left(flow, layer, nest, output, after)
+    writes = {"output": array}
+    flow.steps.append(Compute(kind="forward", layer=name, pieces=pieces_of(dims), reads=reads, writes=writes))
+    need, after = _left(flow, layer, nest, output, after) if nest.multiplies else (output, after)
     if terms:
         item = Item(name, None, "forward", "output")
-        array = flow.add(array, f"{'sums' if nest.multiplies else 'F'} {name}", output, need, copies, item)
+        target = f"sums {name}" if nest.multiplies else f"F {name}"
+        array = flow.move(Add(array, target, output, need, item, copies))
     if nest.multiplies:
         pieces, summed = pieces_of(dict(zip(axes_of(layer), need.members, strict=True))), {"output": array}
         array = f"F {name}"
-        flow.steps.append(
-            Compute(kind="finish", layer=name, pieces=pieces, reads=summed, writes={"output": array})
-        )
-    flow.made[name] = Made(array=array, holding=need, layout=after)
-
-
-def _read(flow: Flow, layer: Layer, number: int, need: Holding) -> str:
-    """Copy an input to the devices that read it, and return the array; the backward pass transposes this."""
-    source = layer.inputs[number]
-    made, item = flow.made[source], Item(layer.name, source, "forward", "input")
-    return flow.copy(made.array, f"in {layer.name} {number}", made.holding, need, item)
+        writes = {"output": array}
+        flow.steps.append(Compute(kind="finish", layer=name, pieces=pieces, reads=summed, writes=writes))
+    flow.made[name] = Pass(
+        array=array,
+        holding=need,
+        layout=after,
+        output=output,
+        inputs=tuple(inputs),
+        dims=dims,
+        copies=copies,
+        reads=reads,
+    )
 
 
 def _divided(flow: Flow, layer: Layer, nest: Nest, layout: Layout) -> dict[str, Members]:

@@ -3,23 +3,36 @@
 A layer with choices (a weighted layer or a join; a pool where pools are planned) computes its own piece. Every other op
 runs where the tensor that it reads lies. A piece of height and width has consecutive indices; samples and channels
 are those that the device has already, as far as shares allow.
+
+The backward pass has the transfers of the forward pass transposed: what was summed and scattered is gathered, and what was
+read is summed. Devices that have read an element have a term of its error, and those that had the element get the sum; so it is
+for each read, also for one that copied nothing. Several copies of one error are no terms: each is summed by itself, and where
+none is a sum, who lacks the error takes the nearest copy.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.program.backward import backward
-from hypar.program.flow import Flow
+import numpy as np
+
+from hypar.ops.dims import READ
+from hypar.program.counting import overlapping
+from hypar.program.flow import Flow, axes_of, pieces_of
 from hypar.program.forward import forward
+from hypar.program.holding import Holding
 from hypar.program.layout import layouts_of
-from hypar.program.steps import Program
+from hypar.program.reads import members, one_each
+from hypar.program.steps import Add, Compute, Copy, Item, Program, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer, Tie
     from hypar.plan.plan import Plan
+    from hypar.program.flow import Pass
     from hypar.program.layout import Layout, Places
 
 
@@ -39,7 +52,8 @@ def lower(
     for layer in graph.layers:
         forward(flow, layer)
     for layer in reversed(graph.layers):
-        backward(flow, layer)
+        if layer.name in flow.trained:
+            _backward(flow, layer, flow.made[layer.name])
     return Program(graph=graph, places=places, steps=(*flow.steps, *flow.updates))
 
 
@@ -53,3 +67,120 @@ def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Prog
     """
     places, layouts = layouts_of(plan)
     return lower(graph, places, layouts, convention)
+
+
+def _backward(flow: Flow, layer: Layer, made: Pass) -> None:
+    """Add the steps of the backward pass of a layer that is trained, or behind one that is."""
+    error = _error(flow, layer, made)
+    if made.holding != made.output:
+        item = Item(layer.name, None, "backward", "output")
+        error = flow.move(Copy(error, f"E all {layer.name}", made.holding, made.output, item))
+    reads = {**made.reads, "error": error}
+    sums = flow.statistics(layer, made.dims, made.copies, reads, "back ")
+    sent = [number for number, source in enumerate(layer.inputs) if source in flow.trained]
+    trained = flow.nest(layer).trained if layer.weighted else ()
+    writes = {f"input {number}": f"E terms {layer.name} {number}" for number in sent}
+    writes |= {name: f"d terms {layer.name} {name}" for name in trained}
+    pieces = pieces_of(made.dims, flow.nest(layer).result.dims)
+    flow.steps.append(
+        Compute(kind="backward", layer=layer.name, pieces=pieces, reads=reads | sums, writes=writes)
+    )
+    for number in sent:
+        _return(flow, layer, made, number)
+    for name in dict.fromkeys((*(["weight"] if layer.op.tied else []), *layer.trained)):
+        _update(flow, layer, made, name, sums.get(f"back {name}"))
+
+
+def _error(flow: Flow, layer: Layer, made: Pass) -> str:
+    """Add up what the readers of a layer's output have sent back; at an output of the network take the loss."""
+    array, sent = f"E {layer.name}", flow.errors.get(layer.name, [])
+    flow.steps.append(
+        Compute(
+            kind="error" if flow.readers(layer) else "loss",
+            layer=layer.name,
+            pieces=pieces_of(dict(zip(axes_of(layer), made.holding.members, strict=True))),
+            reads={str(number): own for number, (own, _) in enumerate(sent)} or {"output": made.array},
+            writes={"error": array},
+            due={str(number): holding for number, (_, holding) in enumerate(sent)},
+        )
+    )
+    return array
+
+
+def _return(flow: Flow, layer: Layer, made: Pass, number: int) -> None:
+    """Add the transpose of a read: the terms of an input's error are summed for the devices that have what is read of it.
+
+    By ``moved``, and where no device has both ends, the sums come to devices that have terms first, and are then copied.
+    """
+    read, name = made.inputs[number], f"{layer.name} {number}"
+    some = [own.any(axis=0) for own in read.need.members]
+    need = Holding(tuple(own & any_ for own, any_ in zip(read.have.members, some, strict=True)))
+    item, array, target = read.item._replace(phase="backward"), f"E terms {name}", f"E {name}"
+    step: Copy | Add = Add(array, target, read.need, need, item, made.copies)
+    if flow.convention == "moved" or not read.have.meets(read.need):
+        sums, inside = one_each(read.need, read.have), item._replace(maker=None)
+        array = flow.move(Add(array, f"E sums {name}", read.need, sums, inside, made.copies))
+        step = Copy(array, target, sums, need, item)
+    elif not overlapping(read.need, made.copies):
+        step = Copy(array, target, read.need, need, item)
+    flow.errors.setdefault(layer.inputs[number], []).append((flow.move(step), need))
+
+
+def _update(flow: Flow, layer: Layer, made: Pass, name: str, summed: str | None) -> None:
+    """Add up the gradient of a trained tensor, and update it where it is held.
+
+    The terms of a weight that an earlier layer has are left to that one, which adds up those of all its users at once.
+    """
+    terms, need = _held(flow, layer, made, name)
+    users = flow.tied.get(layer.name, []) if name == "weight" else []
+    if summed is None:
+        dims = [dim for dim in made.dims if name == "weight" or not dim.startswith(READ)]
+        copies, item = flow.layouts[layer.name].copies(dims), Item(layer.name, None, "gradient", name)
+        own = Add(f"d terms {layer.name} {name}", f"d {layer.name} {name}", terms, need, item, copies)
+        for tie in flow.graph.ties:
+            if (tie.user, "weight") == (layer.name, name):
+                flow.tied.setdefault(tie.owner, []).append((tie, own))
+                return
+        own = _of_users(flow, layer, own, users) if users else own
+        summed, need = flow.move(own), own.need
+    ties = tuple(tie for tie, _ in users)
+    flow.updates.append(Update(layer=layer.name, parameter=name, gradient=summed, holding=need, ties=ties))
+
+
+def _of_users(flow: Flow, layer: Layer, own: Add, users: Sequence[tuple[Tie, Add]]) -> Add:
+    """Return how the terms of all users of a weight are added up, after each device has added up those that it has."""
+    every = {"": own} | {tie.user: step for tie, step in users}
+    others = [Holding(tuple(step.have.members[axis] for axis in tie.axes)) for tie, step in users]
+    copies = np.maximum.reduce([step.copies for step in every.values()])
+    whole = {str(axis): np.arange(size) for axis, size in enumerate(own.have.shape)}
+    target = f"d terms {layer.name} of all"
+    flow.steps.append(
+        Compute(
+            kind="tied",
+            layer=layer.name,
+            pieces=tuple(None if copy < 0 else whole for copy in copies),
+            reads={role: step.source for role, step in every.items()},
+            writes={"weight": target},
+            # Where several devices have the terms of one piece, those of the first count.
+            due={
+                role: holding.on(step.copies == 0)
+                for (role, step), holding in zip(every.items(), [own.have, *others], strict=True)
+            },
+        )
+    )
+    have = Holding(own.have.members, tuple(other.members for other in others))
+    return replace(own, source=target, have=have, need=have, copies=np.minimum(copies, 0))
+
+
+def _held(flow: Flow, layer: Layer, made: Pass, name: str) -> tuple[Holding, Holding]:
+    """Return who has terms of the gradient of a trained tensor, and who holds it: a bias also where sums lie."""
+    nest = flow.nest(layer)
+    own = nest.trained[name]
+    if layer.weighted and own.role != "weight":
+        at = [axes_of(layer).index(axis) for axis in own.axes]
+        terms = tuple(made.output.members[axis] for axis in at)
+        lie = (each | made.holding.members[axis] for axis, each in zip(at, terms, strict=True))
+        return Holding(terms), Holding(tuple(lie))
+    whole = {dim: np.ones((flow.places.devices, size), bool) for dim, size in nest.sizes.items()}
+    held = Holding(members(own, whole | dict(made.dims)))
+    return held, held

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.program.holding import by_content, flattened, kinds_of
+from hypar.program.holding import Holding, by_content, flattened, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,18 +64,20 @@ def _read_by(window: Window, made: int, size: int) -> Members:
     return found
 
 
-@by_content
-def owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
-    """Return the indices that each device reads, but each by one of the pieces that read it.
+def one_each(reading: Holding, held: Holding) -> Holding:
+    """Return what each device reads, but rows of an image, or channels, that several pieces read by one of them.
 
     Where pieces overlap, an index belongs to the piece most of whose devices hold it, else to the one in whose middle it
     lies more nearly.
-
-    Args:
-        reading: the indices that each device reads; devices with equal rows have one piece.
-        held: the indices that each device holds of the tensor that is read.
-        others: what each device reads along the other dims; pieces overlap only where these are alike.
     """
+    dims = reading.members
+    rest = [_owned(dims[at], held.members[at], (*dims[:at], *dims[at + 1 :])) for at in range(1, len(dims))]
+    return Holding((dims[0], *rest))
+
+
+@by_content
+def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
+    """Return what each device reads of a dim, each index by one piece; pieces overlap only where the other dims are alike."""
     first, which, _ = kinds_of(reading.T)
     pieces = reading[first]
     if not (pieces.sum(axis=0) > 1).any():

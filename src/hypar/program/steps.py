@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.program.counting import added, copied
+from hypar.program.counting import added, copied, overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Item(NamedTuple):
     tensor: str
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class _Transfer:
     """Elements that move between devices.
 
@@ -55,16 +55,20 @@ class _Transfer:
     item: Item
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Copy(_Transfer):
     """Every device gets the elements that it needs and does not have."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether every device has what it needs."""
+        return self.need.within(self.have)
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
         return copied(places, self.have, self.need)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Add(_Transfer):
     """The terms that devices have are summed at an owner of each element, and sums are handed to those who need them.
 
@@ -73,6 +77,11 @@ class Add(_Transfer):
     """
 
     copies: Numbers
+
+    @property
+    def idle(self) -> bool:
+        """Whether each term is a sum, and every device has the term that it needs."""
+        return not overlapping(self.have, self.copies) and self.need.within(self.have.on(self.copies >= 0))
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
