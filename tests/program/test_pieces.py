@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.program.layout import Layout, array_layout, array_places
-from hypar.program.pieces import divide
+from hypar.program.layout import Layout, array_layout, array_places, divide
 from hypar.sharding.placement import WHOLE, cut
 from tests.effort import examples
 from tests.program.machines import ARRAYS

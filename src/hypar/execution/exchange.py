@@ -40,7 +40,7 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
         return target, moved
     values, now = np.where(have, source, np.nan), have.copy()
     for level in range(len(places.parts)):
-        for group, parts in places.inside(level):
+        for group, parts in places.inside[level]:
             holders = now[group].any(axis=0)
             sender = group[now[group].argmax(axis=0)]
             for part in parts:
@@ -95,7 +95,7 @@ def _reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[
     moved = np.zeros((len(places.parts), len(owner)), np.int64)
     values, now = np.where(having, source, 0.0), having.copy()
     for level in reversed(range(len(places.parts))):
-        for _, parts in places.inside(level):
+        for _, parts in places.inside[level]:
             has = np.stack([now[part].any(axis=0) for part in parts])
             mine = np.stack([owner[part].any(axis=0) for part in parts])
             owned = mine.any(axis=0)

@@ -588,7 +588,7 @@ def _added(places: Places, step: Add, arrived: Numbers) -> NDArray[np.float64]:
     """
     found = np.zeros(arrived.shape)
     for level, own in enumerate(arrived):
-        for members, inside in places.inside(level):
+        for members, inside in places.inside[level]:
             sizes = [_size(step, part) for part in inside]
             parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
             for part, size in parts:

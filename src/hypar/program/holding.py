@@ -26,9 +26,6 @@ Members = NDArray[np.bool_]
 Cells = NDArray[np.bool_]
 """Whether each device has each class of elements, ``[devices, classes of each dim]``."""
 
-Box = tuple[NDArray[np.intp], ...]
-"""The indices of each dim that one device has."""
-
 Piece = Mapping[str, NDArray[np.intp]]
 """The indices of each dim of an op that one device computes."""
 

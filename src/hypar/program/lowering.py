@@ -19,10 +19,8 @@ import numpy as np
 
 from hypar.ops.dims import READ
 from hypar.program.counting import overlapping
-from hypar.program.flow import Flow, axes_of, pieces_of
-from hypar.program.forward import forward
+from hypar.program.forward import Flow, axes_of, forward, pieces_of
 from hypar.program.holding import Holding
-from hypar.program.layout import layouts_of
 from hypar.program.reads import members, one_each
 from hypar.program.steps import Add, Compute, Copy, Item, Program, Update
 
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer, Tie
-    from hypar.plan.plan import Plan
-    from hypar.program.flow import Pass
+    from hypar.program.forward import Pass
     from hypar.program.layout import Layout, Places
 
 
@@ -57,18 +54,6 @@ def lower(
     return Program(graph=graph, places=places, steps=(*flow.steps, *flow.updates))
 
 
-def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Program:
-    """Lower a plan.
-
-    Args:
-        plan: the plan.
-        graph: its network, with the samples of one microbatch.
-        convention: what becomes of partial sums; see ``lower``.
-    """
-    places, layouts = layouts_of(plan)
-    return lower(graph, places, layouts, convention)
-
-
 def _backward(flow: Flow, layer: Layer, made: Pass) -> None:
     """Add the steps of the backward pass of a layer that is trained, or behind one that is."""
     error = _error(flow, layer, made)
@@ -82,9 +67,7 @@ def _backward(flow: Flow, layer: Layer, made: Pass) -> None:
     writes = {f"input {number}": f"E terms {layer.name} {number}" for number in sent}
     writes |= {name: f"d terms {layer.name} {name}" for name in trained}
     pieces = pieces_of(made.dims, flow.nest(layer).result.dims)
-    flow.steps.append(
-        Compute(kind="backward", layer=layer.name, pieces=pieces, reads=reads | sums, writes=writes)
-    )
+    flow.steps.append(Compute("backward", layer.name, pieces, reads | sums, writes))
     for number in sent:
         _return(flow, layer, made, number)
     for name in dict.fromkeys((*(["weight"] if layer.op.tied else []), *layer.trained)):
@@ -94,16 +77,11 @@ def _backward(flow: Flow, layer: Layer, made: Pass) -> None:
 def _error(flow: Flow, layer: Layer, made: Pass) -> str:
     """Add up what the readers of a layer's output have sent back; at an output of the network take the loss."""
     array, sent = f"E {layer.name}", flow.errors.get(layer.name, [])
-    flow.steps.append(
-        Compute(
-            kind="error" if flow.readers(layer) else "loss",
-            layer=layer.name,
-            pieces=pieces_of(dict(zip(axes_of(layer), made.holding.members, strict=True))),
-            reads={str(number): own for number, (own, _) in enumerate(sent)} or {"output": made.array},
-            writes={"error": array},
-            due={str(number): holding for number, (_, holding) in enumerate(sent)},
-        )
-    )
+    pieces = pieces_of(dict(zip(axes_of(layer), made.holding.members, strict=True)))
+    reads = {str(number): own for number, (own, _) in enumerate(sent)} or {"output": made.array}
+    due = {str(number): holding for number, (_, holding) in enumerate(sent)}
+    kind = "error" if flow.readers(layer) else "loss"
+    flow.steps.append(Compute(kind, layer.name, pieces, reads, {"error": array}, due))
     return array
 
 
@@ -149,26 +127,18 @@ def _update(flow: Flow, layer: Layer, made: Pass, name: str, summed: str | None)
 
 def _of_users(flow: Flow, layer: Layer, own: Add, users: Sequence[tuple[Tie, Add]]) -> Add:
     """Return how the terms of all users of a weight are added up, after each device has added up those that it has."""
-    every = {"": own} | {tie.user: step for tie, step in users}
-    others = [Holding(tuple(step.have.members[axis] for axis in tie.axes)) for tie, step in users]
-    copies = np.maximum.reduce([step.copies for step in every.values()])
+    every = {"": (own.have, own)}
+    for tie, step in users:
+        every[tie.user] = Holding(tuple(step.have.members[axis] for axis in tie.axes)), step
+    copies = np.maximum.reduce([step.copies for _, step in every.values()])
     whole = {str(axis): np.arange(size) for axis, size in enumerate(own.have.shape)}
-    target = f"d terms {layer.name} of all"
-    flow.steps.append(
-        Compute(
-            kind="tied",
-            layer=layer.name,
-            pieces=tuple(None if copy < 0 else whole for copy in copies),
-            reads={role: step.source for role, step in every.items()},
-            writes={"weight": target},
-            # Where several devices have the terms of one piece, those of the first count.
-            due={
-                role: holding.on(step.copies == 0)
-                for (role, step), holding in zip(every.items(), [own.have, *others], strict=True)
-            },
-        )
-    )
-    have = Holding(own.have.members, tuple(other.members for other in others))
+    pieces = tuple(None if copy < 0 else whole for copy in copies)
+    reads, target = {role: step.source for role, (_, step) in every.items()}, f"d terms {layer.name} of all"
+    # Where several devices have the terms of one piece, those of the first count.
+    due = {role: have.on(step.copies == 0) for role, (have, step) in every.items()}
+    flow.steps.append(Compute("tied", layer.name, pieces, reads, {"weight": target}, due))
+    first, *more = (have.members for have, _ in every.values())
+    have = Holding(first, tuple(more))
     return replace(own, source=target, have=have, need=have, copies=np.minimum(copies, 0))
 
 

@@ -88,7 +88,7 @@ class Add(_Transfer):
         return added(places, self.have, self.need, self.copies)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Compute:
     """Every device computes on its own piece, and moves nothing.
 
