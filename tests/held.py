@@ -12,7 +12,8 @@ from hypar.execution.reference import start
 from hypar.execution.simulator import run
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.counting import cost_convention
-from hypar.program.of_plan import program_of
+from hypar.program.layout import layouts_of
+from hypar.program.lowering import lower
 from hypar.schedule.pipeline_orders import schedule_of
 from hypar.sharding.tree import Device, Level, Stages
 from hypar.studies.verify import runs_by
@@ -47,7 +48,7 @@ def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
     assert plan.score is not None
     microbatches = plan.stages.microbatches if plan.stages and plan.staged else 1
     run_by = runs_by(cost_convention(plan))
-    program = program_of(plan, graph.with_batch(graph.batch // microbatches), run_by)
+    program = lower(graph.with_batch(graph.batch // microbatches), *layouts_of(plan), run_by)
     names, stages, works, layers = _devices(plan)
     watch = Watch()
     devices = run(program, [start(program.graph)], watch=watch)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypar.execution.exchange import add, copy, mask
 from hypar.program.counting import added, copied
 from hypar.program.holding import Holding
-from hypar.program.places import array_places
+from hypar.program.layout import array_places
 from tests.effort import examples
 
 if TYPE_CHECKING:
-    from hypar.program.places import Places
+    from hypar.program.layout import Places
 
 ARRAYS = [(2,), (5,), (2, 2), (3, 2), (2, 2, 2), (2, 4)]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import load_machine, load_model, plan_model
-from hypar.program.of_plan import program_of
+from hypar.program.layout import layouts_of
+from hypar.program.lowering import lower
 from hypar.studies.alternatives import explain_plan
 from tests.effort import late
 from tests.heterogeneous import group, kind, write_machine, written
@@ -48,7 +49,7 @@ def every(graph: LayerGraph) -> list[list[str]]:
 
 
 def bytes_by_program(plan: Plan, graph: LayerGraph, convention: str) -> int:
-    lowered = program_of(plan, graph, convention)
+    lowered = lower(graph, *layouts_of(plan), convention)
     return graph.element_bytes * sum(
         int(step.counted(lowered.places).sum()) for step in lowered.transfers.values()
     )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from hypar.program.cuts import Cuts, LevelCut, array_cuts
-from hypar.program.places import Places, array_places
+from hypar.program.layout import Layout, Places, array_layout, array_places
 from hypar.sharding.placement import WHOLE, Choice, grid
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Machine(NamedTuple):
     """
 
     places: Places
-    cuts: dict[str, Cuts]
+    cuts: dict[str, Layout]
     microbatches: int
 
 
@@ -72,7 +71,7 @@ def array_machine(
 ) -> Machine:
     """Return an array of identical devices, and the cuts of each layer by a choice at each level."""
     cuts = {
-        layer.name: array_cuts(array, tuple(choices[layer.name]))
+        layer.name: array_layout(array, tuple(choices[layer.name]))
         for layer in graph.nodes(None).layers
         if layer.name in choices
     }
@@ -90,10 +89,10 @@ def machines(draw: st.DrawFn, graph: LayerGraph) -> Machine:
         tree = draw(_trees())
         entries = {name: draw(_in_tree(tree, dims[name], join=joins[name])) for name in dims}
         places = _places(next(iter(entries.values())))
-        return Machine(places, {name: _cuts(places, own) for name, own in entries.items()}, 1)
+        return Machine(places, {name: _layout(places, own) for name, own in entries.items()}, 1)
     array = draw(st.sampled_from(ARRAYS if kind == "array" else SMALL))
     inner = {
-        name: array_cuts(array, tuple(draw(choices(dims[name], ways, join=joins[name])) for ways in array))
+        name: array_layout(array, tuple(draw(choices(dims[name], ways, join=joins[name])) for ways in array))
         for name in dims
     }
     if kind == "array":
@@ -127,17 +126,11 @@ def choices(draw: st.DrawFn, dims: tuple[str, ...], ways: int, *, join: bool) ->
     return grid(degrees)
 
 
-def _staged(places: Places, inner: Cuts, stage: int) -> Cuts:
-    """Return the cuts of a layer of a stage, which alone works for it."""
+def _staged(places: Places, inner: Layout, stage: int) -> Layout:
+    """Return the layout of a layer of a stage, which alone works for it."""
     times = len(np.unique(places.parts[0]))
-    levels = [
-        LevelCut(
-            {dim: (np.tile(low, times), np.tile(high, times)) for dim, (low, high) in cut.bounds.items()},
-            np.tile(cut.working, times),
-        )
-        for cut in inner.levels
-    ]
-    return Cuts(places, (LevelCut({}, places.parts[0] == stage), *levels))
+    levels = ({dim: np.tile(own, (times, 1)) for dim, own in shares.items()} for shares in inner.levels)
+    return Layout(places, ({}, *levels), (places.parts[0] == stage) & np.tile(inner.working, times))
 
 
 def _trees() -> st.SearchStrategy[Node]:
@@ -161,18 +154,15 @@ def size_of(node: Node) -> int:
 def _in_tree(draw: st.DrawFn, node: Node, dims: tuple[str, ...], *, join: bool) -> list[list[Entry]]:
     """Draw what every level does with every device for one layer."""
     if not node.groups:
-        cuts = array_cuts(node.array, tuple(draw(choices(dims, ways, join=join)) for ways in node.array))
+        cuts = array_layout(node.array, tuple(draw(choices(dims, ways, join=join)) for ways in node.array))
         return [
             [
                 Entry(
                     int(cuts.places.parts[level][device]),
-                    {
-                        dim: (float(low[device]), float(high[device]))
-                        for dim, (low, high) in cut.bounds.items()
-                    },
-                    bool(cut.working[device]),
+                    {dim: (float(own[device, 0]), float(own[device, 1])) for dim, own in shares.items()},
+                    bool(cuts.working[device]),
                 )
-                for level, cut in enumerate(cuts.levels)
+                for level, shares in enumerate(cuts.levels)
             ]
             for device in range(cuts.places.devices)
         ]
@@ -201,17 +191,10 @@ def _places(entries: list[list[Entry]]) -> Places:
     return Places(tuple(parts))
 
 
-def _cuts(places: Places, entries: list[list[Entry]]) -> Cuts:
+def _layout(places: Places, entries: list[list[Entry]]) -> Layout:
     levels = []
     for level in range(len(places.parts)):
         own = [row[level] if level < len(row) else NOTHING for row in entries]
-        dims = {dim for entry in own for dim in entry.bounds}
-        bounds = {
-            dim: (
-                np.array([entry.bounds.get(dim, (0.0, 1.0))[0] for entry in own]),
-                np.array([entry.bounds.get(dim, (0.0, 1.0))[1] for entry in own]),
-            )
-            for dim in sorted(dims)
-        }
-        levels.append(LevelCut(bounds, np.array([entry.working for entry in own])))
-    return Cuts(places, tuple(levels))
+        dims = sorted({dim for entry in own for dim in entry.bounds})
+        levels.append({dim: np.array([entry.bounds.get(dim, (0.0, 1.0)) for entry in own]) for dim in dims})
+    return Layout(places, tuple(levels), np.array([all(entry.working for entry in row) for row in entries]))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hypar.program.cuts import array_cuts
+from hypar.program.layout import array_layout, array_places
 from hypar.program.lowering import lower
-from hypar.program.places import array_places
 from tests.amounts import amounts
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def by_program(
     graph: LayerGraph, array: tuple[int, ...], choices: Choices, convention: str
 ) -> dict[Key, float]:
     """Return the elements that a program counts, but for biases, statistics and what ops without choices read and sum."""
-    cuts = {name: array_cuts(array, tuple(own)) for name, own in choices.items()}
+    cuts = {name: array_layout(array, tuple(own)) for name, own in choices.items()}
     program = lower(graph, array_places(array), cuts, convention)
     found: Counter[Key] = Counter()
     for step in program.transfers.values():

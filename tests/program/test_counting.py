@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from hypar.execution.verify import verify_program
 from hypar.program.counting import added, copied
 from hypar.program.holding import Holding
+from hypar.program.layout import array_places
 from hypar.program.lowering import lower
-from hypar.program.places import array_places
 from hypar.sharding.placement import cut
 from tests.effort import examples
 from tests.program.machines import ARRAYS, array_machine
 from tests.program.networks import perceptron
 
 if TYPE_CHECKING:
-    from hypar.program.places import Numbers, Places
+    from hypar.program.layout import Numbers, Places
 
 
 def has(holding: Holding, device: int, element: tuple[int, ...]) -> bool:

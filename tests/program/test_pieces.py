@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -7,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.program.cuts import Cuts, LevelCut, array_cuts
-from hypar.program.pieces import divide
-from hypar.program.places import array_places
+from hypar.program.layout import Layout, array_layout, array_places, divide
 from hypar.sharding.placement import WHOLE, cut
 from tests.effort import examples
 from tests.program.machines import ARRAYS
@@ -18,26 +17,27 @@ if TYPE_CHECKING:
     from random import Random
 
     from hypar.program.holding import Members
+    from hypar.program.layout import Shares
 
 
 def pieces(members: Members) -> list[list[int]]:
     return [np.flatnonzero(own).tolist() for own in members]
 
 
-def shares(*ends: float) -> Cuts:
-    """Return cuts of the batch at one level, between groups whose shares end there."""
-    low, high = np.array([0.0, *ends[:-1]]), np.array(ends)
-    return Cuts(array_places((len(ends),)), (LevelCut({"batch": (low, high)}, np.ones(len(ends), bool)),))
+def shares(*ends: float) -> Layout:
+    """Return a layout of the batch at one level, between groups whose shares end there."""
+    own = np.array([*pairwise((0.0, *ends))])
+    return Layout(array_places((len(ends),)), ({"batch": own},), np.ones(len(ends), bool))
 
 
 @st.composite
-def cuts_of_dims(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str], Cuts]:
+def cuts_of_dims(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str], Layout]:
     array = draw(st.sampled_from(ARRAYS))
     dims = [draw(st.sampled_from(["batch", "channels"])) for _ in array]
     return (
         array,
         dims,
-        array_cuts(array, tuple(cut(dim, ways) for dim, ways in zip(dims, array, strict=True))),
+        array_layout(array, tuple(cut(dim, ways) for dim, ways in zip(dims, array, strict=True))),
     )
 
 
@@ -45,15 +45,15 @@ def cuts_of_dims(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str], Cuts]:
     ("size", "ways", "sizes"), [(6, 4, [1, 2, 1, 2]), (7, 2, [3, 4]), (8, 4, [2] * 4), (2, 4, [0, 1, 0, 1])]
 )
 def test_a_piece_has_as_many_as_even_sizes_allow(size: int, ways: int, sizes: list[int]) -> None:
-    found = divide(size, array_cuts((ways,), (cut("batch", ways),)), "batch")
+    found = divide(size, array_layout((ways,), (cut("batch", ways),)), "batch")
     assert [len(piece) for piece in pieces(found)] == sizes
     assert [index for piece in pieces(found) for index in piece] == [*range(size)]
 
 
 def test_idle_devices_have_no_piece() -> None:
-    assert pieces(divide(4, array_cuts((4,), (cut("batch", 2),)), "batch")) == [[0, 1], [], [2, 3], []]
-    assert pieces(divide(2, array_cuts((2,), (cut("height", 1),)), "batch")) == [[0, 1], []]
-    assert pieces(divide(2, array_cuts((2,), (WHOLE,)), "batch")) == [[0, 1], [0, 1]]
+    assert pieces(divide(4, array_layout((4,), (cut("batch", 2),)), "batch")) == [[0, 1], [], [2, 3], []]
+    assert pieces(divide(2, array_layout((2,), (cut("height", 1),)), "batch")) == [[0, 1], []]
+    assert pieces(divide(2, array_layout((2,), (WHOLE,)), "batch")) == [[0, 1], [0, 1]]
 
 
 def test_shares_are_rounded_by_the_largest_remainders() -> None:
@@ -64,16 +64,18 @@ def test_shares_are_rounded_by_the_largest_remainders() -> None:
 
 def test_groups_of_unequal_shares_are_each_rounded_by_themselves() -> None:
     """Two groups that divide the same samples have shares of their own: of 7, 2 and 5 in one, 4 and 3 in the other."""
-    low, high = np.array([0.0, 0.3, 0.0, 0.6]), np.array([0.3, 1.0, 0.6, 1.0])
-    levels = (LevelCut({}, np.ones(4, bool)), LevelCut({"batch": (low, high)}, np.ones(4, bool)))
-    found = divide(7, Cuts(array_places((2, 2)), levels), "batch")
+    levels: tuple[dict[str, Shares], ...] = (
+        {},
+        {"batch": np.array([(0.0, 0.3), (0.3, 1.0), (0.0, 0.6), (0.6, 1.0)])},
+    )
+    found = divide(7, Layout(array_places((2, 2)), levels, np.ones(4, bool)), "batch")
     assert [len(piece) for piece in pieces(found)] == [2, 5, 4, 3]
 
 
 @settings(max_examples=examples(200))
 @given(cuts_of_dims(), st.integers(1, 24), st.booleans(), st.randoms(use_true_random=False))
 def test_every_index_has_one_piece(
-    case: tuple[tuple[int, ...], list[str], Cuts], size: int, in_place: bool, random: Random
+    case: tuple[tuple[int, ...], list[str], Layout], size: int, in_place: bool, random: Random
 ) -> None:  # fmt: skip
     array, dims, cuts = case
     held = np.array([[random.random() < 0.4 for _ in range(size)] for _ in range(cuts.places.devices)], bool)

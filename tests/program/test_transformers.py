@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.execution.verify import verify_program
-from hypar.program.cuts import array_cuts
+from hypar.program.layout import array_layout, array_places
 from hypar.program.lowering import lower
-from hypar.program.places import array_places
 from tests.transformers import (
     biased,
     deepseek,
@@ -59,7 +58,7 @@ def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> N
     graph = NETWORKS[network]()
     nodes = graph.contracted
     choices = drawn(nodes, array, random.Random(seed))
-    cuts = {layer.name: array_cuts(array, own) for layer, own in zip(nodes.layers, choices, strict=True)}
+    cuts = {layer.name: array_layout(array, own) for layer, own in zip(nodes.layers, choices, strict=True)}
     found = verify_program(lower(graph, array_places(array), cuts, convention))
     assert found.agrees, (found.worst, [str(own) for own in choices])
 

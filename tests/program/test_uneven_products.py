@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.program.cuts import Cuts, LevelCut, array_cuts
+from hypar.program.layout import Layout, Places, array_layout
 from hypar.program.lowering import lower
-from hypar.program.places import Places
 from hypar.sharding.placement import WHOLE, Choice, cut, dim_of
 from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import graph_of_group
@@ -93,7 +92,7 @@ def program(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int
     paths = [tuple(level[0] for level in path) + (0,) * (depth - len(path)) for path in rows[names[0]]]
     parts = [np.unique([path[: level + 1] for path in paths], axis=0, return_inverse=True)[1].reshape(-1) for level in range(depth)]  # fmt: skip
     places = Places(tuple(part.astype(np.int64) for part in parts))
-    cuts = {name: Cuts(places, tuple(_level(rows[name], level) for level in range(depth))) for name in names}
+    cuts = {name: _layout(places, rows[name]) for name in names}
     lowered = lower(graph, places, cuts, convention)
     found: Counter[tuple[int, str]] = Counter()
     for step in lowered.transfers.values():
@@ -109,18 +108,15 @@ Entry = tuple[int, dict[str, tuple[float, float]], bool]
 def _rows(node: Node, name: str) -> list[list[Entry]]:
     """For each device its part, its bounds and whether it works at every level."""
     if isinstance(node, Leaf):
-        own = array_cuts(node.array, node.choices[name])
+        own = array_layout(node.array, node.choices[name])
         return [
             [
                 (
                     int(own.places.parts[level][device]),
-                    {
-                        dim: (float(low[device]), float(high[device]))
-                        for dim, (low, high) in one.bounds.items()
-                    },
-                    bool(one.working[device]),
+                    {dim: (float(ends[device, 0]), float(ends[device, 1])) for dim, ends in shares.items()},
+                    bool(own.working[device]),
                 )
-                for level, one in enumerate(own.levels)
+                for level, shares in enumerate(own.levels)
             ]
             for device in range(own.places.devices)
         ]
@@ -134,15 +130,14 @@ def _rows(node: Node, name: str) -> list[list[Entry]]:
     return found
 
 
-def _level(rows: Sequence[Sequence[Entry]], level: int) -> LevelCut:
+def _layout(places: Places, rows: Sequence[Sequence[Entry]]) -> Layout:
     nothing: Entry = (0, {}, True)
-    own = [row[level] if level < len(row) else nothing for row in rows]
-    dims = sorted({dim for _, bounds, _ in own for dim in bounds})
-    ends = {
-        dim: tuple(np.array([bounds.get(dim, (0.0, 1.0))[end] for _, bounds, _ in own]) for end in (0, 1))
-        for dim in dims
-    }
-    return LevelCut(ends, np.array([works for _, _, works in own]))  # type: ignore[arg-type]
+    levels = []
+    for level in range(len(places.parts)):
+        own = [bounds for _, bounds, _ in (row[level] if level < len(row) else nothing for row in rows)]
+        dims = sorted({dim for bounds in own for dim in bounds})
+        levels.append({dim: np.array([bounds.get(dim, (0.0, 1.0)) for bounds in own]) for dim in dims})
+    return Layout(places, tuple(levels), np.array([all(works for *_, works in row) for row in rows]))
 
 
 def _rounded(found: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:

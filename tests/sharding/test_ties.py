@@ -10,9 +10,8 @@ import pytest
 
 from hypar import plan_model, verify_plan
 from hypar.execution.verify import verify_program
-from hypar.program.cuts import array_cuts
+from hypar.program.layout import array_layout, array_places
 from hypar.program.lowering import lower
-from hypar.program.places import array_places
 from hypar.sharding.placement import cut
 from tests.amounts import amounts
 from tests.held import held_by
@@ -52,7 +51,7 @@ def exchanged(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the elements of the weight's gradient that each level moves, by the count and by a run, which is right."""
     nodes = graph.contracted
-    cuts = {layer.name: array_cuts(array, own) for layer, own in zip(nodes.layers, choices, strict=True)}
+    cuts = {layer.name: array_layout(array, own) for layer, own in zip(nodes.layers, choices, strict=True)}
     program = lower(graph, array_places(array), cuts, convention)
     found = verify_program(program)
     assert found.agrees, found.worst

@@ -11,7 +11,8 @@ from hypar import LayerGraph, plan_model, verify_plan
 from hypar.activity import LISTENER, holding
 from hypar.errors import PlanError
 from hypar.execution.verify import TOLERANCE, verify_program
-from hypar.program.of_plan import program_of
+from hypar.program.layout import layouts_of
+from hypar.program.lowering import lower
 from hypar.studies import pieces
 from tests.goldens import NAMES, golden
 from tests.studies.nets import chain, layer, mlp, network, planned, residual
@@ -208,7 +209,7 @@ MUTATED: dict[str, tuple[LayerGraph, dict[str, tuple[str, ...]]]] = {
 )
 def test_leaving_out_any_transfer_shows_in_the_numbers(name: str, convention: str) -> None:
     graph, choices = MUTATED[name]
-    program = program_of(planned(graph, (2, 2), choices), graph, convention)
+    program = lower(graph, *layouts_of(planned(graph, (2, 2), choices)), convention)
     assert verify_program(program).agrees
     assert len(program.transfers) >= 3
     for number, step in program.transfers.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hypar.execution.exchange import Array, Mask
-    from hypar.program.places import Numbers
+    from hypar.program.layout import Numbers
     from hypar.program.steps import Program
 
 

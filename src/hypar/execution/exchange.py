@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.counting import of_copy
+from hypar.program.counting import each_copy
 from hypar.program.holding import outer
 
 if TYPE_CHECKING:
     from hypar.program.holding import Holding
-    from hypar.program.places import Numbers, Places
+    from hypar.program.layout import Numbers, Places
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -40,7 +40,7 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
         return target, moved
     values, now = np.where(have, source, np.nan), have.copy()
     for level in range(len(places.parts)):
-        for group, parts in places.inside(level):
+        for group, parts in places.inside[level]:
             holders = now[group].any(axis=0)
             sender = group[now[group].argmax(axis=0)]
             for part in parts:
@@ -62,10 +62,9 @@ def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers)
         The sums that each device needs; the number of elements that it received at each level, ``[levels, devices]``.
     """
     target, moved = np.full(source.shape, np.nan), np.zeros((len(places.parts), len(need)), np.int64)
-    aside = [1] * (source.ndim - 1)
-    for each in range(int(copies.max()) + 1):
-        having = terms & (copies == each).reshape(-1, *aside)
-        wanted = need & of_copy(copies, each).reshape(-1, *aside) & having.any(axis=0)
+    for mine, gets in each_copy(copies, source.ndim - 1):
+        having = terms & mine
+        wanted = need & gets & having.any(axis=0)
         having = having & wanted.any(axis=0)
         owner = _owners(places, having, wanted)
         sums, received = _reduced(places, source, having, owner)
@@ -96,7 +95,7 @@ def _reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[
     moved = np.zeros((len(places.parts), len(owner)), np.int64)
     values, now = np.where(having, source, 0.0), having.copy()
     for level in reversed(range(len(places.parts))):
-        for _, parts in places.inside(level):
+        for _, parts in places.inside[level]:
             has = np.stack([now[part].any(axis=0) for part in parts])
             mine = np.stack([owner[part].any(axis=0) for part in parts])
             owned = mine.any(axis=0)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hypar.network.layer import Layer
     from hypar.ops.nest import Nest, Saved
     from hypar.program.holding import Holding
-    from hypar.program.places import Numbers, Places
+    from hypar.program.layout import Numbers, Places
     from hypar.program.steps import Program, Step
 
 Bytes = NDArray[np.float64]
@@ -243,7 +243,7 @@ class _Lifetimes:
             self._copied(step)
         else:
             larger = self.elements[step.target] >= self.elements[step.source]
-            self._same(step.target, step.source, larger | _inside(step.need, step.terms))
+            self._same(step.target, step.source, larger | _inside(step.need, step.have))
 
     def _same(self, name: str, other: str, where: NDArray[np.bool_] | None = None) -> None:
         """Note that an array has the memory of another one, on some devices or on all."""
@@ -588,7 +588,7 @@ def _added(places: Places, step: Add, arrived: Numbers) -> NDArray[np.float64]:
     """
     found = np.zeros(arrived.shape)
     for level, own in enumerate(arrived):
-        for members, inside in places.inside(level):
+        for members, inside in places.inside[level]:
             sizes = [_size(step, part) for part in inside]
             parts = [(part, size) for part, size in zip(inside, sizes, strict=True) if size.any()]
             for part, size in parts:
@@ -599,4 +599,4 @@ def _added(places: Places, step: Add, arrived: Numbers) -> NDArray[np.float64]:
 def _size(step: Add, part: Numbers) -> Numbers:
     """Return the elements of sums that each device of a part needs, or of its terms if it needs none."""
     need = step.need.elements[part]
-    return need if need.any() else step.terms.elements[part]
+    return need if need.any() else step.have.elements[part]

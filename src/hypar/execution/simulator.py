@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.execution.reference import Start
-    from hypar.program.places import Numbers
+    from hypar.program.layout import Numbers
     from hypar.program.steps import Program, Step
 
     Watching = Callable[[Devices, Step], None]
@@ -65,13 +65,13 @@ def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
     elif isinstance(step, Copy | Add):
         places, source, need = devices.program.places, devices.values[step.source], mask(step.need)
         if drop:
-            left = need & mask(step.terms) if isinstance(step, Add) else False
+            left = need & mask(step.have) if isinstance(step, Add) else False
             devices.values[step.target] = np.where(left, source, np.nan)
             return
         if isinstance(step, Copy):
             found, arrived = copy(places, source, mask(step.have), need)
         else:
-            found, arrived = add(places, source, mask(step.terms), need, step.copies)
+            found, arrived = add(places, source, mask(step.have), need, step.copies)
         devices.values[step.target] = found
         devices.arrived[number] += arrived
 

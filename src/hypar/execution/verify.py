@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hypar.execution.devices import Devices
     from hypar.execution.reference import Step
-    from hypar.program.places import Numbers
+    from hypar.program.layout import Numbers
     from hypar.program.steps import Item, Program
 
 TOLERANCE = 1e-10

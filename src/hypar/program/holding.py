@@ -1,31 +1,90 @@
-"""Who holds which elements of a tensor."""
+"""Who holds which elements of a tensor, as masks of the indices of each dim.
+
+Few different masks occur in a program, however many layers it has, so what is found of one is kept by its content.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, reduce, wraps
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.program.tables import content_of, indices_of, kinds_of
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from hypar.program.tables import Content
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Members = NDArray[np.bool_]
 """Whether each device has each index of a dim, ``[devices, size]``."""
 
-Box = tuple[NDArray[np.intp], ...]
-"""The indices of each dim that one device has."""
+Cells = NDArray[np.bool_]
+"""Whether each device has each class of elements, ``[devices, classes of each dim]``."""
 
 Piece = Mapping[str, NDArray[np.intp]]
 """The indices of each dim of an op that one device computes."""
+
+MOST_KEPT = 1024
+"""Results of a function that are kept at most."""
+
+WORD = 8
+"""Bytes that are compared at once."""
+
+
+def by_content(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that computes its results once for arguments whose arrays have equal entries."""
+    found: dict[object, T] = {}
+
+    @wraps(function)
+    def kept(*args: P.args, **kwargs: P.kwargs) -> T:
+        key = _key((*args, *kwargs.items()))
+        if key not in found:
+            if len(found) == MOST_KEPT:
+                del found[next(iter(found))]
+            found[key] = function(*args, **kwargs)
+        return found[key]
+
+    return kept
+
+
+def _key(value: object) -> object:
+    """Return a key that arrays, and tuples of arrays, with equal entries share."""
+    if isinstance(value, np.ndarray):
+        return value.shape, (np.packbits(value) if value.dtype == np.bool_ else value).tobytes()
+    return tuple(map(_key, value)) if isinstance(value, tuple) else value
+
+
+def kinds_of(table: Members) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the different columns of a table in lexicographic order.
+
+    Returns:
+        The first column of each kind; the kind of each column; the number of columns of each kind.
+
+    Examples:
+        >>> kinds_of(np.array([[True, True, False], [False, False, True]]))[2].tolist()
+        [1, 2]
+    """
+    packed = np.packbits(table, axis=0)
+    keys: NDArray[np.uint64] | NDArray[np.void]
+    if len(packed) <= WORD:
+        words = np.zeros((table.shape[1], WORD), np.uint8)
+        words[:, : len(packed)] = packed.T
+        keys = words.view(">u8").reshape(-1).astype(np.uint64)
+    else:
+        keys = np.ascontiguousarray(packed.T).view(np.dtype((np.void, len(packed)))).reshape(-1)
+    _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    return first, which.reshape(-1), counts
+
+
+@by_content
+def indices_of(table: Members) -> tuple[NDArray[np.intp], ...]:
+    """Return the indices that each device has."""
+    return tuple(np.flatnonzero(row) for row in table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +115,9 @@ class Holding:
         return (self.members, *self.more)
 
     @cached_property
-    def content(self) -> tuple[Content, ...]:
+    def content(self) -> object:
         """A key that holdings of the same elements share."""
-        return tuple(content_of(own) for box in self.each for own in box)
+        return _key(self.each)
 
     def __eq__(self, other: object) -> bool:
         """Return whether every device has the same indices of both."""
@@ -69,17 +128,17 @@ class Holding:
         return hash(self.content)
 
     @cached_property
-    def boxes(self) -> tuple[Box, ...]:
-        """Indices of each dim of the first box, for each device."""
-        return tuple(zip(*(indices_of(own) for own in self.members), strict=True))
-
-    @cached_property
     def elements(self) -> NDArray[np.int64]:
         """Number of elements of each device, ``[devices]``."""
         if self.more:
             (own,), weights = cells(self)
             return np.asarray((own * weights).reshape(self.devices, -1).sum(axis=1), np.int64)
         return np.asarray(np.prod([own.sum(axis=1) for own in self.members], axis=0, dtype=np.int64))
+
+    def on(self, devices: NDArray[np.bool_]) -> Holding:
+        """Return what some of the devices have."""
+        first, *more = (tuple(own & devices[:, None] for own in box) for box in self.each)
+        return Holding(first, tuple(more))
 
     def meets(self, other: Holding) -> bool:
         """Return whether some device has elements of both; devices of two stages have not."""
@@ -90,14 +149,9 @@ class Holding:
         if self.more or other.more:
             (mine, theirs), _ = cells(self, other)
             return not bool((mine & ~theirs).any())
-        inside = np.all(
-            [~(own & ~theirs).any(axis=1) for own, theirs in zip(self.members, other.members, strict=True)],
-            axis=0,
-        )
-        return bool((inside | (self.elements == 0)).all())
-
-
-Cells = NDArray[np.bool_]
+        pairs = zip(self.members, other.members, strict=True)
+        lacks = np.any([(own & ~theirs).any(axis=1) for own, theirs in pairs], axis=0)
+        return not bool((lacks & (self.elements > 0)).any())
 
 
 def cells(*holdings: Holding) -> tuple[list[Cells], NDArray[np.int64]]:
@@ -108,24 +162,15 @@ def cells(*holdings: Holding) -> tuple[list[Cells], NDArray[np.int64]]:
     Returns:
         For each holding ``[devices, classes of each dim]``; the elements of each cell.
     """
-    weights: list[NDArray[np.int64]] = []
-    boxes = [box for holding in holdings for box in holding.each]
-    rows: list[list[Members]] = [[] for _ in boxes]
+    boxes, weights, rows = [box for holding in holdings for box in holding.each], [], []
     for members in zip(*boxes, strict=True):
-        stacked, counts = _classes(members)
+        stacked = np.concatenate(members)
+        first, _, counts = kinds_of(stacked)
         weights.append(counts)
-        for own, part in zip(rows, stacked, strict=True):
-            own.append(part)
-    every = iter([outer(own) for own in rows])
+        rows.append(np.split(stacked[:, first], len(boxes)))
+    every = map(outer, zip(*rows, strict=True))
     found = [reduce(np.logical_or, islice(every, len(holding.each))) for holding in holdings]
     return found, reduce(np.multiply.outer, weights)
-
-
-def _classes(members: Sequence[Members]) -> tuple[list[Members], NDArray[np.int64]]:
-    """Return one index of each class of a dim, ``[devices, classes]`` for each box, and the sizes of the classes."""
-    stacked = np.concatenate(members)
-    first, _, counts = kinds_of(stacked)
-    return np.split(stacked[:, first], np.cumsum([len(own) for own in members])[:-1]), counts
 
 
 def outer(rows: Sequence[Members]) -> Cells:
@@ -136,14 +181,6 @@ def outer(rows: Sequence[Members]) -> Cells:
     return found
 
 
-def everywhere(shape: Sequence[int], devices: int) -> Holding:
-    """Return the holding of a whole tensor on every device."""
-    return Holding(tuple(np.ones((devices, size), bool) for size in shape))
-
-
-def flattened(members: Sequence[Members]) -> Members:
+def flattened(rows: Sequence[Members]) -> Members:
     """Return the indices of several dims as those of one, the first dim outermost."""
-    found = members[0]
-    for own in members[1:]:
-        found = (found[:, :, None] & own[:, None, :]).reshape(len(found), -1)
-    return found
+    return outer(rows).reshape(len(rows[0]), -1)

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.program.holding import flattened
-from hypar.program.tables import content_of, kinds_of, table_of
+from hypar.program.holding import Holding, by_content, flattened, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from hypar.ops.nest import Operand, Projection
     from hypar.ops.windows import Window
     from hypar.program.holding import Members
-    from hypar.program.tables import Content
-
-
-def read(window: Window, made: Members, size: int) -> Members:
-    """Return the indices of a dim that windows read to make outputs.
-
-    Args:
-        window: the window along the dim.
-        made: the outputs that each device makes, ``[devices, outputs]``.
-        size: number of indices.
-
-    Returns:
-        ``[devices, size]``.
-    """
-    return np.asarray(made @ _read_by(window, made.shape[1], size))
 
 
 def members(operand: Operand, dims: Mapping[str, Members]) -> tuple[Members, ...]:
@@ -42,10 +23,11 @@ def members(operand: Operand, dims: Mapping[str, Members]) -> tuple[Members, ...
 
 
 def _along(own: Projection, dims: Mapping[str, Members], working: Members) -> Members:
-    if not own.dims:
+    if own.turns or not own.dims:
         return np.repeat(working, own.size, axis=1)
     if own.window is not None:
-        return read(own.window, dims[own.dims[0]], own.size)
+        made = dims[own.dims[0]]
+        return np.asarray(made @ _read_by(own.window, made.shape[1], own.size))
     return dims[own.dims[0]] if len(own.dims) == 1 else flattened([dims[dim] for dim in own.dims])
 
 
@@ -66,20 +48,14 @@ def reached(window: Window, held: Members, size: int) -> Members:
 def in_place(window: Window, held: Members, size: int) -> Members:
     """Return the outputs that devices compute where they hold what is read; one that reads nothing goes with the next one.
 
-    Args:
-        window: the window along the dim, of one element.
-        held: the indices of the input that each device holds.
-        size: number of outputs.
-
-    Returns:
-        ``[devices, size]``.
+    The arguments are those of ``reached``; the window is of one element.
     """
     reading = np.flatnonzero(_read_by(window, size, held.shape[1]).any(axis=1))
     nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
     return np.asarray(reached(window, held, size)[:, reading[nearest]])
 
 
-def _read_by(window: Window, made: int, size: int) -> NDArray[np.bool_]:
+def _read_by(window: Window, made: int, size: int) -> Members:
     """Return whether each output reads each index, ``[outputs, size]``."""
     taps = window.taps(size, np.arange(made))
     places, _ = np.nonzero(taps >= 0)
@@ -88,23 +64,20 @@ def _read_by(window: Window, made: int, size: int) -> NDArray[np.bool_]:
     return found
 
 
-def owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
-    """Return the indices that each device reads, but each by one of the pieces that read it.
+def one_each(reading: Holding, held: Holding) -> Holding:
+    """Return what each device reads, but rows of an image, or channels, that several pieces read by one of them.
 
     Where pieces overlap, an index belongs to the piece most of whose devices hold it, else to the one in whose middle it
     lies more nearly.
-
-    Args:
-        reading: the indices that each device reads; devices with equal rows have one piece.
-        held: the indices that each device holds of the tensor that is read.
-        others: what each device reads along the other dims; pieces overlap only where these are alike.
     """
-    return _owned(content_of(reading), content_of(held), tuple(content_of(own) for own in others))
+    dims = reading.members
+    rest = [_owned(dims[at], held.members[at], (*dims[:at], *dims[at + 1 :])) for at in range(1, len(dims))]
+    return Holding((dims[0], *rest))
 
 
-@lru_cache(maxsize=1024)
-def _owned(read_as: Content, held_as: Content, others_as: tuple[Content, ...]) -> Members:
-    reading, held = table_of(read_as), table_of(held_as)
+@by_content
+def _owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
+    """Return what each device reads of a dim, each index by one piece; pieces overlap only where the other dims are alike."""
     first, which, _ = kinds_of(reading.T)
     pieces = reading[first]
     if not (pieces.sum(axis=0) > 1).any():
@@ -115,7 +88,7 @@ def _owned(read_as: Content, held_as: Content, others_as: tuple[Content, ...]) -
     depth = np.minimum(before, after) / (2.0 * pieces.shape[1])
     worth = np.where(pieces, holding + depth, -1.0)
     found = reading.copy()
-    _, alike, counts = kinds_of(np.concatenate([table_of(own) for own in others_as], axis=1).T)
+    _, alike, counts = kinds_of(np.concatenate(others, axis=1).T)
     for group in range(len(counts)):
         devices = np.flatnonzero(alike == group)
         own = np.unique(which[devices])

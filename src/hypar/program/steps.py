@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.program.counting import added, copied
+from hypar.program.counting import added, copied, overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Tie
     from hypar.program.holding import Holding, Piece
-    from hypar.program.places import Numbers, Places
+    from hypar.program.layout import Numbers, Places
 
 
 class Item(NamedTuple):
@@ -36,9 +36,9 @@ class Item(NamedTuple):
     tensor: str
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Copy:
-    """Every device gets the elements that it needs and does not have.
+@dataclass(frozen=True, eq=False, slots=True)
+class _Transfer:
+    """Elements that move between devices.
 
     Attributes:
         source: the array that is read.
@@ -54,37 +54,41 @@ class Copy:
     need: Holding
     item: Item
 
+
+class Copy(_Transfer):
+    """Every device gets the elements that it needs and does not have."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether every device has what it needs."""
+        return self.need.within(self.have)
+
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
         return copied(places, self.have, self.need)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Add:
-    """Terms are summed at an owner of each element, and sums are handed to those who need them.
+@dataclass(frozen=True, eq=False, slots=True)
+class Add(_Transfer):
+    """The terms that devices have are summed at an owner of each element, and sums are handed to those who need them.
 
     Attributes:
-        source: the array of terms.
-        target: the array of sums.
-        terms: who has a term of what.
-        need: who gets the sum of what.
         copies: which copy of its terms each device has: each copy is summed by itself.
-        item: what it is for.
     """
 
-    source: str
-    target: str
-    terms: Holding
-    need: Holding
     copies: Numbers
-    item: Item
+
+    @property
+    def idle(self) -> bool:
+        """Whether each term is a sum, and every device has the term that it needs."""
+        return not overlapping(self.have, self.copies) and self.need.within(self.have.on(self.copies >= 0))
 
     def counted(self, places: Places) -> Numbers:
         """Return the elements that each level moves."""
-        return added(places, self.terms, self.need, self.copies)
+        return added(places, self.have, self.need, self.copies)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Compute:
     """Every device computes on its own piece, and moves nothing.
 

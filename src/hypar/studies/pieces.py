@@ -16,7 +16,8 @@ from hypar.plan.plan import Plan, read_plan
 from hypar.plan.records import origin_of
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import as_planned, network_of
-from hypar.program.of_plan import program_of
+from hypar.program.layout import layouts_of
+from hypar.program.lowering import lower
 from hypar.program.steps import Compute
 from hypar.sharding.conventions import MOVED
 
@@ -85,7 +86,7 @@ def lowered(plan: Plan, graph: LayerGraph, convention: str = MOVED, hint: str = 
     if (entries := entries_of(graph, plan.num_devices)) > MOST_ENTRIES:
         found = f"to count a step of {graph.name!r} on {plan.num_devices:,} devices takes {entries:,} entries"
         raise PlanError(str(origin_of(plan).file), found, f"at most {MOST_ENTRIES:,}", hint)
-    return program_of(plan, graph.with_batch(graph.batch // microbatches_of(plan)), convention)
+    return lower(graph.with_batch(graph.batch // microbatches_of(plan)), *layouts_of(plan), convention)
 
 
 def problems_of(

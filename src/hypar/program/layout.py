@@ -1,0 +1,340 @@
+"""Who works on what: the devices of a plan, the shares of each dim that its levels leave each of them, and their pieces.
+
+A piece is divided in the order of its indices, or in an order that keeps elements where they are: channels and samples
+need not be consecutive, so a reader takes those that its maker's devices already have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypar.program.holding import by_content, kinds_of
+from hypar.sharding.grids.layouts import layout as grid_layout
+from hypar.sharding.numbering import digits_of
+from hypar.sharding.placement import ALONE, WHOLE, Choice
+from hypar.sharding.tree import Device, Level, Stages, Uneven, splits_of
+from hypar.sharding.uneven.remainder import whole_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from hypar.plan.plan import Plan
+    from hypar.program.holding import Members
+    from hypar.sharding.tree import Node
+
+Numbers = NDArray[np.int64]
+
+Shares = NDArray[np.float64]
+"""The start and the end of each device's share of a dim, as fractions of its group's piece, ``[devices, 2]``."""
+
+ALL = np.array((0.0, 1.0))
+"""The share of a device whose group does not divide the dim."""
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Devices as leaves of a tree of parts.
+
+    Attributes:
+        parts: for each level, outermost first, the number of the part in which each device lies, ``[devices]``;
+            every part lies in one part of the level above.
+    """
+
+    parts: tuple[Numbers, ...]
+
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return len(self.parts[0]) if self.parts else 1
+
+    def members(self, level: int) -> tuple[Numbers, ...]:
+        """Return the devices of each part of a level."""
+        return tuple(part for _, parts in self.inside[level] for part in parts)
+
+    @cached_property
+    def inside(self) -> tuple[tuple[tuple[Numbers, tuple[Numbers, ...]], ...], ...]:
+        """For each level the groups that it splits, each with the parts that result."""
+        found, groups = [], (np.arange(self.devices),)
+        for own in self.parts:
+            each = [tuple(group[own[group] == part] for part in np.unique(own[group])) for group in groups]
+            found.append(tuple(zip(groups, each, strict=True)))
+            groups = tuple(part for parts in each for part in parts)
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The division of the loops of a layer, or of a tensor.
+
+    Attributes:
+        places: the devices; a level of theirs may be several here.
+        levels: for each level, outermost first, the shares of the dims that it divides.
+        working: whether each device computes anything, ``[devices]``.
+    """
+
+    places: Places
+    levels: tuple[dict[str, Shares], ...]
+    working: NDArray[np.bool_]
+
+    @property
+    def dims(self) -> dict[str, None]:
+        """The dims that some level divides, in order."""
+        return dict.fromkeys(dim for shares in self.levels for dim in shares)
+
+    def copies(self, dims: Collection[str]) -> Numbers:
+        """Return which copy of its shards of some dims each device has.
+
+        At every level the parts of a group that have the same shards are copies of one another. A copy at all levels is
+        whole if its shards make up the dims; in a tree of unequal groups some are not.
+
+        Returns:
+            0 for the devices of the first copy, 1 for those of the next whole one; -1 for a device that is idle, or whose
+            copy is not whole.
+        """
+        ranks = np.zeros((len(self.levels), self.places.devices), np.int64)
+        share = np.where(self.working, 1.0, 0.0)
+        for level, shares in enumerate(self.levels):
+            own = np.reshape([shares[dim] for dim in sorted(shares) if dim in dims], (-1, len(share), 2))
+            share *= (own[..., 1] - own[..., 0]).prod(axis=0)
+            for _, parts in self.places.inside[level]:
+                seen: Counter[bytes] = Counter()
+                for part in parts:
+                    if self.working[part].any():
+                        shards = own[:, part[0]].tobytes()
+                        ranks[level, part] = seen[shards]
+                        seen[shards] += 1
+        _, copy = np.unique(ranks, axis=1, return_inverse=True)
+        whole = np.isclose(np.bincount(copy.reshape(-1), share), 1.0)
+        number = np.where(whole, np.cumsum(whole) - 1, -1)[copy.reshape(-1)]
+        return np.where(self.working, number, -1)
+
+    def of(self, names: Mapping[str, str]) -> Layout:
+        """Return the layout of a tensor that has the dims that are named, by these names; parts are copies where others differ."""
+        levels = [{names[dim]: own for dim, own in shares.items() if dim in names} for shares in self.levels]
+        return Layout(self.places, tuple(levels), self.working)
+
+    def scattered(
+        self, reader: Layout, made_as: Mapping[str, str], read_as: Mapping[str, str], terms: Collection[str]
+    ) -> Layout:
+        """Return the layout of a layer's output whose sums go to the shards that its reader divides, level by level.
+
+        At a level that leaves terms the sums are divided as the reader divides its input there, or go to all where it does
+        not; at any other level they lie as they are made. Groups of devices may divide unlike dims.
+
+        Args:
+            reader: the layout of the tensor's only reader.
+            made_as: the tensor's names for the dims of this layout.
+            read_as: the tensor's names for those of the reader.
+            terms: the dims whose division leaves terms.
+        """
+        levels, goes = [], np.zeros((len(self.levels), self.places.devices, 1), bool)
+        for level, (made, read) in enumerate(zip(self.levels, reader.levels, strict=True)):
+            for group, parts in self.places.inside[level]:
+                own, other = _divided(made, group), _divided(read, group)
+                works = all(self.working[part].any() and reader.working[part].any() for part in parts)
+                goes[level, group] = bool(own) and own <= {*terms} and len(other) == 1 and works
+        for here, made, read in zip(goes, self.of(made_as).levels, reader.of(read_as).levels, strict=True):
+            levels.append(
+                {dim: np.where(here, read.get(dim, ALL), made.get(dim, ALL)) for dim in made | read}
+            )
+        return Layout(self.places, tuple(levels), self.working)
+
+
+def _divided(shares: Mapping[str, Shares], group: Numbers) -> set[str]:
+    """Return the dims that a level divides in a group of devices."""
+    return {dim for dim, own in shares.items() if (own[group] != ALL).any()}
+
+
+_Where = tuple[Numbers, Numbers]
+"""The devices below a node, and the part of it in which each of them lies."""
+
+_Given = tuple[Choice, int | tuple[float, ...]]
+"""What a node decides for a layer: a choice, and the number of equal parts or the share of each; a stage has it alone."""
+
+_Inner = Level | Uneven | Stages
+
+
+@lru_cache(maxsize=64)
+def array_places(array: tuple[int, ...]) -> Places:
+    """Return the devices of an array, numbered through its levels, outermost first.
+
+    Examples:
+        >>> [part.tolist() for part in array_places((2, 2)).parts]
+        [[0, 0, 1, 1], [0, 1, 2, 3]]
+    """
+    devices = np.arange(math.prod(array))
+    return Places(tuple(devices // math.prod(array[level:]) for level in range(1, len(array) + 1)))
+
+
+@lru_cache(maxsize=1024)
+def array_layout(array: tuple[int, ...], choices: tuple[Choice, ...]) -> Layout:
+    """Return the layout that an array of identical devices gives a layer by a choice at each level."""
+    places = array_places(array)
+    every = np.arange(places.devices)
+    where = [[(every, part)] for part in (np.unravel_index(every, array) if array else ())]
+    return _laid(places, where, [[own] for own in zip(choices, array, strict=True)])
+
+
+def layouts_of(plan: Plan) -> tuple[Places, dict[str, Layout]]:
+    """Return the devices of a plan and the layout of each of its layers; layers that are cut alike share one object."""
+    levels = [*zip_longest(*_paths(plan.root), fillvalue=(None, 0))]
+    nodes, parts = [*map(_nodes, levels)], np.array([[part for _, part in level] for level in levels])
+    each = (np.unique(parts[: level + 1], axis=1, return_inverse=True)[1] for level in range(len(levels)))
+    places = Places(tuple(own.reshape(-1) for own in each))
+    if not any(isinstance(node, Stages | Uneven) for level in nodes for node, _ in level):
+        splits = [*splits_of(plan.root)]
+        chosen = tuple(tuple(split.choice(name) for split in splits) for name in plan.layers)
+        digits = digits_of(tuple(split.ways for split in splits), chosen)
+        # Pieces are laid digit by digit, transfers are counted level by level.
+        laid = (array_layout(digits.array, own) for own in digits.chosen)
+        return places, dict(zip(plan.layers, laid, strict=True))
+    found, known = {}, dict[object, Layout]()
+    for name in plan.layers:
+        given = tuple(tuple(_given(node, name) for node, _ in level) for level in nodes)
+        if given not in known:
+            known[given] = _laid(places, [[at for _, at in level] for level in nodes], given)
+        found[name] = known[given]
+    return places, found
+
+
+def _paths(node: Node) -> Iterator[tuple[tuple[_Inner, int], ...]]:
+    """Yield for each device below a node the nodes on the way to it, each with the part in which the device lies."""
+    if isinstance(node, Device):
+        yield ()
+        return
+    for part, below in enumerate((node.below,) * node.split.ways if isinstance(node, Level) else node.below):
+        if below is not None:
+            yield from (((node, part), *path) for path in _paths(below))
+
+
+def _nodes(level: Sequence[tuple[_Inner | None, int]]) -> list[tuple[_Inner, _Where]]:
+    """Return the nodes of a level, each with the devices below it, from the node above each device and its part."""
+    found: dict[int, tuple[_Inner, list[int], list[int]]] = {}
+    for device, (node, part) in enumerate(level):
+        if node is not None:
+            _, devices, parts = found.setdefault(id(node), (node, [], []))
+            devices.append(device)
+            parts.append(part)
+    return [(node, (np.array(devices), np.array(parts))) for node, devices, parts in found.values()]
+
+
+def _given(node: _Inner, name: str) -> _Given:
+    """Return what a node decides for a layer; one of another stage nothing."""
+    if isinstance(node, Stages):
+        return ALONE, tuple(float(name in own) for own in node.layers)
+    if name not in node.split.choices:
+        return WHOLE, node.split.ways
+    shares = node.split.shares_of(name) if isinstance(node, Uneven) else node.split.ways
+    return node.split.choice(name), shares
+
+
+def _laid(places: Places, where: Sequence[Sequence[_Where]], given: Sequence[Sequence[_Given]]) -> Layout:
+    """Return the layout of a layer, from the devices below the nodes of each level and what these decide."""
+    working, levels = np.ones(places.devices, bool), []
+    for nodes, own in zip(where, given, strict=True):
+        level: dict[str, Shares] = {}
+        for (devices, part), of in zip(nodes, own, strict=True):
+            shares, works = _shares(*of)
+            working[devices] &= works[part]
+            for dim, ends in shares.items():
+                level.setdefault(dim, np.tile(ALL, (len(working), 1)))[devices] = ends[part]
+        levels.append(level)
+    return Layout(places, tuple(levels), working)
+
+
+@lru_cache(maxsize=1024)
+def _shares(choice: Choice, given: int | tuple[float, ...]) -> tuple[dict[str, Shares], NDArray[np.bool_]]:
+    """Return the share of each part of a node of the dims that it divides, ``[parts, 2]``, and whether each part works."""
+    if isinstance(given, int):
+        grid, found = grid_layout((choice,), given), {}
+        for dim in choice.divided:
+            first = grid.rows[dim][0]
+            found[dim] = np.stack([first, first + 1], axis=1) / choice.degree(dim)
+        return found, grid.active[0]
+    starts = [math.fsum(given[:part]) for part in range(len(given))]
+    ends = np.stack([starts, np.add(starts, given)], axis=1)
+    return dict.fromkeys(choice.divided, ends), (np.array(given) > 0) | (choice == WHOLE)
+
+
+@by_content
+def divide(size: int, layout: Layout, dim: str, held: Sequence[Members] = ()) -> Members:
+    """Return the indices of a dim that each device gets.
+
+    Args:
+        size: number of indices.
+        layout: the layout of the layer.
+        dim: the dim of the layer's op.
+        held: the indices of some tensors that each device has already; the pieces are then chosen among them where
+            shares allow. Nothing for pieces of consecutive indices.
+
+    Returns:
+        ``[devices, size]``; nothing for an idle device.
+    """
+    # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
+    alike = np.where(layout.working, 0, -1)
+    pieces = {0: np.arange(size)}
+    for level, shares in enumerate(layout.levels):
+        if dim in shares:
+            below: dict[int, NDArray[np.intp]] = {}
+            after = np.full(len(alike), -1)
+            for number, piece in pieces.items():
+                groups = [group[alike[group] == number] for group, _ in layout.places.inside[level]]
+                for given in _sharing(groups, shares[dim]):
+                    ordered = _in_place(piece, held, given) if held else piece
+                    ends = whole_ends(len(piece), [*given])
+                    for devices, (start, end) in zip(given.values(), ends, strict=True):
+                        after[devices] = len(below)
+                        below[len(below)] = np.sort(ordered[start:end])
+            alike, pieces = after, below
+    found = np.zeros((len(alike), size), bool)
+    for number, piece in pieces.items():
+        found[np.ix_(np.flatnonzero(alike == number), piece)] = True
+    return found
+
+
+def _sharing(groups: Sequence[Numbers], shares: Shares) -> Iterator[dict[tuple[float, float], Numbers]]:
+    """Yield the devices of each share, the first share first, for all groups together that have the same shares."""
+    alike: dict[tuple[tuple[float, float], ...], list[Numbers]] = {}
+    for group in groups:
+        if len(group):
+            alike.setdefault(tuple(sorted({*map(tuple, shares[group].tolist())})), []).append(group)
+    for own, members in alike.items():
+        devices = np.concatenate(members)
+        yield {share: devices[(shares[devices] == share).all(axis=1)] for share in own}
+
+
+def _in_place(
+    piece: NDArray[np.intp], held: Sequence[Members], given: Mapping[tuple[float, float], Numbers]
+) -> NDArray[np.intp]:
+    """Return the indices of a piece in the order in which consecutive shares stay where they are.
+
+    NDArray[np.intp] that the devices of the first share have of most tensors come first, those of the next one after them; where
+    as many tensors speak for two shares, the first tensor decides. NDArray[np.intp] that all have alike are mixed, so that each
+    share has as many of every device's. NDArray[np.intp] that none has fill up the shares that would else take those of others.
+    """
+    shares = [*given.values()]
+    having = np.zeros((len(shares), len(piece)))
+    for number, own in enumerate(held, start=1):
+        weight = 1 + 2.0**-number
+        having += weight * np.stack([own[np.ix_(devices, piece)].any(axis=0) for devices in shares])
+    first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
+    sizes = [end - start for start, end in whole_ends(len(piece), [*given])]
+    lacking = np.maximum(sizes - np.bincount(first, minlength=len(shares) + 1)[: len(shares)], 0)
+    free, filled = np.flatnonzero(first == len(shares)), np.repeat(np.arange(len(shares)), lacking)
+    first[free[: len(filled)]] = filled[: len(free)]
+    working = np.concatenate(shares)
+    _, kind, counts = kinds_of(np.concatenate([own[np.ix_(working, piece)] for own in held]))
+    if len(counts) <= 1:
+        return piece
+    order = np.argsort(kind, kind="stable")
+    rank = np.empty(len(piece))
+    rank[order] = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(piece[np.lexsort((kind, (rank + 0.5) / counts[kind], first))])
