@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
@@ -44,32 +44,20 @@ class Op(Record):
         node: why it is a node of the plan graph: it has a ``weight``, or it is a ``join`` of tensors, or a ``pool`` that makes
             an image of another size and is a node where pools are asked for; empty for an op that is fused behind another.
         sized: fields of dims with their sizes, which a model file may name alone.
-        either: fields of which a model file gives one.
         takes: the numbers of inputs that it accepts, and the words by which it refuses others.
         form: the dims that its input must have; any if empty.
         saved: what it keeps for its backward phase.
         operations: floating-point operations for each element of its output, of an op without a product.
-        mask: bytes of a mask that is kept for each element of its output.
         adds: whether its value is the sum of its operands, not their product.
     """
 
     node: ClassVar[Node] = ""
     sized: ClassVar[tuple[str, ...]] = ()
-    either: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[tuple[range, str]] = (range(1, 2), "inputs; allowed: 1")
     form: ClassVar[tuple[str, ...]] = ()
     saved: ClassVar[Saved] = Saved()
     operations: ClassVar[int] = 0
-    mask: ClassVar[int] = 0
     adds: ClassVar[bool] = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _given(cls, data: Any) -> Any:
-        if cls.either and isinstance(data, dict) and not {*cls.either} & {*data}:
-            error = ValidationError.from_exception_data
-            raise error("op", [{"type": "missing", "loc": cls.either[:1], "input": data}])
-        return data
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -83,28 +71,24 @@ class Op(Record):
         return {}
 
     @property
-    def tied(self) -> str | None:
+    def tied(self) -> Any:
         """The layer whose weight it uses; None if it has its own."""
-        return None
+        return vars(self).get("weight")
 
     def _facts(self, *inputs: Any, **_: Any) -> Facts:  # noqa: ARG002
         """Return what its nest has besides one shape that is read and made, as attributes of a ``Nest`` for one sample.
 
         Besides it has:
 
-        - ``made``, the axes of the output: by default those of the first input, with the outputs of windows along its dims;
-        - ``loops``, the loop dims with their sizes: by default those that are made;
-        - ``read``, the axes of each input, besides windows: by default its dims;
-        - ``windows``, in place of those of the method, ``weight``, the loop dims of a weight that is contracted, and
-          ``trained``, the axes of each other trained tensor;
-        - ``elements``, what the first input counts as, if not its own, and ``mask``, as the attribute.
+        - ``windows``, those along dims of the first input, and ``places``, their outputs if other than they make;
+        - ``made``, the axes of the output besides ``places``: by default those of the first input;
+        - ``loops``, the loop dims with their sizes besides those that are made under their own names;
+        - ``read``, the axes of each input besides windows: by default its dims;
+        - ``trained``, the axes of each trained tensor;
+        - ``elements``, what the first input counts as, if not its own.
 
         A fraction is that of the product of all loop dims, where there are no ``products``.
         """
-        return {}
-
-    def windows(self, *inputs: Any, **_: Any) -> dict[str, Window]:  # noqa: ARG002
-        """Return the windows along dims of an input, if any; raises ``ShapeError`` for one that does not fit."""
         return {}
 
     def nest(self, batch: int, inputs: tuple[Shape, ...]) -> Nest:
@@ -115,23 +99,20 @@ class Op(Record):
         if self.form:
             form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
             fits(tuple(inputs[0]) == self.form, inputs, form)
-        facts: Facts = {"saved": self.saved, "operations": self.operations, "mask": self.mask, "more": (0, 0)}
-        facts |= self._facts(*inputs)
+        facts: Facts = {"saved": self.saved, "operations": self.operations, **self._facts(*inputs)}
         first: dict[str, int] = dict(*inputs[:1])
-        windows = facts.pop("windows", None) or self.windows(*inputs)
-        if "made" not in facts:
-            facts["made"] = {**first, **{dim: own.output_size(first[dim]) for dim, own in windows.items()}}
-        made = {"batch": batch, **facts.pop("made")}
-        sizes = {"batch": batch, **facts.pop("loops", made)}
+        windows, more, saved = facts.pop("windows", {}), facts.pop("more", (0, 0)), facts.pop("saved")
+        places = facts.pop("places", None) or {
+            dim: own.output_size(first[dim]) for dim, own in windows.items()
+        }
+        made = {"batch": batch, **facts.pop("made", first), **places}
+        sizes = {dim: size for dim, size in made.items() if isinstance(size, int)} | facts.pop("loops", {})
         slid = {dim: Projection(first[dim], (dim, f"{KERNEL}{dim}"), own) for dim, own in windows.items()}
         read = [Operand.of({"batch": batch, **own, **slid}, sizes) for own in facts.pop("read", inputs)]
         operands = {operand_name(number): own for number, own in enumerate(read)}
-        if weight := facts.pop("weight", ()):
-            operands["weight"] = Operand.of({dim: dim for dim in weight}, sizes, "weight")
-        trained = facts.pop("trained", {}).items()
-        operands |= {name: Operand.of(axes, sizes, "parameter") for name, axes in trained}
+        for name, axes in facts.pop("trained", {}).items():
+            operands[name] = Operand.of(axes, sizes, "weight" if name == self.node else "parameter")
         slides = windows.keys() - facts.get("whole", ())
-        points, mask, saved = math.prod(sizes.values()), facts.pop("mask"), facts.pop("saved")
         if "fraction" in facts:
             facts.setdefault("products", (tuple(sizes),))
         return Nest(
@@ -140,11 +121,9 @@ class Op(Record):
             result=Operand.of(made, sizes),
             input_elements=batch * facts.pop("elements", 0) or math.prod(read[0].shape),
             input_sizes={dim: first[dim] for dim in IMAGE[1:] if dim in slides},
-            saved=saved._replace(
-                elements=batch * saved.elements, mask_bytes=mask * points or batch * saved.mask_bytes
-            ),
-            operations=points * facts.pop("operations"),
-            more=tuple(batch * elements for elements in facts.pop("more")),
+            saved=saved._replace(elements=batch * saved.elements, mask_bytes=batch * saved.mask_bytes),
+            operations=math.prod(sizes.values()) * facts.pop("operations"),
+            more=tuple(batch * elements for elements in more),
             **facts,
         )
 
@@ -210,14 +189,17 @@ class Weighted(Op):
     input_zeros: Zeros | None = None
     output_zeros: Zeros | None = None
 
-    def contraction(self, loops: Shape, read: Axes, made: Axes, weight: Iterable[str], **facts: Any) -> Facts:
-        """Return the facts of a product of one input with a weight; a bias has the axes that the weight makes."""
-        bias = {axis: own for axis, own in made.items() if not isinstance(own, int)}
-        trained = {"bias": bias} if vars(self).get("bias") else {}
+    def contraction(self, read: Axes, made: Axes, loops: Shape, **facts: Any) -> Facts:
+        """Return the facts of a product of one input with a weight of some loop dims; a bias has those that are made."""
+        windows: Mapping[str, Window] = facts.get("windows", {})
+        weight = {**loops, **{f"{KERNEL}{dim}": own.kernel for dim, own in windows.items()}}
+        trained = {"weight": {dim: dim for dim in weight}}
+        if vars(self).get("bias"):
+            trained["bias"] = {axis: own for axis, own in made.items() if not isinstance(own, int)}
         given = {"input": self.input_zeros, "output": self.output_zeros}
         zeros = {tensor: part for tensor, part in given.items() if part is not None}
-        own = {"loops": loops, "read": [read], "made": made, "weight": weight, "trained": trained}
-        return {**own, "zeros": zeros, **facts}
+        own = {"loops": weight, "read": [read], "made": made, "trained": trained, "zeros": zeros}
+        return {**own, "whole": frozenset(windows if self.form != IMAGE else ()), **facts}
 
 
 def fits(allowed: bool, found: str | Sequence[Shape], allow: str) -> None:

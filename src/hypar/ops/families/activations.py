@@ -53,8 +53,7 @@ class Matmul(Op):
         unlike = [dim.removeprefix(CONTRACTED) for dim, size in alike if theirs.get(dim, size) != size]
         fits(not unlike, (one, two), f"equal {', '.join(unlike)}, or names for the second's")
         made = {**kept, **{dim: size for dim, size in theirs.items() if dim not in inner}}
-        read = [{**one, **by}, second]
-        return {"loops": {**made, **inner}, "read": read, "made": made, "fraction": 1.0}
+        return {"loops": inner, "read": [{**one, **by}, second], "made": made, "fraction": 1.0}
 
 
 class Attention(Op):
@@ -102,7 +101,7 @@ class Attention(Op):
         kept = ("batch", *rows)
         num_rows, scores = math.prod(rows.values()), math.prod([*rows.values(), *further.values()])
         return {
-            "loops": {**rows, **further, **contracted},
+            "loops": {**further, **contracted},
             "read": [{**shape, **own} for shape, own in zip(inputs, by, strict=True)],
             "made": {**rows, **features[2][0]},
             "products": tuple((*kept, *further, dim) for dim in contracted),
@@ -245,10 +244,9 @@ class Combine(Op):
         fits(positions not in rest, f"{positions} in both inputs", "in the gates alone")
         window = Window(kernel=1, stride=1, outputs=routing.round)
         reads = Projection(slots, (positions, f"{KERNEL}{self.slots}"), window)
-        left = {positions: number, **rest}
         return {
-            "made": left,
-            "loops": {**left, self.over: experts},
+            "made": {positions: number, **rest},
+            "loops": {self.over: experts},
             "read": [{**made, self.slots: reads}, gates],
             "fraction": self.count / experts,
         }

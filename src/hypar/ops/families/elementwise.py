@@ -108,8 +108,10 @@ class Dropout(Op):
     """Random zeroing of elements, which a mask of bytes says; the others are enlarged by what is zeroed on average."""
 
     operations = 1
-    mask = 1
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
+
+    def _facts(self, shape: Shape) -> Facts:
+        return {"saved": Saved(mask_bytes=math.prod(shape.values()))}
 
     def _value(self, run: Run, read: Var) -> Var:
         """Return what a mask leaves that is the same in every step and on every device."""
@@ -180,8 +182,8 @@ class Scale(Op):
         within = all(dim in one and size in (1, one[dim]) for dim, size in two.items())
         fits(within, (one, two), "dims of the first input in the second, of the same size or of size 1")
         by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
-        read, loops = [one, {**two, **by}], {**one, **single}
-        return {"loops": loops, "read": read, "fraction": 0.0, "whole": frozenset(single)}
+        read = [one, {**two, **by}]
+        return {"loops": single, "read": read, "fraction": 0.0, "whole": frozenset(single)}
 
 
 class Trained(Op):

@@ -25,7 +25,6 @@ class Stated(Op):
     """A shape that the model file states: channels alone, an image, or with ``depth`` a volume; or ``shape``, dims that it names."""
 
     sized = ("shape",)
-    either = ("channels", "shape")
     channels: Size | None = None
     depth: Size | None = None
     height: Size | None = None
@@ -34,7 +33,10 @@ class Stated(Op):
 
     def _refusals(self) -> dict[str, bool]:
         beside = bool({"channels", "depth", "height", "width"} & self.model_fields_set)
-        return {"a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside}
+        return {
+            "a shape takes no channels, depth, height or width beside it": bool(self.shape) and beside,
+            "channels are missing; give them, or a shape": not self.shape and self.channels is None,
+        }
 
     def _stated(self) -> Shape:
         if self.shape is not None:
@@ -123,8 +125,8 @@ class Token(Op):
         need(shape, [self.over])
         own = {dim: size for dim, size in shape.items() if dim != self.over}
         return {
-            "made": {**shape, self.over: shape[self.over] + 1},
             "windows": {self.over: Window(kernel=1, padding=1)},
+            "places": {self.over: shape[self.over] + 1},
             "trained": {"weight": own},
             "sums": {"weight": Sum(tuple(own), backward=True)},
         }
@@ -145,7 +147,7 @@ class Select(Op):
         size = shape[self.over]
         fits(self.index < size, f"index {self.index} of {describe(shape)}", f"below {size}")
         window = Window(kernel=1, padding=-self.index)
-        return {"made": {**shape, self.over: 1}, "windows": {self.over: window}}
+        return {"windows": {self.over: window}, "places": {self.over: 1}}
 
 
 class Pool(Sliding):
@@ -170,28 +172,25 @@ class Pool(Sliding):
             "kernel is missing; give one, or window: global": not alone and self.kernel is None,
         }
 
-    def windows(self, shape: Shape) -> dict[str, Window]:
-        """Return the window along each dim of a place; a global one is as large as the input."""
-        kernels = self.kernel or tuple(shape[dim] for dim in self.form[1:])
-        for kernel, padding in zip(kernels, self.padding, strict=True):
-            fits(2 * padding <= kernel, f"padding {padding} for kernel {kernel}", "at most half of it")
-        return self.along(kernel=kernels, stride=self.stride or kernels, padding=self.padding)
-
     def _facts(self, shape: Shape) -> Facts:
         """Return that it keeps its input, as PyTorch does, and the indices of maxima; a global mean keeps nothing.
 
         It takes one operation for every element that a window reads. The backward phase of a pool of images reads indices alone
         of what is kept.
         """
+        kernels = self.kernel or tuple(shape[dim] for dim in self.form[1:])
+        for kernel, padding in zip(kernels, self.padding, strict=True):
+            fits(2 * padding <= kernel, f"padding {padding} for kernel {kernel}", "at most half of it")
+        windows = self.along(kernel=kernels, stride=self.stride or kernels, padding=self.padding)
         kept = self.mode == "max" or self.window == "sliding"
-        windows, up = self.windows(shape), self.rounding == "up"
-        made = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
+        up = self.rounding == "up"
+        places = {dim: own.output_size(shape[dim], round_up=up) for dim, own in windows.items()}
+        indices = INDEX_BYTES * (self.mode == "max") * math.prod([shape["channels"], *places.values()])
         return {
             "windows": windows,
-            "made": {**shape, **made},
+            "places": places,
             "reduce": "mean" if self.mode == "average" else "max",
-            "saved": Saved(input=kept),
-            "mask": INDEX_BYTES * (self.mode == "max"),
+            "saved": Saved(input=kept, mask_bytes=indices),
             "operations": math.prod(own.kernel for own in windows.values()),
             "more": (0, -math.prod(shape.values()) * (kept and "depth" not in shape)),
         }
@@ -231,16 +230,13 @@ class Upsample(Sliding):
     mode: Literal["nearest", "bilinear"]
     scale: tuple[Size, ...]
 
-    def windows(self, shape: Shape) -> dict[str, Window]:  # noqa: ARG002
-        """Return the transposed window along each spatial dim."""
+    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
+        """Return four products and three sums for each output of a bilinear interpolation; repeating takes none."""
         wide = self.mode == "bilinear"
         kernels = [size + wide * (size - size % 2) for size in self.scale]
         paddings = [wide * (size // 2) for size in self.scale]
-        return self.along(kernel=kernels, stride=self.scale, padding=paddings)
-
-    def _facts(self, shape: Shape) -> Facts:  # noqa: ARG002
-        """Return four products and three sums for each output of a bilinear interpolation; repeating takes none."""
-        return {"operations": (2 * 4 - 1) * (self.mode == "bilinear")}
+        windows = self.along(kernel=kernels, stride=self.scale, padding=paddings)
+        return {"windows": windows, "operations": (2 * 4 - 1) * wide}
 
     def _value(self, run: Run, *operands: Var) -> Var:
         """Return the elements weighed by one less the distance in input elements; the weights of an output add up to one."""
@@ -259,12 +255,12 @@ class Crop(Sliding):
     node = "pool"
     margin: tuple[Count, ...]
 
-    def windows(self, shape: Shape) -> dict[str, Window]:
-        """Return a window of one element, padded by less than nothing, along each spatial dim."""
+    def _facts(self, shape: Shape) -> Facts:
         for dim, margin in zip(self.form[1:], self.margin, strict=True):
             found = f"margin {margin} at both ends of {dim} {shape[dim]}"
             fits(2 * margin < shape[dim], found, "less than half of it")
-        return self.along(kernel=[1] * len(self.margin), padding=[-margin for margin in self.margin])
+        windows = self.along(kernel=[1] * len(self.margin), padding=[-margin for margin in self.margin])
+        return {"windows": windows}
 
 
 plugins: dict[str, type[Op]] = {
