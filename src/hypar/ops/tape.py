@@ -63,7 +63,7 @@ class Var:
         def back(own: Var) -> tuple[Var, Back]:
             return own, lambda error: _einsum([(dims, error)], own.dims)
 
-        return Var(dims, lambda: sum(_aligned(own.dims, own.value, dims) for own in ends), *map(back, ends))
+        return Var(dims, lambda: sum(aligned(own.dims, own.value, dims) for own in ends), *map(back, ends))
 
     def __sub__(self, other: Any) -> Var:
         return self + _as_var(other) * -1.0
@@ -118,16 +118,16 @@ class Var:
         kept = [dim for dim in self.dims if dim not in over]
         first = self.ordered([*over, *kept]).merged(over, "places")
         axis = len(first.devices)
-        at = np.expand_dims(first.value.argmax(axis), axis)
-        value = np.take_along_axis(first.value, at, axis).squeeze(axis)
+        at = first.value.argmax(axis, keepdims=True)
+        value = np.take_along_axis(first.value, at, axis)
 
         def back(error: Array) -> Array:
             found: Array = np.zeros(first.value.shape)
-            known = np.where(np.isnan(value), np.nan, error)
-            np.put_along_axis(found, at, np.expand_dims(known, axis), axis)
+            known = np.where(np.isnan(value), np.nan, np.expand_dims(error, axis))
+            np.put_along_axis(found, at, known, axis)
             return found
 
-        return Var(kept, value, (first, back))
+        return Var(kept, value.squeeze(axis), (first, back))
 
     def merged(self, dims: Sequence[str], name: str) -> Var:
         """Return it with dims beside each other as one."""
@@ -209,7 +209,7 @@ def _einsum(operands: Sequence[tuple[Dims, Array]], made: Dims) -> Array:
     largest = sorted([made, *(dims for dims, _ in operands)], key=len, reverse=True)
     every = [*dict.fromkeys(dim for dims in largest for dim in dims)]
     if len(every) == len(made):
-        return reduce(np.multiply, (_aligned(dims, array, made) for dims, array in operands))
+        return reduce(np.multiply, (aligned(dims, array, made) for dims, array in operands))
     ends: list[Any] = []
     for dims, array in operands:
         numbers = [*map(every.index, dims)]
@@ -227,15 +227,13 @@ class Errors:
 
     def __init__(self, result: Var, error: Array) -> None:
         self._known: dict[Var, Array | None] = {result: error}
-        self._users: dict[Var, list[tuple[Var, Back]]] = {result: []}
-        waiting = [result]
-        while waiting:
-            own = waiting.pop()
+        self._users: dict[Var, list[tuple[Var, Back]]] = {}
+        found = [result]
+        for own in found:
             for part, back in own.made_of:
                 if part not in self._users:
-                    self._users[part] = []
-                    waiting.append(part)
-                self._users[part].append((own, back))
+                    found.append(part)
+                self._users.setdefault(part, []).append((own, back))
 
     def of(self, own: Var) -> Array | None:
         """Return the error of an array, computed where it is asked for first; None if no error comes back to it."""
@@ -250,7 +248,7 @@ def _as_var(value: Any) -> Var:
     return value if isinstance(value, Var) else Var((), value)
 
 
-def _aligned(own: Dims, array: Array, dims: Dims) -> Array:
+def aligned(own: Dims, array: Array, dims: Dims) -> Array:
     """Return an array whose dims are some of others, so that it applies to one over those."""
     if own == dims:
         return array

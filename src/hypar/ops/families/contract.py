@@ -34,20 +34,18 @@ class Linear(Weighted):
     weight: Annotated[str, Field(max_length=200)] | None = None
 
     def _refusals(self) -> dict[str, bool]:
-        beside = {"in": self.contracted, "weight": self.weight, "each": self.each}
-        alone = {
-            f"{name} stands beside out alone, not beside out_features": self.out is None and given is not None
-            for name, given in beside.items()
+        given = {"in": self.contracted, "weight": self.weight, "each": self.each}
+        beside = [name for name, own in given.items() if own is not None and self.out is None]
+        return {
+            "one of out_features and out; give one of them": (self.out_features is None)
+            is (self.out is None),
+            f"{' and '.join(beside)} stands beside out alone, not beside out_features": bool(beside),
         }
-        both = (self.out_features is None) is (self.out is None)
-        return {"one of out_features and out; give one of them": both, **alone, **self._biased()}
-
-    def _biased(self) -> dict[str, bool]:
-        return {"each stands beside bias: false alone": self.each is not None and self.bias}
 
     def _facts(self, shape: Shape, **windows: Window) -> Facts:
         """Return ``F_out[n,e,p,o] = F_in[n,e,p,i] . W[e,i,o]`` for all positions p and for e, those of ``each``."""
         each = self.each or ()
+        fits(not (each and self.bias), f"each {', '.join(each)} and a bias", "bias: false beside each")
         need(shape, (*(self.contracted or ()), *each, *windows))
         vector = self.out_features is None or tuple(shape) == ("channels",)
         fits(vector, [shape], "a vector, so put a flatten before")
@@ -85,7 +83,6 @@ class SequenceConv(Linear):
             "out in place of out_features, and no weight of another layer": linear,
             "one of out and each, or both": self.out is None and self.each is None,
             "in stands beside out alone": self.out is None and self.contracted is not None,
-            **self._biased(),
         }
 
     def _facts(self, shape: Shape, **_: Any) -> Facts:
