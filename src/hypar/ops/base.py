@@ -139,8 +139,7 @@ class Op(Record):
 
     def value(self, run: Run) -> Var:
         """Return what a device computes of its piece, as a forward expression on its inputs and its weight."""
-        read = [run.input(number) for number in range(len(run.nest.inputs))]
-        return self._value(run, *read, *([run.parameter()] if "weight" in run.nest.trained else []))
+        return self._value(run, *(run.read(name) for name in run.nest.operands if name != "bias"))
 
     def _value(self, run: Run, *operands: Any, **_: Any) -> Var:
         """Return the value of an op's operands: by default their product, or their sum if it ``adds``."""

@@ -50,16 +50,12 @@ class Operand(NamedTuple):
     @classmethod
     def of(cls, axes: Axes, sizes: Mapping[str, int], role: Role = "activation") -> Operand:
         """Return an operand of some axes; ``sizes`` are those of the loop dims."""
-
-        def projection(axis: str, own: Any) -> Projection:
-            if isinstance(own, Projection):
-                return own
-            if isinstance(own, int):
-                return Projection(own, (axis,))
-            dims = (own,) if isinstance(own, str) else own
-            return Projection(math.prod(sizes[dim] for dim in dims), dims)
-
-        return cls({axis: projection(axis, own) for axis, own in axes.items()}, role)
+        found = {}
+        for axis, own in axes.items():
+            dims = (axis,) if isinstance(own, int) else (own,) if isinstance(own, str) else own
+            plain = not isinstance(own, Projection)
+            found[axis] = Projection(math.prod(sizes[dim] for dim in dims), dims) if plain else own
+        return cls(found, role)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.ops.nest import Operand, operand_name
+from hypar.ops.nest import Operand
 from hypar.ops.tape import Array, Errors, Indices, Unlike, Var, aligned
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ class Run:
         nest: its loop nest.
         piece: the piece.
         others: the pieces of further devices that run together with this one.
-        inputs: the inputs.
-        parameters: the trained tensors.
+        arrays: the operands by name.
         sums: the sums of all devices; a device has all terms of one that is missing, and of None nobody knows any yet.
         back_sums: those of the backward phase.
         terms: the piece's terms of the sums of the forward phase that were met, each of the whole size of the sum.
@@ -59,8 +58,7 @@ class Run:
     nest: Nest
     piece: Piece
     others: Sequence[Piece] = ()
-    inputs: Sequence[Array] = ()
-    parameters: Arrays = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict)
     sums: Arrays | None = field(default_factory=dict)
     back_sums: Arrays = field(default_factory=dict)
     terms: dict[str, Array] = field(default_factory=dict)
@@ -77,8 +75,8 @@ class Run:
     def backward(self, error: Array) -> dict[str, Array]:
         """Return the piece's terms of each operand's error, by its name; whole gradients where ``back_sums`` has their sums."""
         made = self.value(self)
-        found = self._errors(made + self.parameter("bias") if self.nest.biased else made, error, self.leaves)
-        return {"input": found["input"].reshape(self.inputs[0].shape)} if self.nest.view else found
+        found = self._errors(made + self.read("bias") if self.nest.biased else made, error, self.leaves)
+        return {"input": found["input"].reshape(self.arrays["input"].shape)} if self.nest.view else found
 
     def statistics(self, error: Array | None = None) -> dict[str, Array]:
         """Return the piece's terms of the sums of the forward phase; with an error of the output of the backward phase."""
@@ -139,41 +137,27 @@ class Run:
         """Return the index of each element along a loop dim."""
         return Var((dim,), self.index(dim))
 
-    def input(self, number: int = 0) -> Var:
-        """Return the elements of an input that the piece reads, over loop dims."""
-        return self._read(operand_name(number), self.nest.inputs[number], self.inputs[number])
-
-    def parameter(self, name: str = "weight", *, shared: bool = True) -> Var:
-        """Return the elements of a trained tensor that the piece reads; its gradient is a sum of the backward phase if shared."""
-        own = self.nest.trained[name]
-        return self._read(name, own, self.parameters[name], shared=shared and name in self.nest.sums)
-
-    def _read(self, name: str, operand: Operand, whole: Array, *, shared: bool = False) -> Var:
-        operand = self.nest.result if self.nest.view else operand
-        axes = operand.axes.items()
-        places = [self._axis(axis, own, self.piece)[1] for axis, own in axes]
-        dims = [
-            (*own.dims, axis)[0] if at is None else f"{name} {axis}"
-            for (axis, own), at in zip(axes, places, strict=True)
-        ]
+    def read(self, name: str, *, shared: bool = True) -> Var:
+        """Return the elements of an operand that the piece reads; a gradient that is summed over devices is so if ``shared``."""
+        operand = self.nest.result if self.nest.view else self.nest.operands[name]
+        dims, gathers, whole = [], [], self.arrays[name]
+        for axis, own in operand.axes.items():
+            _, at = self._axis(axis, own, self.piece)
+            dims.append((*own.dims, axis)[0] if at is None else f"{name} {axis}")
+            gathers += [(dims[-1], at, own)] if at is not None else []
         front = whole.shape[:1] if self.others else ()
         found = Var(dims, take(whole.reshape(*front, *operand.shape), *self.boxes(operand)))
         self.leaves[name] = found, operand
-        if shared:
+        if shared and name in self.nest.sums:
             found = self._shared(name, found, operand)
-        gathers = [
-            (dim, at, own) for dim, at, (_, own) in zip(dims, places, axes, strict=True) if at is not None
-        ]
-        for dim, at, own in gathers:
-            found = found if own.window else found.gather(dim, at, own.dims)
-        windows = {dim: (at, own) for dim, at, own in reversed(gathers) if own.window}
-        if windows:
-            # What is contracted lies together, before and behind the taps of windows.
-            kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim in windows]
-            found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
-        for dim, (at, own) in windows.items():
+        slid = {dim for dim, _, own in gathers if own.window}
+        for dim, at, own in sorted(gathers, key=lambda gather: gather[0] in slid):
+            if own.window:
+                # What is contracted lies together, before and behind the taps of windows.
+                kept = [dim for dim in found.dims if dim in self.nest.result.dims or dim in slid]
+                found = found.ordered([*(dim for dim in found.dims if dim not in kept), *kept])
             border = -np.inf if self.nest.reduce == "max" else 0.0
-            found = found.gather(dim, at, own.dims[::-1], border)
+            found = found.gather(dim, at, own.dims[::-1] if own.window else own.dims, border)
         return found
 
     def boxes(self, operand: Operand) -> Boxes:

@@ -119,10 +119,8 @@ class Attention(Op):
         for queries, keys in ((inputs[one], inputs[other]) for one, other in _pairs(inputs)):
             both, own = f"queries of {describe(queries)} and keys of {describe(keys)}", _features(queries)
             fits(_features(keys) == own and not {*own} & {*self.over}, both, "equal features last")
-            shared = [dim for dim in _rows(keys) if dim not in self.over]
+            shared = [dim for dim in _rows(keys) if self.causal or dim not in self.over]
             fits(all(queries.get(dim) == keys[dim] for dim in shared), both, f"equal {', '.join(shared)}")
-            alike = not self.causal or all(queries[dim] == keys[dim] for dim in self.over)
-            fits(alike, "unlike positions of queries and keys", "equal ones if causal")
             both = f"queries of {describe(inputs[0])} and of {describe(queries)}"
             fits(_rows(queries) == _rows(inputs[0]), both, "equal but for features")
             names += own

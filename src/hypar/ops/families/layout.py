@@ -10,7 +10,7 @@ from pydantic import Field
 
 from hypar.ops.base import SEVERAL, VOLUME, Count, Facts, Op, Shape, Size, Sliding, describe, fits, need
 from hypar.ops.dims import KERNEL, LARGEST, Sized, prefixed
-from hypar.ops.nest import Projection, Saved, Sum
+from hypar.ops.nest import Projection, Saved, Sum, operand_name
 from hypar.ops.tape import Var, product
 from hypar.ops.windows import Window
 
@@ -80,7 +80,7 @@ class Opaque(Stated):
         """Return as a stand-in the sum of all elements of each sample, over the root of their number."""
         terms = [run.place(dim) * 0.0 for dim in run.nest.result.dims[1:]]
         for number, own in enumerate(run.nest.inputs):
-            read = run.input(number)
+            read = run.read(operand_name(number))
             terms.append(read.sum(read.dims[1:]) * (1 / math.sqrt(math.prod(own.shape[1:]))))
         return sum(terms, Var((), 0.0))
 
