@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, describe, fits, need, shares
+from hypar.ops.base import LARGEST_SIZE, TWO, Facts, Op, Shape, Size, chosen, describe, fits, need, shares
 from hypar.ops.dims import CONTRACTED, KERNEL, MADE, READ, DimName, Names, OneSized, Pairs, prefixed
 from hypar.ops.nest import Projection, Saved, Sum
 from hypar.ops.tape import Var, product
@@ -203,12 +203,9 @@ class Dispatch(Op):
 
     def _value(self, run: Run, read: Var) -> Var:
         """Return the position in each slot, of those of a round."""
-        ((experts, _),), size, slots = self.to, self._routing.round, run.index(self.slots)
-        places = slots[:, None] * size + np.arange(size)
-        chosen = self._routing.chosen(run.index("batch"), places.ravel(), run.index(experts))
-        dims = ("batch", self.slots, f"{KERNEL}{self.over}", experts)
-        selected = Var(dims, chosen.reshape(len(chosen), len(slots), size, chosen.shape[-1]))
-        return product((read, selected), run.nest.result.dims)
+        ((experts, _),), size = self.to, self._routing.round
+        positions = run.place(self.slots) * size + Var((f"{KERNEL}{self.over}",), np.arange(size))
+        return product((read, chosen(run, positions, experts, self.count)), run.nest.result.dims)
 
 
 class Combine(Op):
@@ -251,9 +248,8 @@ class Combine(Op):
 
     def _value(self, run: Run, made: Var, gates: Var) -> Var:
         positions = next(dim for dim in gates.dims[1:] if dim != self.over)
-        dims, routing = ("batch", positions, self.over), Routing(run.nest.sizes[self.over], self.count)
-        chosen = Var(dims, routing.chosen(*map(run.index, dims)))
-        return product((made, gates * chosen), run.nest.result.dims)
+        gone = chosen(run, run.place(positions), self.over, self.count)
+        return product((made, gates * gone), run.nest.result.dims)
 
 
 plugins: dict[str, type[Op]] = {

@@ -120,23 +120,15 @@ class Dropout(Op):
 
 
 def uniform(sample: Iterable[int], box: Box) -> Array:
-    """Return a number from 0 to 1 for each element of a box, batch first, drawn by its index in samples of some sizes.
-
-    Source: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    """Return a random number from 0 to 1 for each element of a box of samples of some sizes, in every box the same.
 
     Examples:
         >>> whole = uniform([3], (np.arange(4), np.arange(3)))
         >>> bool((uniform([3], (np.arange(1, 3), np.array([0, 2]))) == whole[1:3, ::2]).all())
         True
     """
-    index, *parts = np.ix_(*box)
-    for size, part in zip(sample, parts, strict=True):
-        index = index * size + part
-    bits = (index.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    numbers: Array = (bits ^ (bits >> np.uint64(31))) / 2.0**64
-    return numbers
+    shape = (1 + box[0].max(initial=-1), *sample)
+    return np.asarray(np.random.default_rng(2**32).random(shape)[np.ix_(*box)])
 
 
 class Join(Op):

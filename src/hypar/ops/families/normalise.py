@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hypar.ops.base import Facts, Op, Shape, Size, fits, need, shares
+from hypar.ops.base import Facts, Op, Shape, Size, chosen, fits, need, shares
 from hypar.ops.dims import Names, OneName
 from hypar.ops.nest import Saved, Sum
 from hypar.ops.tape import Var, product
-from hypar.ops.windows import Routing
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -204,9 +203,7 @@ class TopK(Softmax):
         positions = next(dim for dim in read.dims[1:] if dim != experts)
         found = read.exp()
         value = found / (found + 1.0) if self.function == "sigmoid" else found
-        dims, routing = ("batch", positions, experts), Routing(run.nest.sizes[experts], self.count)
-        chosen = Var(dims, routing.chosen(*map(run.index, dims)))
-        return shares(run, value * chosen, self.over)
+        return shares(run, value * chosen(run, run.place(positions), experts, self.count), self.over)
 
 
 plugins: dict[str, type[Op]] = {
