@@ -97,9 +97,7 @@ class Op(Record):
         allowed, words = self.takes
         if len(inputs) not in allowed:
             raise ShapeError(f"found {len(inputs)} {words}")
-        if self.form:
-            form = "channels, height and width" if self.form == IMAGE else ", ".join(self.form)
-            fits(tuple(inputs[0]) == self.form, inputs, form)
+        fits(not self.form or tuple(inputs[0]) == self.form, inputs, ", ".join(self.form))
         facts: Facts = {"saved": self.saved, "operations": self.operations, **self._facts(*inputs)}
         first: dict[str, int] = dict(*inputs[:1])
         windows, more, saved = facts.pop("windows", {}), facts.pop("more", (0, 0)), facts.pop("saved")
@@ -223,8 +221,7 @@ def describe(*shapes: Shape) -> str:
         >>> describe({"channels": 3, "height": 224, "width": 224})
         '3x224x224 (channels, height, width)'
     """
-    sizes = ["x".join(str(size) for size in shape.values()) for shape in shapes]
-    return " and ".join(f"{own} ({', '.join(shape)})" for own, shape in zip(sizes, shapes, strict=True))
+    return " and ".join(f"{'x'.join(map(str, shape.values()))} ({', '.join(shape)})" for shape in shapes)
 
 
 def shares(run: Run, exponentials: Var, over: Sequence[str]) -> Var:

@@ -114,16 +114,9 @@ class Var:
         kept = [dim for dim in self.dims if dim not in over]
         first = self.ordered([*over, *kept]).merged(over, "places")
         axis = len(first.devices)
-        at = first.value.argmax(axis, keepdims=True)
-        value = np.take_along_axis(first.value, at, axis)
-
-        def back(error: Array) -> Array:
-            found: Array = np.zeros(first.value.shape)
-            known = np.where(np.isnan(value), np.nan, np.expand_dims(error, axis))
-            np.put_along_axis(found, at, known, axis)
-            return found
-
-        return Var(kept, value.squeeze(axis), (first, back))
+        places = np.arange(first.value.shape[axis]).reshape(-1, *[1] * len(kept))
+        largest = first.value.argmax(axis, keepdims=True) == places
+        return first.map(lambda own: np.where(largest, own, 0.0), lambda _: largest).sum(["places"])
 
     def merged(self, dims: Sequence[str], name: str) -> Var:
         """Return it with dims beside each other as one."""

@@ -42,8 +42,12 @@ class Stated(Op):
         if self.shape is not None:
             return dict(self.shape)
         given = {dim: size for dim in VOLUME[1:] if (size := getattr(self, dim)) is not None}
-        fits(len({*given} & {"height", "width"}) != 1, "one of height and width", "both or neither")
-        fits([*given] != ["depth"], "depth without height and width", "both or neither")
+        known = ((), VOLUME[2:], VOLUME[1:])
+        fits(
+            (*given,) in known,
+            " and ".join(given),
+            "height and width, both or neither, and depth beside both",
+        )
         return {"channels": self.channels or 1, **given}
 
 

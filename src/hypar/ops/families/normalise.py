@@ -118,7 +118,7 @@ class BatchNorm(Norm):
         found = self._sums(shape, {"batch", *shape} - {*CHANNELS}, CHANNELS)
         numbers, elements = 2 * shape["channels"], math.prod(shape.values())
         saved = Saved(input=True, statistics=numbers)
-        return {**found, "saved": saved, "untrained": numbers, "more": (elements, 2 * elements)}
+        return {**found, "saved": saved, "more": (elements, 2 * elements)}
 
 
 class GroupNorm(Norm):

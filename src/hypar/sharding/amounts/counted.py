@@ -78,8 +78,8 @@ def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Opti
     for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
         at_level = _computing(nest.unsized, choice, ways)
         # Behind the tensors come rows of the first one beside the borders of each dim.
-        beside = len(amounts[level]) - len(nest.tensors)
-        tensors, kinds = (*nest.tensors, *["input"] * beside), (*at_level, *[(0.0, 0.0)] * beside)
+        beside = len(amounts[level]) - len(nest.names)
+        tensors, kinds = (*nest.names, *["input"] * beside), (*at_level, *[(0.0, 0.0)] * beside)
         every = zip(tensors, amounts[level], kinds, strict=True)
         for tensor, amount, (_, summed) in every:
             if amount:
@@ -90,7 +90,7 @@ def received_inside(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Opti
 
 def _added_evenly(nest: Nest, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
     """Return the elements of each tensor that each level adds up, if no image with borders is divided."""
-    found, above = [], (1.0,) * len(nest.tensors)
+    found, above = [], (1.0,) * len(nest.names)
     elements: list[float] = elements_of(nest, sums)[:, 0].tolist()
     for ways, choice in zip(array, chosen, strict=True):
         at_level = _computing(nest.unsized, choice, ways)
