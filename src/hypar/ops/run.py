@@ -199,7 +199,6 @@ class Run:
         return self._shared(name, value.ordered(whole.dims), whole)
 
     def _sum(self, name: str) -> Operand:
-        """Return a sum as a tensor."""
         return Operand.of({dim: dim for dim in self.nest.sums[name].dims}, self.nest.sizes)
 
     def _shared(self, name: str, value: Var, whole: Operand) -> Var:

@@ -40,7 +40,6 @@ class Matmul(Op):
     names: Pairs | None = None
 
     def _facts(self, one: Shape, two: Shape) -> Facts:
-        """Return the product over named dims: those of the first input, and those that the second alone has."""
         over, names = dict(self.over), dict(self.names or ())
         need(one, over)
         need(two, [*over.values(), *names])
@@ -87,10 +86,7 @@ class Attention(Op):
     flash: bool = True
 
     def _facts(self, *inputs: Shape) -> Facts:
-        """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``.
-
-        Each further part has a product ``S``, to which it is added.
-        """
+        """Return ``S[n,k,g,q,t] = Q[n,k,g,q,d] . K[n,k,t,d]`` and ``O[n,k,g,q,e] = softmax(S)[n,k,g,q,t] . V[n,k,t,e]``."""
         self._check(inputs)
         asking = [one for one, _ in _pairs(inputs)]
         rows, over = _rows(inputs[0]), {dim: inputs[1][dim] for dim in self.over}
@@ -130,10 +126,7 @@ class Attention(Op):
         fits(_rows(inputs[1]) == _rows(inputs[2]), found, "equal but for features")
 
     def _value(self, run: Run, *read: Var) -> Var:
-        """Return the means of the values; of causal attention a query's scores of later keys are left out.
-
-        The largest score is not subtracted first, so that sums alone need all keys.
-        """
+        """Return the means of the values; no largest score is subtracted first, so that sums alone need all keys."""
         nest, pairs = run.nest, _pairs(run.nest.inputs)
         *scored, _ = nest.products[0]
         first, *parts = (product((read[one], read[other]), scored) for one, other in pairs)
@@ -185,7 +178,6 @@ class Dispatch(Op):
         return Routing(self.to[0][1], self.count)
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return the product of the input with a selection, whose dims are all; it takes no operations."""
         need(shape, [self.over])
         slots = {**dict(self.to), self.slots: self._routing.num_slots(shape[self.over])}
         rest = {dim: size for dim, size in shape.items() if dim != self.over}
@@ -202,7 +194,6 @@ class Dispatch(Op):
         }
 
     def _value(self, run: Run, read: Var) -> Var:
-        """Return the position in each slot, of those of a round."""
         ((experts, _),), size = self.to, self._routing.round
         positions = run.place(self.slots) * size + Var((f"{KERNEL}{self.over}",), np.arange(size))
         return product((read, chosen(run, positions, experts, self.count)), run.nest.result.dims)
@@ -223,7 +214,6 @@ class Combine(Op):
     slots: DimName = "slots"
 
     def _facts(self, made: Shape, gates: Shape) -> Facts:
-        """Return the sum over the experts, of which each position meets ``count``; a slot is that of a round of positions."""
         need(made, (self.over, self.slots))
         need(gates, [self.over])
         experts, rest = made[self.over], {**made}

@@ -189,7 +189,6 @@ class Patch(Sliding, Weighted):
         return self.contraction(image, {**places, **made_by}, {**taps, **made})
 
     def _value(self, run: Run, read: Var, weight: Var) -> Var:
-        """Return the product of each patch, whose columns are selected of whole rows, with the weight."""
         width, columns = run.nest.operands["input"].axes["width"].size, self.kernel[1]
         first = run.index(self.over)[:, None, None] * columns % width
         selected = first + np.arange(columns) == np.arange(width)[:, None]
@@ -210,12 +209,10 @@ class Embedding(Weighted):
     out: Sized
 
     def _facts(self, tokens: Shape) -> Facts:
-        """Return ``F_out[n,p,h] = onehot[n,p,v] . W[v,h]``; the tokens that stand for the one-hot vectors have no v."""
         (_, rows), (made_by, made) = prefixed(READ, dict(self.over)), prefixed(MADE, dict(self.out))
         return self.contraction(tokens, {**tokens, **made_by}, {**rows, **made}, fraction=0.0)
 
     def _value(self, run: Run, tokens: Var, weight: Var) -> Var:
-        """Return the rows that the piece has, and zeros for the tokens of other rows."""
         label = next(iter(run.nest.weight))
         rows, token = run.index(label), token_of(tokens.value, run.nest.sizes[label])
         place = np.minimum(np.searchsorted(rows, token), len(rows) - 1)

@@ -93,7 +93,6 @@ class Pointwise(Elementwise):
     ]
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return that a local response normalisation reads the channels around each, and keeps the divisor of each element."""
         if self.function != "lrn":
             return super()._facts(shape)
         need(shape, ["channels"])
@@ -114,7 +113,6 @@ class Dropout(Op):
         return {"saved": Saved(mask_bytes=math.prod(shape.values()))}
 
     def _value(self, run: Run, read: Var) -> Var:
-        """Return what a mask leaves that is the same in every step and on every device."""
         kept = uniform(run.nest.result.shape[1:], tuple(map(run.index, read.dims))) >= self.probability
         return read * Var(read.dims, kept / (1 - self.probability))
 
@@ -170,7 +168,6 @@ class Scale(Op):
     operations = 1
 
     def _facts(self, one: Shape, two: Shape) -> Facts:
-        """Return the product over the first input's dims; a dim of size 1 of the second is one of its own."""
         within = all(dim in one and size in (1, one[dim]) for dim, size in two.items())
         fits(within, (one, two), "dims of the first input in the second, of the same size or of size 1")
         by, single = prefixed(CONTRACTED, {dim: size for dim, size in two.items() if size != one[dim]})
@@ -190,7 +187,6 @@ class Trained(Op):
     over: Names | None = None
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return that the gradient is summed over the dims that the trained tensor lacks; round a table other dims go."""
         need(shape, self.over or ())
         single = self.single and self.over is None
         rows, over = (1, ()) if single else (vars(self).get("rows"), self.over)
@@ -264,7 +260,6 @@ class Rope(Op):
 
 
 def _named(function: str) -> type[Op]:
-    """Return the op of a function, without fields."""
     return type(function.capitalize(), (Elementwise,), {"__module__": __name__, "function": function})
 
 

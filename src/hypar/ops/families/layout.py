@@ -73,7 +73,6 @@ class Opaque(Stated):
     trained: Annotated[int, Field(ge=0, le=LARGEST)] = 0
 
     def _facts(self, *inputs: Shape) -> Facts:
-        """Return dims that cannot be cut, besides the batch; its derivative may be a function of its inputs."""
         by, whole = prefixed("whole_", self._stated())
         trained = {"weight": {"numbers": Projection(self.trained)}} if self.trained else {}
         read = [{dim: Projection(size) for dim, size in shape.items()} for shape in inputs]
@@ -105,7 +104,6 @@ class Concat(Op):
     adds = True
 
     def _facts(self, *inputs: Shape) -> Facts:
-        """Return the inputs' shape with their channels added up, of which each input has some; the other dims must agree."""
         for shape in inputs[1:]:
             alike = dict(shape) | {"channels": 0} == dict(inputs[0]) | {"channels": 0}
             fits(alike, (inputs[0], shape), "equal but for channels")
@@ -125,7 +123,6 @@ class Token(Op):
     over: str = "sequence"
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return one position more, of which each reads the one before it, and the first one the token."""
         need(shape, [self.over])
         own = {dim: size for dim, size in shape.items() if dim != self.over}
         return {
@@ -177,11 +174,7 @@ class Pool(Sliding):
         }
 
     def _facts(self, shape: Shape) -> Facts:
-        """Return that it keeps its input, as PyTorch does, and the indices of maxima; a global mean keeps nothing.
-
-        It takes one operation for every element that a window reads. The backward phase of a pool of images reads indices alone
-        of what is kept.
-        """
+        """Return that it keeps its input, as PyTorch does, and indices, which alone its backward phase on images reads."""
         kernels = self.kernel or tuple(shape[dim] for dim in self.form[1:])
         for kernel, padding in zip(kernels, self.padding, strict=True):
             fits(2 * padding <= kernel, f"padding {padding} for kernel {kernel}", "at most half of it")
@@ -200,7 +193,6 @@ class Pool(Sliding):
         }
 
     def _value(self, run: Run, read: Var) -> Var:
-        """Return the largest element of each window; or its mean, padding counted as zeros but for what hangs over it."""
         own = run.nest.inputs[0]
         taps = [f"{KERNEL}{dim}" for dim in own.windows]
         if self.mode == "max":

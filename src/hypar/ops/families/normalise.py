@@ -198,7 +198,6 @@ class TopK(Softmax):
         return found
 
     def _value(self, run: Run, read: Var) -> Var:
-        """Return the shares of the scores to which a fixed routing sends each position, and 0 for the others."""
         (experts,) = self.over
         positions = next(dim for dim in read.dims[1:] if dim != experts)
         found = read.exp()
